@@ -80,7 +80,7 @@ def sources(candidate: str, known: bool, count: int) -> list[str]:
 
 def latency(evaluator: Evaluator, problem: Problem, candidates: list[str]) -> dict[str, Any]:
     took = []
-    judge = evaluator._living().process.pid
+    judge = evaluator._running_judge().process.pid
     before = cpu_seconds(judge)
     for source in candidates:
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-// The Python face of the extension; its types are written in _native.pyi.
+// The Python interface of the extension; _native.pyi declares its types.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -35,7 +35,7 @@ struct ErrorTypes {
   py::object native, frame, peer_closed, deadline;
 };
 
-// Set once when the module is made, and read by the translator, which takes no context of its own.
+// Set once when the module is initialised, and read by the translator, which has no context argument.
 py::gil_safe_call_once_and_store<ErrorTypes>& error_types() {
   static py::gil_safe_call_once_and_store<ErrorTypes> types;
   return types;
@@ -55,7 +55,7 @@ py::object new_error(const char* name, const py::object& base, const char* doc) 
 ErrorTypes make_error_types() {
   const py::object root = py::module_::import("warpsmith.records.errors").attr("WarpsmithError");
   const py::object native = new_error("NativeError", root, "A system call or a sandbox layer failed.");
-  return {native, new_error("FrameError", native, "The peer sent bytes that are no frame."),
+  return {native, new_error("FrameError", native, "The peer sent bytes that are not a frame."),
           new_error("PeerClosed", native, "The peer closed the channel or died."),
           new_error("DeadlineExceeded", native, "The wait passed its deadline.")};
 }
@@ -84,7 +84,7 @@ void raise_in_python(const Failure& failure) {
   PyErr_SetObject(type.ptr(), error.ptr());
 }
 
-// Waits run without the GIL; a signal's Python handler needs it back, and may end the wait by raising.
+// Waits run without the GIL; a signal's Python handler needs it, and can end the wait by raising.
 void check_signals() {
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -187,7 +187,7 @@ int export_buffer(PyObject* self, Py_buffer* view, int flags) {
                            buffer->writable() ? 0 : 1, flags);
 }
 
-// pybind11's own buffer support makes no difference between a view and the object's life; CPython's does.
+// pybind11's buffer support does not distinguish a view's life from the object's; CPython's does.
 void install_buffer_protocol(PyHeapTypeObject* type) {
   type->as_buffer.bf_getbuffer = export_buffer;
   type->as_buffer.bf_releasebuffer = nullptr;
@@ -296,7 +296,7 @@ void bind_policy(py::module_& module) {
 
 // --- workers ---
 
-// os.environ is a copy that Python made at its start; it would still show what the C environment has lost.
+// os.environ is a copy from Python's start; it would still show variables that the C environment has lost.
 void replace_python_environment(const std::map<std::string, std::string>& variables) {
   py::object environment = py::module_::import("os").attr("environ");
   environment.attr("clear")();

@@ -1,4 +1,4 @@
-// The Python face of the device layer; its types are written in _native.pyi.
+// The Python interface of the device layer; _native.pyi declares its types.
 
 #include "device_bindings.h"
 
@@ -49,7 +49,7 @@ void bind_devices(py::module_& module) {
 
 // --- buffers ---
 
-// Unmapping waits for the device, and in the driver for contexts of other processes: other threads run
+// Unmapping waits for the device, and in the driver for contexts of other processes: let other threads run
 // meanwhile.
 template <typename Deletion>
 void without_gil(const Deletion& deletion) {
@@ -69,7 +69,7 @@ struct DeletedWithoutGil {
 
 using BufferHolder = std::unique_ptr<DeviceBuffer, DeletedWithoutGil>;
 
-// A consumer renames the capsule and then owns the tensor; one that nobody took is deleted here.
+// A consumer renames the capsule and then owns the tensor; an unconsumed one is deleted here.
 void delete_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, dlpack::kCapsuleName) == 0) return;
   auto* tensor = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule, dlpack::kCapsuleName));

@@ -4,7 +4,7 @@
 
 namespace warpsmith {
 
-/// Add the device's classes and functions to the module. Opens no driver.
+/// Add the device's classes and functions to the module, without opening the driver.
 void bind_device(pybind11::module_& module);
 
 }  // namespace warpsmith

@@ -11,7 +11,7 @@
 namespace warpsmith {
 
 namespace {
-// Longer waits are never in any practical sense, and stay far from overflow of the clock's 64 bits.
+// Longer waits are practically infinite; the cap stays far from overflow of the clock's 64 bits.
 constexpr double kLongestSeconds = 1e8;
 }  // namespace
 

@@ -20,7 +20,7 @@ class Deadline {
   static Deadline after(std::optional<double> seconds);
 
   bool passed() const { return at_ && Clock::now() >= *at_; }
-  /// What is left, for ppoll: nothing where the deadline is never.
+  /// The remaining time for ppoll; nothing if the deadline is never.
   std::optional<std::chrono::nanoseconds> left() const;
 
  private:
@@ -28,8 +28,8 @@ class Deadline {
   std::optional<Clock::time_point> at_;
 };
 
-/// Wait until `fd` has one of `events` (poll's flags) or is closed by its peer. False when the deadline
-/// passed.
+/// Wait until `fd` has one of `events` (poll's flags) or is closed by its peer. False if the deadline passed
+/// first.
 bool wait_ready(int fd, short events, const Deadline& deadline, const std::string& layer,
                 const InterruptHook& interrupted);
 

@@ -7,10 +7,10 @@
 
 namespace warpsmith {
 
-/// Which of the typed Python errors a failure becomes.
+/// The typed Python error that a failure becomes.
 enum class FailureKind { kNative, kFrame, kPeerClosed, kDeadline };
 
-/// What failed: the layer, the operation, its errno (0 where no system call is to blame), and what to do.
+/// What failed: the layer, the operation, its errno (0 if no system call failed), and the remedy.
 class Failure : public std::exception {
  public:
   Failure(FailureKind kind, std::string layer, std::string operation, int error, std::string message,
@@ -32,7 +32,7 @@ class Failure : public std::exception {
   std::string remedy;
 };
 
-/// The failure of a system call: the message is made from the layer, the operation and errno.
+/// The failure of a system call: the message is composed from the layer, the operation and errno.
 inline Failure system_failure(const std::string& layer, const std::string& operation, int error,
                               std::string remedy = "") {
   std::string message = layer + ": " + operation + " failed: " + std::strerror(error) + " (errno " +

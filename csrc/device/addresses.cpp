@@ -14,15 +14,15 @@ namespace warpsmith {
 namespace {
 
 constexpr const char* kLayer = "device";
-// What is asked for first, of the 2^47 bytes that a device and its host's processes have in common.
+// The first size to request, of the 2^47 bytes that a device shares with its host's processes.
 constexpr std::size_t kMost = std::size_t{1} << 45;
 constexpr std::size_t kLeast = std::size_t{1} << 38;
-// Of what the driver can reserve; the rest is left to it.
+// Divisor of the reservable range: the rest is left to the driver.
 constexpr std::size_t kShare = 2;
-// So often in a row no room is found by chance only where there is next to none.
+// After this many failed attempts in a row there is almost certainly no room.
 constexpr int kDraws = 1000;
 
-// Below `bound`; nobody can foresee it. Bounds are of 46 bits at most: the bias is below 2^-17.
+// An unpredictable number below `bound`. Bounds have at most 46 bits, so the bias is below 2^-17.
 std::uint64_t random_below(std::uint64_t bound) {
   std::uint64_t drawn = 0;
   if (::getrandom(&drawn, sizeof drawn, 0) != static_cast<ssize_t>(sizeof drawn))

@@ -10,18 +10,17 @@
 
 namespace warpsmith {
 
-/// A range of addresses, of which parts are given out at random.
+/// A range of addresses from which parts are allocated at random.
 class Places {
  public:
   /// Free addresses on each side of a part.
   static constexpr std::size_t kGap = std::size_t{1} << 30;
 
-  /// `begin` and `bytes` are multiples of `unit`, as what is taken is.
+  /// `begin` and `bytes` are multiples of `unit`, like all allocated parts.
   Places(std::uint64_t begin, std::size_t bytes, std::size_t unit)
       : begin_(begin), bytes_(bytes), unit_(unit) {}
 
-  /// A part of `bytes`, with kGap on either side that nobody else is given. Raises Failure where there is no
-  /// room.
+  /// Allocate `bytes`, with kGap unallocated on either side. Raises Failure if there is no room.
   std::uint64_t take(std::size_t bytes);
   void give_back(std::uint64_t address) noexcept { taken_.erase(address); }
 
@@ -34,17 +33,17 @@ class Places {
   std::map<std::uint64_t, std::size_t> taken_;
 };
 
-/// Addresses of a device for the mappings of one process, given out at random: nobody can foresee one, and
-/// none tells where another lies. What they are taken from is reserved at the first use and kept as long as
-/// the process: the driver's own choice of an address follows from the one before. Threads may share it.
+/// Random device addresses for the mappings of one process: no address is predictable, and none reveals
+/// another. The range is reserved at the first use and kept for the life of the process, since the driver's
+/// own choice of an address follows from the one before. Thread-safe.
 class AddressSpace {
  public:
-  /// `unit` is what addresses and sizes are multiples of.
+  /// `unit`: addresses and sizes are multiples of it.
   AddressSpace(const cuda::Driver& driver, std::size_t unit) : driver_(driver), unit_(unit) {}
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
-  /// As of Places. The context must be current.
+  /// See Places. The context must be current.
   cuda::Address take(std::size_t bytes);
   void give_back(cuda::Address address) noexcept;
 

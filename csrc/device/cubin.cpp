@@ -17,7 +17,7 @@ constexpr std::uint16_t kMachineCuda = 190;
 
 [[noreturn]] void raise_image(const std::string& message) {
   throw Failure(FailureKind::kNative, "device", "cubin", EINVAL, "The kernel's image " + message,
-                "Give the bytes of a cubin as the compiler made it; PTX is not taken.");
+                "Give the bytes of a cubin as the compiler made it; PTX is not accepted.");
 }
 
 template <typename Part>
@@ -38,9 +38,9 @@ Elf64_Ehdr read_header(std::string_view image) {
     raise_image("is no ELF file.");
   const auto header = read_at<Elf64_Ehdr>(image, 0);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachineCuda)
-    raise_image("is no 64-bit ELF file for CUDA devices.");
+    raise_image("is not a 64-bit ELF file for CUDA devices.");
   if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0)
-    raise_image("has no section table that can be read.");
+    raise_image("has no readable section table.");
   if (header.e_phnum != 0 && header.e_phentsize != sizeof(Elf64_Phdr))
     raise_image("has program headers of an unknown size.");
   return header;

@@ -9,7 +9,7 @@ namespace warpsmith::cuda {
 
 using Result = int;
 using DeviceId = int;
-/// An address in the device's memory.
+/// An address in device memory.
 using Address = unsigned long long;
 using MemoryHandle = unsigned long long;
 using Context = struct ContextTag*;
@@ -147,7 +147,7 @@ static_assert(offsetof(LaunchConfig, stream) == 32);
 static_assert(offsetof(LaunchConfig, attributes) == 40);
 static_assert(offsetof(LaunchConfig, attribute_count) == 48);
 
-/// What a kernel takes for a tensor descriptor: opaque, made by the driver.
+/// A kernel's argument for a tensor descriptor: opaque, made by the driver.
 struct alignas(64) TensorMap {
   std::uint64_t words[16] = {};
 };

@@ -9,15 +9,15 @@
 
 namespace warpsmith {
 
-/// A GPU and its primary context, the one that torch uses too. Retained for the life of the process.
+/// A GPU and its primary context, which torch uses too. Retained for the life of the process.
 class Device {
  public:
-  /// Start the driver, retain the context and make it the calling thread's. Raises Failure.
+  /// Initialise the driver, retain the context and make it current in the calling thread. Raises Failure.
   static std::shared_ptr<Device> open(int ordinal);
 
   int ordinal() const { return ordinal_; }
   const std::string& name() const { return name_; }
-  /// 10 times the major and once the minor number of the compute capability: 90.
+  /// Compute capability as 10 * major + minor: 90.
   int arch() const { return arch_; }
   std::size_t total_bytes() const { return total_bytes_; }
   std::size_t l2_bytes() const { return l2_bytes_; }
@@ -28,20 +28,20 @@ class Device {
   bool pageable_memory_access() const { return pageable_memory_access_; }
   /// The unit of shared allocations, in bytes.
   std::size_t granularity() const { return granularity_; }
-  /// The most shared memory that one block can have, in bytes.
+  /// Most shared memory of one block, in bytes.
   int block_shared_bytes() const { return block_shared_bytes_; }
 
-  /// Make the context the calling thread's.
+  /// Make the context current in the calling thread.
   void use() const;
   std::size_t free_bytes() const;
-  /// Wait for all that the context has been given.
+  /// Wait for all work of the context.
   void synchronize() const;
 
-  /// Where this process's mappings lie.
+  /// The addresses of this process's mappings.
   AddressSpace& addresses() const { return *addresses_; }
   const cuda::Driver& driver() const { return *driver_; }
   cuda::Context context() const { return context_; }
-  /// What an allocation that others can map is made with.
+  /// Properties of an allocation that other processes can map.
   cuda::AllocationProperties allocation_properties() const;
 
  private:
@@ -64,11 +64,11 @@ class Device {
   cuda::Context context_;
 };
 
-/// Makes a device's context the thread's own while it lives, and gives the one before it back.
+/// Makes a device's context current in this thread while it lives, and then restores the previous one.
 class CurrentContext {
  public:
   explicit CurrentContext(const Device& device);
-  /// For destructors: a context that cannot be had is no failure, the calls that need it then do nothing.
+  /// For destructors: a failure is ignored, and the calls that need the context then do nothing.
   CurrentContext(const Device& device, std::nothrow_t) noexcept;
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;

@@ -39,10 +39,10 @@ static_assert(sizeof(ManagedTensor) == 64);
 static_assert(offsetof(ManagedTensor, deleter) == 56);
 
 /// The buffer as a tensor of `size` bytes (uint8, one dimension) that keeps the memory until its deleter
-/// runs, on whatever thread. This form of DLPack cannot say that a mapping is read-only.
+/// runs, on any thread. This form of DLPack cannot mark a mapping as read-only.
 ManagedTensor* make_tensor(const DeviceBuffer& buffer, std::size_t start, std::size_t size);
 
-/// What `make_tensor` sets for the deleter.
+/// The deleter that `make_tensor` sets.
 void delete_tensor(ManagedTensor* tensor);
 
 }  // namespace warpsmith::dlpack

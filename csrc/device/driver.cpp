@@ -27,16 +27,16 @@ void* open_library() {
 }
 
 constexpr const char* kLostContext =
-    "A kernel broke the device's context: end this process and go on in a new one.";
+    "A kernel broke the device's context: end this process and continue in a new one.";
 
 std::string usual_remedy(Result result) {
   switch (result) {
     case kOutOfMemory:
-      return "Free memory of the device, or ask for less; nvidia-smi names the processes that hold it.";
+      return "Free device memory, or request less; nvidia-smi names the processes that hold it.";
     case kNotInitialized:
-      return "This process was forked from one that had used CUDA: fork before CUDA is used.";
+      return "This process was forked from one that had used CUDA: fork before using CUDA.";
     case kStubLibrary:
-      return "A toolkit's stub libcuda.so.1 was found first: take it off LD_LIBRARY_PATH.";
+      return "A toolkit's stub libcuda.so.1 was found first: remove it from LD_LIBRARY_PATH.";
     case kNoDevice:
       return "Run on a machine with an NVIDIA GPU and let this process see it (CUDA_VISIBLE_DEVICES, "
              "docker run --gpus all).";
@@ -50,7 +50,7 @@ std::string usual_remedy(Result result) {
     case kNotFound:
       return "Give the kernel's symbol as the compiler names it.";
     case kLaunchOutOfResources:
-      return "Launch fewer threads a block, or a kernel that needs fewer registers or less shared memory.";
+      return "Launch fewer threads per block, or a kernel that needs fewer registers or less shared memory.";
     case kCooperativeLaunchTooLarge:
       return "A cooperative grid must fit on the device at once: launch fewer blocks.";
     case kInvalidClusterSize:
@@ -62,7 +62,7 @@ std::string usual_remedy(Result result) {
     case kNotSupported:
       return "The device, its driver or its virtualisation does not offer this.";
     case kSystemDriverMismatch:
-      return "The kernel's module and libcuda are of different versions: reboot, or mend the container's "
+      return "The kernel's module and libcuda are of different versions: reboot, or repair the container's "
              "libraries.";
     case kIllegalAddress:
     case kLaunchTimeout:

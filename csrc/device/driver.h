@@ -7,16 +7,16 @@
 
 namespace warpsmith::cuda {
 
-/// libcuda.so.1, opened in this process for good: a driver that has started threads cannot be unloaded.
+/// libcuda.so.1, never closed: a driver that has started threads cannot be unloaded.
 class Library {
  public:
-  /// Raises Failure where the library cannot be opened.
+  /// Raises Failure if the library cannot be opened.
   Library();
 
-  /// The address of a function by its versioned name. Raises Failure where the driver is too old to have it.
+  /// The address of a function by its versioned name. Raises Failure if the driver is too old to have it.
   void* symbol(const char* name) const;
 
-  /// Throw what `result` of the call `operation` means; `remedy` stands in for the usual one.
+  /// Throw the Failure for `result` of the call `operation`; `remedy` replaces the default one.
   [[noreturn]] void raise(const char* operation, Result result, const std::string& remedy = "") const;
 
  private:
@@ -27,7 +27,7 @@ class Library {
   Result (*error_string_)(Result, const char**);
 };
 
-/// One function of the driver. Called, it throws Failure for every result but success.
+/// One function of the driver. A call throws Failure for every result except success.
 template <typename... Arguments>
 class Call {
  public:
@@ -41,7 +41,7 @@ class Call {
     if (result != kSuccess) [[unlikely]]
       library_.raise(name_, result);
   }
-  /// The bare result, for the callers to which some of them are no failure.
+  /// The raw result, for callers that do not treat every result as a failure.
   Result result(Arguments... arguments) const noexcept { return function_(arguments...); }
   [[noreturn]] void raise(Result result, const std::string& remedy = "") const {
     library_.raise(name_, result, remedy);
@@ -119,10 +119,10 @@ struct Driver {
 /// Open the driver and initialise it in this process. Raises Failure.
 std::shared_ptr<const Driver> start_driver();
 
-/// The number of devices; 0 where the driver runs and sees none. Raises Failure, also without a driver.
+/// The number of devices; 0 if the driver runs and sees none. Raises Failure, also without a driver.
 int device_count();
 
-/// Whether no code has used CUDA in this process, so that its children may: libcuda is not loaded, or loaded
+/// Whether CUDA is unused in this process, so that its children can use it: libcuda is not loaded, or loaded
 /// and not initialised. Loads and initialises nothing.
 bool driver_untouched();
 

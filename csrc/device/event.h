@@ -7,8 +7,8 @@
 
 namespace warpsmith {
 
-/// A point of a stream. Streams are given as the address that torch's `cuda_stream` is; 0 is the legacy
-/// default stream.
+/// A point of a stream. Streams are passed as the value of torch's `cuda_stream`; 0 is the legacy default
+/// stream.
 class Event {
  public:
   explicit Event(std::shared_ptr<const Device> device, bool timed = true);
@@ -17,7 +17,8 @@ class Event {
   ~Event();
 
   void record(std::uintptr_t stream) const;
-  /// Whether all before the last record is done; true where nothing was recorded. Raises Failure for a fault.
+  /// Whether all work before the last record is done; true if nothing was recorded. Raises Failure for a
+  /// fault.
   bool done() const;
   void synchronize() const;
   /// The device's time from `start` to this event, in milliseconds. Raises Failure unless both are done.

@@ -17,7 +17,7 @@ namespace warpsmith {
 namespace {
 
 constexpr const char* kLayer = "device";
-// A stream that is held longer than this was forgotten; it keeps the clock far from overflow too.
+// A stream blocked for longer was forgotten; the cap also keeps the clock far from overflow.
 constexpr double kLongestSeconds = 3600;
 
 std::chrono::steady_clock::duration watch_span(double seconds) {
@@ -28,7 +28,7 @@ std::chrono::steady_clock::duration watch_span(double seconds) {
       std::chrono::duration<double>(seconds));
 }
 
-// Python's handlers run in the main thread, and its waits must be the ones that a signal interrupts.
+// Python's handlers run in the main thread, so signals must interrupt that thread's waits.
 void block_signals() {
   sigset_t all;
   ::sigfillset(&all);
@@ -78,7 +78,7 @@ void Gate::Shared::watch() {
     } else if (Clock::now() >= deadline) {
       open_locked();
     } else {
-      // A copy: close() may move the deadline while this thread waits without the lock.
+      // A copy: close() may change the deadline while this thread waits without the lock.
       const Clock::time_point until = watched = deadline;
       changed.wait_until(lock, until);
     }
@@ -102,7 +102,7 @@ Gate::~Gate() {
   }
   shared_->changed.notify_all();
   shared_->watchdog.join();
-  // The device reads the word until its stream has passed. A fault has ended that reading too.
+  // The device reads the word until its stream has passed. A fault ends that, too.
   try {
     shared_->passed.synchronize();
   } catch (const Failure&) {
@@ -122,13 +122,14 @@ void Gate::close(std::uintptr_t stream, double seconds) {
                                       cuda::kWaitValueGeq);
   shared_->closed = true;
   shared_->deadline = Clock::now() + span;
-  // A watchdog that looks again before the deadline needs no waking, which would cost each timed call some.
+  // A watchdog that wakes up before the deadline anyway is not notified, which would slow down each timed
+  // call.
   if (shared_->deadline < shared_->watched) shared_->changed.notify_all();
   shared_->passed.record(stream);
 }
 
 bool Gate::open() {
-  // The watchdog is not woken: it sees at its deadline that there is nothing to do.
+  // The watchdog is not notified: at its deadline it finds nothing to do.
   const std::lock_guard lock(shared_->mutex);
   return shared_->open_locked();
 }

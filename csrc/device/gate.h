@@ -23,7 +23,7 @@ class HostWord {
   ~HostWord();
 
   cuda::Address device_address() const { return device_address_; }
-  /// Seen by the device after all that this thread wrote before.
+  /// Visible to the device after everything that this thread wrote before.
   void store(std::uint32_t value);
 
  private:
@@ -32,9 +32,8 @@ class HostWord {
   cuda::Address device_address_ = 0;
 };
 
-/// Holds a stream back until the host opens it, so that launches queue up behind it. A thread of its own
-/// opens it after a while, whatever the host code does: code that waits for a stream that is held cannot
-/// hang.
+/// Blocks a stream until the host opens it, so that launches queue up behind it. A watchdog thread opens it
+/// after a while, whatever the host code does: code that waits for a blocked stream cannot hang.
 class Gate {
  public:
   explicit Gate(std::shared_ptr<const Device> device);
@@ -43,16 +42,16 @@ class Gate {
   /// Opens the gate and waits until its stream has passed.
   ~Gate();
 
-  /// Hold what is enqueued on `stream` from now on, for at most `seconds`. Raises Failure, also where the
-  /// gate is still closed.
+  /// Block work enqueued on `stream` from now on, for at most `seconds`. Raises Failure, also if the gate is
+  /// still closed.
   void close(std::uintptr_t stream, double seconds);
-  /// False where the gate was open already: the watchdog was first, or nobody had closed it.
+  /// False if the gate was already open: the watchdog was first, or it was never closed.
   bool open();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Apart from the gate, so that a forked child, which has no such thread, can leave all of it alone.
+  // Separate from the gate, so that a forked child, which has no such thread, can leave all of it alone.
   struct Shared {
     explicit Shared(const std::shared_ptr<const Device>& device);
 
@@ -67,7 +66,7 @@ class Gate {
     bool closed = false;
     bool ending = false;
     Clock::time_point deadline;
-    // When the watchdog looks again by itself; `max` where it sleeps until somebody wakes it.
+    // When the watchdog wakes up next; `max` if it sleeps until it is notified.
     Clock::time_point watched = Clock::time_point::max();
     std::thread watchdog;
   };

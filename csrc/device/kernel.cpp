@@ -16,9 +16,9 @@ namespace warpsmith {
 namespace {
 
 constexpr const char* kLayer = "device";
-// What every block may have unasked.
+// Shared memory that every block can have without opting in.
 constexpr unsigned kUsualSharedBytes = 48 << 10;
-// A larger cluster runs on some devices only and has to be asked for.
+// A larger cluster runs only on some devices and needs an opt-in.
 constexpr std::uint64_t kPortableClusterBlocks = 8;
 
 [[noreturn]] void raise_argument(const std::string& operation, const std::string& message,
@@ -34,7 +34,7 @@ std::uint64_t volume(const Extent& extent) {
 
 bool has_zero(const Extent& extent) { return std::ranges::find(extent, 0u) != extent.end(); }
 
-// The driver takes an array of pointers and no length: it reads as many as the kernel has parameters.
+// The driver gets an array of pointers and no length: it reads as many as the kernel has parameters.
 std::vector<std::size_t> read_parameter_sizes(const cuda::Driver& driver, cuda::Function function) {
   std::vector<std::size_t> sizes;
   while (true) {
@@ -89,7 +89,7 @@ Launch::Launch(std::shared_ptr<const LoadedModule> module, cuda::Function functi
   if (shape.cooperative) add_attribute(number_attribute(cuda::kLaunchCooperative, 1));
   if (volume(shape.cluster) > 1) {
     add_attribute(cluster_attribute(shape.cluster));
-    // As Triton launches its clusters, so that both are equally fast.
+    // Like Triton's launches of clusters, so that both are equally fast.
     add_attribute(number_attribute(cuda::kLaunchClusterScheduling, cuda::kClusterSchedulingSpread));
   }
   store_parameters(parameters);

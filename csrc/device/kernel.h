@@ -30,7 +30,7 @@ class LoadedModule {
 
 using Extent = std::array<unsigned, 3>;
 
-/// How a kernel is laid out on the device. `grid` counts blocks, those of all clusters.
+/// The launch configuration of a kernel. `grid` counts the blocks of all clusters.
 struct LaunchShape {
   Extent grid;
   unsigned threads;
@@ -38,7 +38,7 @@ struct LaunchShape {
   bool cooperative;
 };
 
-/// A kernel with all its arguments but the stream, ready to be launched any number of times.
+/// A kernel with all its arguments except the stream, which can be launched any number of times.
 class Launch {
  public:
   Launch(std::shared_ptr<const LoadedModule> module, cuda::Function function, const LaunchShape& shape,
@@ -46,7 +46,7 @@ class Launch {
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
-  /// One call of the driver, in the calling thread's context; none where the grid is empty. Raises Failure.
+  /// One driver call in the calling thread's context; none for an empty grid. Raises Failure.
   void launch(std::uintptr_t stream) const;
 
  private:
@@ -57,7 +57,7 @@ class Launch {
   cuda::Function function_;
   cuda::LaunchConfig config_;
   std::array<cuda::LaunchAttribute, 3> attributes_;
-  // Units of 16 bytes: the largest alignment that a parameter has.
+  // Units of 16 bytes: the largest alignment of a parameter.
   struct alignas(16) Unit {
     std::byte bytes[16];
   };
@@ -69,17 +69,17 @@ class Launch {
 /// One kernel of a cubin.
 class Kernel {
  public:
-  /// `shared_bytes`: dynamic shared memory of each block. Raises Failure.
+  /// `shared_bytes`: dynamic shared memory per block. Raises Failure.
   static Kernel load(std::shared_ptr<const Device> device, std::string_view cubin, const std::string& name,
                      unsigned shared_bytes);
 
   const std::string& name() const { return name_; }
   int registers() const { return attribute(cuda::kNumRegisters); }
-  /// Local memory of each thread (spilled registers and arrays), in bytes.
+  /// Local memory per thread (spilled registers and arrays), in bytes.
   int local_bytes() const { return attribute(cuda::kLocalSizeBytes); }
   int max_threads() const { return attribute(cuda::kMaxThreadsPerBlock); }
 
-  /// `parameters` are the raw bytes of each. Raises Failure where their number or sizes are not the kernel's.
+  /// `parameters`: the raw bytes of each. Raises Failure if their number or sizes do not match the kernel's.
   std::unique_ptr<Launch> prepare(const LaunchShape& shape,
                                   const std::vector<std::string_view>& parameters) const;
   void launch(const LaunchShape& shape, std::uintptr_t stream,

@@ -34,7 +34,7 @@ void close_on_exec(int fd) {
     throw system_failure(kLayer, "FD_CLOEXEC", errno);
 }
 
-// The driver's answer to a bad descriptor is not the same in every version.
+// Driver versions differ in their error for a bad descriptor.
 void check_descriptor(int fd) {
   if (::fcntl(fd, F_GETFD) < 0)
     throw system_failure(kLayer, "fd", errno, "Give the descriptor of a DeviceBuffer, as it was received.");
@@ -147,7 +147,7 @@ void DeviceBuffer::fill(unsigned char byte) const {
   const Device& device = memory_->device();
   const CurrentContext current(device);
   device.driver().memset_bytes(address(), byte, size_);
-  // Setting device memory returns before it is done.
+  // Setting device memory is asynchronous.
   device.driver().stream_synchronize(nullptr);
 }
 

@@ -8,13 +8,13 @@
 
 namespace warpsmith {
 
-/// Physical memory of a device, released with the last mapping of it.
+/// Physical memory of a device, released with its last mapping.
 class DeviceAllocation {
  public:
-  /// `bytes` is a multiple of the granularity. `shareable`: whether `share` is to work. Raises Failure.
+  /// `bytes` is a multiple of the granularity. `shareable`: whether `share` must work. Raises Failure.
   static std::shared_ptr<const DeviceAllocation> create(std::shared_ptr<const Device> device,
                                                         std::size_t bytes, bool shareable);
-  /// What another process shared under `fd`, which stays the caller's. Raises Failure.
+  /// Memory that another process shared as `fd`, which the caller keeps. Raises Failure.
   static std::shared_ptr<const DeviceAllocation> import(std::shared_ptr<const Device> device, int fd);
   DeviceAllocation(const DeviceAllocation&) = delete;
   DeviceAllocation& operator=(const DeviceAllocation&) = delete;
@@ -32,9 +32,9 @@ class DeviceAllocation {
   cuda::MemoryHandle handle_ = 0;
 };
 
-/// Device memory mapped into this process's part of the device's address space, at an address of its
-/// `AddressSpace`: a kernel that is given one mapping finds no other. Its destructor waits for the context's
-/// work, as freeing device memory does elsewhere, then unmaps; it cannot fail.
+/// Device memory mapped at a random address of the process's `AddressSpace`, so that a kernel that has one
+/// mapping cannot find another. Its destructor waits for the context's work, as freeing device memory does
+/// elsewhere, then unmaps; it cannot fail.
 class DeviceMemory {
  public:
   /// `bytes` is a multiple of the granularity. Raises Failure.
@@ -43,7 +43,7 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory();
 
-  /// Say whether kernels may write. The caller waits for those that use it before. Raises Failure.
+  /// Set whether kernels can write. The caller waits for kernels that already use it. Raises Failure.
   void set_access(bool writable);
 
   const std::shared_ptr<const DeviceAllocation>& allocation() const { return allocation_; }
@@ -60,20 +60,19 @@ class DeviceMemory {
   bool mapped_ = false;
 };
 
-/// Device memory that processes hand to one another as a descriptor, or that one has for itself. A mapping
-/// lives as long as the object and every tensor made from it.
+/// Device memory that processes share as a descriptor, or that one uses alone. A mapping lives as long as the
+/// object and every tensor made from it.
 class DeviceBuffer {
  public:
-  /// Allocate `size` bytes, rounded up to the device's granularity, writable here, and export them under a
-  /// close-on-exec descriptor if they are `shareable`. The bytes are what was there before: fill them. Raises
-  /// Failure.
+  /// Allocate `size` bytes, rounded up to the device's granularity, writable here, and export them as a
+  /// close-on-exec descriptor if `shareable`. The content is undefined: fill it. Raises Failure.
   static DeviceBuffer create(std::shared_ptr<const Device> device, std::size_t size, bool shareable);
 
-  /// Map `size` bytes of a buffer that another process made. The descriptor is neither kept nor closed: it is
-  /// not needed once this returns. Raises Failure.
+  /// Map `size` bytes of another process's buffer. The descriptor is neither kept nor closed; it is not
+  /// needed once this returns. Raises Failure.
   static DeviceBuffer map(std::shared_ptr<const Device> device, int fd, std::size_t size, bool writable);
 
-  /// The same memory mapped once more, at another address. Raises Failure.
+  /// The same memory mapped again, at another address. Raises Failure.
   DeviceBuffer alias(bool writable) const;
 
   std::size_t size() const { return size_; }
@@ -81,13 +80,13 @@ class DeviceBuffer {
   bool writable() const { return writable_; }
   const std::shared_ptr<DeviceMemory>& memory() const { return memory_; }
 
-  /// Raises Failure where there is none: a mapped buffer, or after close_fd.
+  /// Raises Failure if there is none: a mapped buffer, or after close_fd.
   int fd() const;
-  /// Give the descriptor back. The memory stays.
+  /// Close the descriptor. The memory stays.
   void close_fd() { fd_.reset(); }
-  /// Set every byte, on the legacy default stream, and wait until it is done. Raises Failure.
+  /// Set every byte on the legacy default stream, and wait until it is done. Raises Failure.
   void fill(unsigned char byte) const;
-  /// Wait for the context's work, and let no kernel write here from now on. Raises Failure.
+  /// Wait for the context's work, then deny writes by later kernels. Raises Failure.
   void protect();
 
  private:

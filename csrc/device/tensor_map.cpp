@@ -11,7 +11,7 @@ namespace warpsmith {
 namespace {
 
 constexpr std::size_t kMaxRank = 5;
-// With drivers up to this version CUTLASS and Triton take a mark off the maps of small tensors; so do we.
+// With drivers up to this version CUTLASS and Triton clear a flag in the maps of small tensors; so do we.
 constexpr int kLastMarkingDriver = 13010;
 constexpr std::uint64_t kSmallBytes = 128 << 10;
 constexpr std::uint64_t kMark = 1ULL << 21;
@@ -30,7 +30,7 @@ void check(const Tiling& tiling) {
                   "A tensor map has 1 to 5 dimensions, as many in its shape, strides and block.", "");
 }
 
-// The span of the tensor's memory, in bytes, but for its last element.
+// The span of the tensor's memory in bytes, without its last element.
 std::uint64_t span(const Tiling& tiling) {
   std::uint64_t last = 0;
   for (std::size_t i = 0; i < tiling.shape.size(); ++i)
@@ -45,7 +45,7 @@ std::string encode_tensor_map(const Device& device, const Tiling& tiling) {
   const cuda::Driver& driver = device.driver();
   const auto shape = reversed(tiling.shape);
   const auto block = reversed(tiling.block);
-  // The driver takes bytes, and no stride of the innermost dimension.
+  // The driver takes strides in bytes, and none for the innermost dimension.
   auto strides = reversed(tiling.strides);
   std::ranges::transform(strides, strides.begin(),
                          [&](std::uint64_t side) { return side * tiling.item_bytes; });

@@ -8,7 +8,7 @@
 
 namespace warpsmith {
 
-/// A tensor and the block of it that one access moves. Sides are in elements, the outermost first.
+/// A tensor and the block of one access. Sides are in elements, outermost first.
 struct Tiling {
   cuda::Address address;
   /// CUtensorMapDataType.
@@ -16,14 +16,14 @@ struct Tiling {
   unsigned item_bytes;
   /// CUtensorMapSwizzle.
   int swizzle;
-  /// What lies outside of the tensor reads as NaN, not as 0.
+  /// Reads outside the tensor return NaN instead of 0.
   bool nan_outside;
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> strides;
   std::vector<std::uint32_t> block;
 };
 
-/// The bytes that a kernel takes for it. Raises Failure where the driver makes no such map.
+/// A kernel's argument for the tensor. Raises Failure if the driver rejects the map.
 std::string encode_tensor_map(const Device& device, const Tiling& tiling);
 
 }  // namespace warpsmith

@@ -36,7 +36,7 @@ void check_size(std::size_t size) {
 }
 
 UniqueFd make_memfd(const std::string& name) {
-  // The seal against execution is from Linux 6.3; an older kernel refuses the unknown flag.
+  // The seal against execution needs Linux 6.3; an older kernel rejects the unknown flag.
   int fd = ::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
   if (fd < 0 && errno == EINVAL) fd = ::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) throw system_failure(kLayer, "memfd_create", errno);
@@ -51,7 +51,7 @@ void* map_shared(int fd, std::size_t size, bool writable) {
 
 void check_received(int fd, std::size_t size) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0) raise_rule("seals", errno, "The descriptor is no memfd, so its size cannot be relied upon.");
+  if (seals < 0) raise_rule("seals", errno, "The descriptor is not a memfd, so its size is not reliable.");
   if ((seals & kSizeSeals) != kSizeSeals)
     raise_rule(
         "seals", EPERM,
@@ -70,8 +70,7 @@ Buffer Buffer::create(const std::string& name, std::size_t size, bool writable_b
   check_size(size);
   UniqueFd fd = make_memfd(name);
   if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) throw system_failure(kLayer, "ftruncate", errno);
-  // Mapped before it is sealed: F_SEAL_FUTURE_WRITE leaves the mappings that exist writable and refuses new
-  // ones.
+  // Mapped before it is sealed: F_SEAL_FUTURE_WRITE leaves existing mappings writable and denies new ones.
   void* address = map_shared(fd.get(), size, true);
   Buffer buffer(std::move(fd), address, size, true);
   const int seals = kSizeSeals | F_SEAL_SEAL | (writable_by_peer ? 0 : F_SEAL_FUTURE_WRITE);

@@ -10,12 +10,12 @@ namespace warpsmith {
 /// A sealed memfd mapped into this process. The mapping lives as long as the object.
 class Buffer {
  public:
-  /// Make `size` bytes of zeroes, mapped writable here and then sealed. Whoever receives the descriptor can
-  /// map it writable only if `writable_by_peer`. Raises Failure.
+  /// Make `size` bytes of zeroes, mapped writable here and then sealed. A receiver of the descriptor can map
+  /// it writable only if `writable_by_peer`. Raises Failure.
   static Buffer create(const std::string& name, std::size_t size, bool writable_by_peer);
 
-  /// Map a descriptor that came from elsewhere: it must be a memfd that nobody can resize, of exactly `size`
-  /// bytes. The descriptor is duplicated. Raises Failure.
+  /// Map a received descriptor, which must be a memfd sealed against resizing, of exactly `size` bytes. The
+  /// descriptor is duplicated. Raises Failure.
   static Buffer map(int fd, std::size_t size, bool writable);
 
   Buffer(Buffer&& other) noexcept;
@@ -29,10 +29,10 @@ class Buffer {
   bool writable() const { return writable_; }
   int fd() const { return fd_.get(); }
 
-  /// Set every byte; raises Failure where the mapping is read-only.
+  /// Set every byte; raises Failure if the mapping is read-only.
   void fill(unsigned char byte);
 
-  /// Give the descriptor back. The mapping stays, since tensors may still point into it.
+  /// Close the descriptor. The mapping stays, since tensors may still point into it.
   void close_fd() { fd_.reset(); }
 
  private:

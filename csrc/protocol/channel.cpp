@@ -36,7 +36,7 @@ constexpr std::chrono::milliseconds kPause(20);
                 "The deadline passed while awaiting " + awaited + ".");
 }
 
-// A peer that drips bytes always has some ready, so a wait alone would never see the deadline.
+// A peer that drips bytes always has some ready, so a wait alone would never notice the deadline.
 void check_progress(const Deadline& deadline, const std::string& awaited) {
   if (deadline.passed()) raise_deadline(awaited);
 }
@@ -61,15 +61,14 @@ std::unique_lock<std::mutex> lock_direction(std::mutex& mutex, const char* opera
   return lock;
 }
 
-// The kernel had no memory for a message, which moved nothing. It is asked again for a second, then it is an
-// error.
+// The kernel had no memory for a message, and moved nothing. Retried for a second, then an error.
 bool may_pass(int error, int& attempts) {
   if ((error != ENOMEM && error != ENOBUFS) || ++attempts > kAttempts) return false;
   std::this_thread::sleep_for(kPause);
   return true;
 }
 
-// Where a standard descriptor is closed, a new socket gets its number, and what libraries print goes into it.
+// If a standard descriptor is closed, a new socket gets its number, and library output would go into it.
 UniqueFd above_standard(UniqueFd fd) {
   if (fd.get() > STDERR_FILENO) return fd;
   const int moved = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -77,7 +76,7 @@ UniqueFd above_standard(UniqueFd fd) {
   return UniqueFd(moved);
 }
 
-// Takes every descriptor that came with a message, so that none leaks whatever is decided about the frame.
+// Takes every descriptor of a message, so that none leaks whatever happens to the frame.
 void take_descriptors(msghdr& message, std::vector<UniqueFd>& fds) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -132,7 +131,7 @@ void Channel::send(std::uint16_t kind, std::span<const std::byte> payload, std::
   for (std::size_t sent = 0; sent < total;) {
     const auto head_left = std::span(head).subspan(std::min(sent, kHeaderBytes));
     const auto body_left = payload.subspan(sent > kHeaderBytes ? sent - kHeaderBytes : 0);
-    // Descriptors ride on the first byte; sending them with a later part would send them twice.
+    // Descriptors accompany the first byte; sending them with a later part would send them twice.
     sent += send_some(head_left, body_left, sent == 0 ? fds : std::span<const int>{}, deadline, interrupted);
     send_broken_ = sent < total;
     if (send_broken_) check_progress(deadline, "room to send a frame");

@@ -23,29 +23,28 @@ struct Frame {
   std::span<const std::byte> bytes() const { return {payload.get(), length}; }
 };
 
-/// One end of a Unix stream socket that carries frames. The peer may be hostile: all it can cause is a
-/// Failure of kind kFrame, kPeerClosed or kDeadline. One thread may send while another receives.
+/// One end of a Unix stream socket that carries frames. The peer may be hostile: it can cause only a Failure
+/// of kind kFrame, kPeerClosed or kDeadline. One thread can send while another receives.
 class Channel {
  public:
-  /// Takes the descriptor; raises Failure where it is no connected Unix stream socket.
+  /// Takes the descriptor; raises Failure unless it is a connected Unix stream socket.
   explicit Channel(UniqueFd fd);
 
   /// Both ends of a new connection.
   static std::pair<UniqueFd, UniqueFd> pair();
 
-  /// A deadline that passes inside a frame leaves the stream unusable for sending, and every later send
-  /// fails.
+  /// A deadline that passes inside a frame makes the stream unusable for sending: every later send fails.
   void send(std::uint16_t kind, std::span<const std::byte> payload, std::span<const int> fds,
             const Deadline& deadline, const InterruptHook& interrupted);
 
-  /// A deadline that passes inside a frame loses nothing: the next call goes on where this one stopped.
+  /// A deadline that passes inside a frame loses nothing: the next call continues where this one stopped.
   Frame recv(const Deadline& deadline, const InterruptHook& interrupted);
 
   int fd() const { return fd_.get(); }
   void close() { fd_.reset(); }
 
  private:
-  // The part of a frame that has arrived; kept over a deadline that passed in its middle.
+  /// The part of a frame that has arrived; kept if a deadline passes in its middle.
   struct Incoming {
     HeaderBytes head{};
     std::size_t head_got = 0;

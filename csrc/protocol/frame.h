@@ -13,7 +13,7 @@ inline constexpr std::uint32_t kMaxPayloadBytes = 64u << 20;
 /// Below the kernel's SCM_MAX_FD (253), so that one frame always fits one control message.
 inline constexpr std::uint16_t kMaxFrameFds = 128;
 
-/// The fixed head of every frame, in the order in which it stands on the wire after the magic `WSF1`.
+/// The fixed head of every frame, in wire order after the magic `WSF1`.
 struct FrameHeader {
   std::uint16_t kind = 0;
   std::uint16_t fds = 0;
@@ -36,7 +36,7 @@ FrameHeader decode_header(const HeaderBytes& bytes, std::uint64_t expected_seque
 /// Raises Failure(kFrame) unless `payload` has the header's checksum.
 void check_payload(const FrameHeader& header, std::span<const std::byte> payload);
 
-/// Throw Failure(kFrame) with what broke the rule and what was expected.
+/// Throw Failure(kFrame) with the violated rule and what was expected.
 [[noreturn]] void raise_frame(const std::string& operation, const std::string& message);
 
 }  // namespace warpsmith

@@ -33,7 +33,7 @@ CapabilitySets own_sets() {
 void empty_bounding_set() {
   for (unsigned long capability = 0;; ++capability) {
     const int held = ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0);
-    if (held < 0) return;  // EINVAL: past the last capability that this kernel knows
+    if (held < 0) return;  // EINVAL: beyond the last capability of this kernel
     if (held == 1 && ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0)
       throw system_failure(kLayer, "PR_CAPBSET_DROP " + std::to_string(capability), errno);
   }

@@ -68,14 +68,14 @@ std::vector<std::string> wanted_among(const std::vector<std::string>& list) {
   return found;
 }
 
-// --- where we are ---
+// --- this process's place in the hierarchy ---
 
 struct Own {
-  std::string top;        // where the hierarchy, or the part of it that is visible here, is mounted
+  std::string top;        // mount point of the visible part of the hierarchy
   std::string directory;  // this process's cgroup below it
 };
 
-// The cgroup2 mount: where it is and which cgroup it shows there.
+// The cgroup2 mount: its mount point, and the cgroup that it shows there.
 std::optional<std::pair<std::string, std::string>> find_mount() {
   constexpr std::size_t kRoot = 3, kPoint = 4;
   const std::string text = read_text("/proc/self/mountinfo").value_or("");
@@ -114,7 +114,7 @@ Own find_own() {
 // The hierarchy's true root has no type; the root of a cgroup namespace has one.
 bool is_true_root(const std::string& directory) { return !is_there(directory + "/cgroup.type"); }
 
-// systemd marks what it gives away; the root of a cgroup namespace was given away by whoever made it.
+// systemd marks what it delegates; the root of a cgroup namespace was delegated by the namespace's maker.
 bool is_delegated(const Own& own, const std::string& directory) {
   if (directory == own.top) return !is_true_root(directory);
   std::array<char, 4> value{};
@@ -130,7 +130,8 @@ bool may_divide(const std::string& directory) {
 
 std::string parent_of(const std::string& directory) { return directory.substr(0, directory.rfind('/')); }
 
-// Our own cgroup is a child of a delegated one that gives controllers already: somebody moved us there.
+// Our own cgroup is a child of a delegated one that already enables controllers: another process moved us
+// there.
 std::optional<CgroupPlace> beside_us(const Own& own) {
   if (own.directory == own.top) return std::nullopt;
   const std::string parent = parent_of(own.directory);
@@ -146,7 +147,7 @@ std::optional<CgroupPlace> below_us(const Own& own) {
   return CgroupPlace{own.directory, std::move(given), CgroupPlace::Need::kVacate};
 }
 
-// The host's root may have a directory of its own at the top, as container engines do.
+// The host's root can have a directory of its own at the top, as container engines do.
 std::optional<CgroupPlace> at_the_top(const Own& own) {
   auto given = wanted_among(words_of(own.top + "/cgroup.controllers"));
   if (given.empty() || !is_true_root(own.top) || !may_divide(own.top)) return std::nullopt;
@@ -188,8 +189,8 @@ void move_processes(const std::string& from, const std::string& to) {
   }
 }
 
-// Cgroup v2 gives controllers to children only from a cgroup without processes. New ones may be forked while
-// the others are moved.
+// Cgroup v2 enables controllers for children only in a cgroup without processes. New ones may be forked while
+// others are moved.
 void vacate(const CgroupPlace& place) {
   const std::string to = place.directory + "/" + kMovedTo;
   make_directory(to);
@@ -229,7 +230,8 @@ bool is_populated(int events_fd) {
                         std::string_view::npos;
 }
 
-// Before Linux 5.14 there is no cgroup.kill; then what the worker's own end left has to end by itself.
+// Before Linux 5.14 there is no cgroup.kill; processes that outlived the worker then have to end on their
+// own.
 void kill_all(const std::string& path) {
   const std::string control = path + "/cgroup.kill";
   if (is_there(control)) write_control(control, "1");
@@ -271,14 +273,14 @@ std::string random_name() {
   return kOwnerPrefix + std::string(text.data());
 }
 
-// The lock on a directory, or nothing where its owner lives.
+// The lock on a directory, or nothing if its owner lives.
 UniqueFd try_lock(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) fd.reset();
   return fd;
 }
 
-// An owner that died holds no lock. One that another sweeper removes meanwhile is gone as well.
+// A dead owner holds no lock. A directory that another sweeper removes meanwhile is gone as well.
 void sweep(const std::string& directory) {
   for (const std::string& name : directories_in(directory)) {
     if (!name.starts_with(kOwnerPrefix)) continue;
@@ -287,8 +289,8 @@ void sweep(const std::string& directory) {
   }
 }
 
-// Of a cgroup that was removed: before it was looked up, or between that and its use. A controller that is to
-// be enabled is not found either where the cgroup above was made anew and does not give it yet.
+// ENOENT of a cgroup that was removed before its lookup, or between that and its use. Enabling a controller
+// fails in the same way if the parent was recreated and does not enable it yet.
 bool is_gone(int error) { return error == ENOENT || error == ENODEV; }
 
 std::pair<std::string, UniqueFd> try_make_owner(const CgroupPlace& place) {
@@ -296,14 +298,14 @@ std::pair<std::string, UniqueFd> try_make_owner(const CgroupPlace& place) {
   const std::string path = place.directory + "/" + random_name();
   if (::mkdir(path.c_str(), 0755) != 0) throw system_failure(kLayer, "mkdir " + path, errno, kDelegate);
   UniqueFd lock = try_lock(path);
-  // A sweeper came between the making and the locking.
+  // A sweeper removed it between its creation and the locking.
   if (!lock.valid() || !is_there(path)) throw system_failure(kLayer, "lock " + path, ENOENT, kDelegate);
   enable(path, place.controllers);
   return {path, std::move(lock)};
 }
 
-// Between any two steps the last of others may take the directory at the top away. What an attempt leaves is
-// swept.
+// Between any two steps the last of other processes can remove the directory at the top. Leftovers of an
+// attempt are swept.
 std::pair<std::string, UniqueFd> make_owner(const CgroupPlace& place) {
   for (int attempt = 1;; ++attempt) {
     try {
@@ -345,8 +347,8 @@ CgroupLeaf& CgroupLeaf::operator=(CgroupLeaf&& other) noexcept {
   return *this;
 }
 
-// Reached only where a spawn failed, after its child was reaped; what cannot be removed is swept with its
-// owner.
+// Reached only if a spawn failed, after its child was reaped; a directory that cannot be removed is swept
+// later.
 CgroupLeaf::~CgroupLeaf() {
   if (!name_.empty()) ::rmdir((parent_ + "/" + name_).c_str());
 }
@@ -378,7 +380,7 @@ Cgroups Cgroups::open() {
   return made;
 }
 
-// A process that forgot to close leaves its directory to the next one's sweep.
+// If a process forgets to close, the next sweep removes its directory.
 Cgroups::~Cgroups() = default;
 
 CgroupLeaf Cgroups::make_leaf(const Policy& policy, std::uint64_t inherited_bytes) {
@@ -405,7 +407,7 @@ void Cgroups::close() {
   remove_tree(path_);
   lock_.reset();
   const std::string above = parent_of(path_);
-  // The last one out; while others are in it, it stays.
+  // Removed by the last user; it stays while others are in it.
   if (above.ends_with(std::string("/") + kTopDirectory)) ::rmdir(above.c_str());
 }
 

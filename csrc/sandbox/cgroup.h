@@ -9,24 +9,25 @@
 
 namespace warpsmith {
 
-/// What the memory controller counted in one worker's cgroup.
+/// Counts of the memory controller for one worker's cgroup.
 struct CgroupEvents {
-  std::uint64_t limit_reached = 0;  ///< times that memory.max was reached and nothing could be reclaimed
-  std::uint64_t killed = 0;         ///< processes killed for want of memory, there or further up
+  std::uint64_t limit_reached = 0;  ///< times that memory.max was reached with nothing to reclaim
+  std::uint64_t killed = 0;         ///< processes killed by an out-of-memory event, here or in a parent
 };
 
 /// Where the cgroups of workers can be made, and what has to happen first.
 struct CgroupPlace {
-  /// kVacate: its processes must move to a child before it can give controllers. kMake: it is not there yet.
+  /// kVacate: its processes must move to a child before it can enable controllers. kMake: it does not exist
+  /// yet.
   enum class Need { kNothing, kVacate, kMake };
 
-  std::string directory;                 ///< the cgroup that is to hold them
-  std::vector<std::string> controllers;  ///< those of memory and pids that it has or can be given
+  std::string directory;                 ///< the parent of the workers' cgroups
+  std::vector<std::string> controllers;  ///< which of memory and pids it has or can get
   Need need = Need::kNothing;
 };
 
-/// Find a subtree of cgroup v2 that is delegated to this process or, for the host's root, make room at the
-/// top. Changes nothing. Raises Failure with the condition that is missing and how to get it.
+/// Find a cgroup v2 subtree that is delegated to this process or, for the host's root, room at the top.
+/// Changes nothing. Raises Failure with the missing condition and how to establish it.
 CgroupPlace find_cgroup_place();
 
 /// The cgroup of one worker, removed with this object unless its name is released.
@@ -39,14 +40,14 @@ class CgroupLeaf {
   ~CgroupLeaf();
 
   bool exists() const { return directory_.valid(); }
-  /// For clone3 with CLONE_INTO_CGROUP; -1 where there is no cgroup.
+  /// For clone3 with CLONE_INTO_CGROUP; -1 without a cgroup.
   int directory() const { return directory_.get(); }
   const std::string& name() const { return name_; }
-  /// Open cgroup.procs, for a child that has to join by itself. Raises Failure.
+  /// Open cgroup.procs, for a child that has to join on its own. Raises Failure.
   UniqueFd open_processes() const;
-  /// Let go of the directory, whose removal is somebody else's now, and close its descriptor.
+  /// Give up ownership of the directory, which the caller then removes, and close its descriptor.
   std::string release();
-  /// As `release`, in a child whose descriptors are closed already.
+  /// As `release`, in a child whose descriptors are already closed.
   void forget();
 
  private:
@@ -55,12 +56,12 @@ class CgroupLeaf {
   UniqueFd directory_;
 };
 
-/// One process's own directory for the cgroups of its workers. It is locked for as long as the process lives,
-/// so that others know whose leftovers may be swept.
+/// One process's directory for the cgroups of its workers. It is locked while the process lives, so that
+/// others know which leftovers can be swept.
 class Cgroups {
  public:
-  /// Make the directory, moving the processes of a delegated cgroup into a child of it where that is needed,
-  /// and sweep what dead processes left beside it. Raises Failure.
+  /// Make the directory, moving the processes of a delegated cgroup into a child of it if necessary, and
+  /// sweep the leftovers of dead processes beside it. Raises Failure.
   static Cgroups open();
   Cgroups(Cgroups&&) noexcept = default;
   ~Cgroups();
@@ -68,14 +69,14 @@ class Cgroups {
   const std::string& path() const { return path_; }
   const std::vector<std::string>& controllers() const { return controllers_; }
 
-  /// Make a worker's cgroup. `inherited_bytes` is what the worker may touch of its maker's memory, which
-  /// counts as its own once it is copied. Raises Failure.
+  /// Make a worker's cgroup. `inherited_bytes`: memory of the parent process that the worker may touch; it
+  /// counts as the worker's own once copied. Raises Failure.
   CgroupLeaf make_leaf(const Policy& policy, std::uint64_t inherited_bytes);
 
-  /// Kill what is left in a cgroup, remove it, and return what it counted. Raises Failure.
+  /// Kill the remaining processes of a cgroup, remove it, and return its counts. Raises Failure.
   CgroupEvents remove(const std::string& name);
 
-  /// Remove the directory and all that is in it. Raises Failure.
+  /// Remove the directory with its content. Raises Failure.
   void close();
 
  private:

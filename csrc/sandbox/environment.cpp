@@ -13,7 +13,7 @@
 namespace warpsmith {
 
 namespace {
-// Fields of /proc/<pid>/stat count from 1; the program's name, which may hold anything, ends with the last
+// Fields of /proc/<pid>/stat count from 1; the program's name, which can contain anything, ends at the last
 // ')'.
 constexpr int kFirstAfterName = 3;
 constexpr int kEnvironmentStart = 50;
@@ -32,7 +32,7 @@ EnvironmentArea find_environment() {
 }
 
 void replace_environment(const EnvironmentArea& area, const std::map<std::string, std::string>& variables) {
-  // Values set since the start lie in the heap; each is overwritten while `environ` still points to it.
+  // Values set since the start are on the heap; each is overwritten while `environ` still points to it.
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
     std::memset(*entry, 0, std::strlen(*entry));
   ::clearenv();

@@ -33,7 +33,7 @@ bool may_map_any_id() {
   return ::geteuid() == 0 && (effective_capabilities() & wanted) == wanted;
 }
 
-// Inside a container only some ids exist; one that does not exist cannot be mapped on.
+// Inside a container only some ids exist; others cannot be mapped again.
 bool id_exists(const char* map, unsigned long id) {
   const std::string text = read_text(map).value_or("");
   for (const std::string_view line : split(text, '\n')) {
@@ -45,7 +45,7 @@ bool id_exists(const char* map, unsigned long id) {
   return false;
 }
 
-// A user namespace that was made without privilege has given setgroups up, and so have those inside it.
+// A user namespace made without privilege has disabled setgroups, and so have those inside it.
 bool setgroups_allowed() { return read_text("/proc/self/setgroups").value_or("").starts_with("allow"); }
 
 void write_file(const std::string& path, const std::string& text) {
@@ -74,7 +74,7 @@ Identity choose_identity() {
 
 void write_id_maps(pid_t pid, const Identity& identity) {
   const std::string base = "/proc/" + std::to_string(pid);
-  // A caller without privilege may write a gid map only once setgroups is given up.
+  // An unprivileged caller can write a gid map only after disabling setgroups.
   if (!identity.may_set_groups) write_file(base + "/setgroups", "deny");
   write_file(base + "/uid_map", map_line(identity.outer_uid));
   write_file(base + "/gid_map", map_line(identity.outer_gid));

@@ -30,7 +30,7 @@ constexpr std::uint64_t kWrite =
     kRead | kWriteFile | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
     LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |
     LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER;
-// What a rule on something that is no directory may carry.
+// The rights that a rule on a non-directory can have.
 constexpr std::uint64_t kOfFiles =
     LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | kWriteFile | sys::kLandlockIoctlDev;
 
@@ -103,19 +103,19 @@ void allow_bind(Ruleset& rules, const std::string& path, bool writable) {
   rules.allow(path, is_device(path) ? kDevice : writable ? kWrite : kRead);
 }
 
-// The root holds nothing but what the policy binds, so that reading needs no list of its own here.
+// The root contains only what the policy binds, so reading needs no list of its own here.
 void allow_own_root(Ruleset& rules, const Policy& policy) {
   rules.allow("/", kRead);
   rules.allow("/tmp", kWrite);
   rules.allow("/dev", kDevice);
   rules.allow("/dev/shm", kWrite);
-  // CUDA opens its threads' names to be truncated, and gives up where it may not.
+  // CUDA opens its threads' names with O_TRUNC, and fails without this right.
   rules.allow("/proc", kRead | kWriteFile);
   for (const Bind& bind : policy.binds)
     if (!is_link(bind.target)) allow_bind(rules, bind.target, bind.writable);
 }
 
-// The host's root: its own /proc entry, a few facts that libraries read, the devices, and the binds.
+// On the host's root: its own /proc entry, a few facts that libraries read, the devices, and the binds.
 void allow_in_host_root(Ruleset& rules, const Policy& policy) {
   rules.allow("/proc/self", kRead | kWriteFile);
   for (const char* fact : {"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems"})

@@ -46,7 +46,7 @@ bool is_filtered() {
   return false;
 }
 
-// The switches that are seen to be off come first; the general advice follows, since a switch may be hidden.
+// Switches seen to be off come first; the general advice follows, since a switch may be hidden.
 std::string remedy() {
   std::string found;
   if (reads("/proc/sys/user/max_user_namespaces", "0\n"))
@@ -55,7 +55,7 @@ std::string remedy() {
     found += "sysctl kernel.unprivileged_userns_clone is 0 here: set it to 1, or start as root. ";
   if (reads("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") && ::geteuid() != 0)
     found +=
-        "AppArmor keeps user namespaces from ordinary users here: set the sysctl "
+        "AppArmor denies user namespaces to ordinary users here: set the sysctl "
         "kernel.apparmor_restrict_unprivileged_userns to 0, give the Python interpreter a profile with "
         "`userns,`, "
         "or start as root. ";
@@ -64,8 +64,8 @@ std::string remedy() {
   return found + kRemedy;
 }
 
-// Where the C library keeps the thread's id: abort() and raise() read it, and a raw clone leaves the parent's
-// there.
+// Where the C library stores the thread's id: abort() and raise() read it, and a raw clone leaves the
+// parent's there.
 int* thread_id_address() {
   int* address = nullptr;
   if (::prctl(PR_GET_TID_ADDRESS, &address) != 0 || address == nullptr)
@@ -73,8 +73,7 @@ int* thread_id_address() {
   return address;
 }
 
-// The kernel forgets a thread's list of robust futexes at fork; the C library's own fork puts it back as
-// here.
+// The kernel drops a thread's list of robust futexes at fork; the C library's own fork restores it like this.
 struct RobustList {
   void* head = nullptr;
   std::size_t size = 0;

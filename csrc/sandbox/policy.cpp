@@ -15,7 +15,7 @@ namespace {
   throw Failure(FailureKind::kNative, "policy", field, EINVAL, message);
 }
 
-// Absolute, with no empty, `.` or `..` part and no NUL: what such a path means needs no walk to know.
+// Absolute, with no empty, `.` or `..` part and no NUL, so that the path can be interpreted without a lookup.
 bool is_plain_path(std::string_view path) {
   if (path.size() < 2 || path.front() != '/' || path.back() == '/' || path.find('\0') != path.npos)
     return false;

@@ -49,7 +49,7 @@ Layer try_layer(const std::string& name, const std::function<std::string()>& att
   }
 }
 
-// Runs `attempt` in a child of its own, since what it does cannot be undone.
+// Runs `attempt` in a separate child, since its effects cannot be undone.
 std::string try_in_child(const std::function<void()>& attempt, const std::string& detail) {
   const pid_t pid = ::fork();
   if (pid < 0) throw system_failure("probe", "fork", errno);
@@ -109,8 +109,8 @@ std::string landlock_detail() {
   return "ABI " + std::to_string(abi) + missing;
 }
 
-// Where a worker can be put without moving anything, it is. Moving the processes of a delegated cgroup is
-// left to an evaluator's start: to look must change nothing.
+// Starts a worker in a cgroup if that needs no moves. Moving the processes of a delegated cgroup is left to
+// an evaluator's start: a probe must change nothing.
 std::string cgroup_detail(const std::string& controller) {
   const CgroupPlace place = find_cgroup_place();
   if (std::ranges::find(place.controllers, controller) == place.controllers.end())
@@ -212,7 +212,7 @@ std::string read_all(int fd, const Deadline& deadline) {
                 "Probing the machine took more than 30 seconds.");
 }
 
-// Runs `work` in a child that has one thread whatever this process has, and returns what it writes.
+// Runs `work` in a single-threaded child, even if this process has more threads, and returns its output.
 std::string in_throw_away_child(const std::function<std::string()>& work) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw system_failure("probe", "pipe2", errno);

@@ -7,7 +7,7 @@
 
 namespace warpsmith {
 
-/// One layer of containment on this machine.
+/// One containment layer on this machine.
 struct Layer {
   std::string name;
   bool available = false;
@@ -15,8 +15,8 @@ struct Layer {
   std::string remedy;
 };
 
-/// Try every layer in throw-away children of a throw-away child. Safe to call from a process with threads.
-/// Raises Failure where not even that child can be made.
+/// Try every layer in throw-away children of a throw-away child. Safe in a process with threads. Raises
+/// Failure if that child cannot be made.
 std::vector<Layer> probe_layers();
 
 /// The strongest tier at which a worker really starts here.

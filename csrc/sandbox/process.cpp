@@ -35,15 +35,15 @@ pid_t pid_of(int pidfd) {
   return -1;
 }
 
-// Whether the process is a child that this one has yet to reap, so that its pid cannot be another's.
+// Whether the process is an unreaped child of this one, so that its pid cannot have been reused.
 bool is_own_child(int pidfd) {
   siginfo_t info{};
   return ::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd), &info,
                   WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-// A worker leads its process group and cannot leave it, nor can its children where there is no pid namespace
-// to kill them by. Before Linux 6.9 a group is known by its pid alone, and only the parent is safe from
+// A worker leads its process group and cannot leave it; nor can its children where there is no pid namespace
+// to kill them by. Before Linux 6.9 a group is identified only by its pid, and only the parent is safe from
 // reuse.
 void kill_group(int pidfd) {
   if (sys::pidfd_send_signal(pidfd, SIGKILL, kWholeGroup) == 0 || errno != EINVAL || !is_own_child(pidfd))
@@ -68,7 +68,7 @@ std::optional<Exit> wait_worker(int pidfd, const Deadline& deadline, const Inter
     if (errno == ECHILD)
       throw system_failure(
           kLayer, "waitid", errno,
-          "Reset SIGCHLD to its default: while it is ignored, nobody learns how a child ended.");
+          "Reset SIGCHLD to its default: while it is ignored, a child's exit status is lost.");
     if (errno != EINTR) throw system_failure(kLayer, "waitid", errno);
   }
   return Exit{info.si_code != CLD_EXITED, info.si_status};

@@ -12,11 +12,11 @@ struct Exit {
   int value = 0;  ///< the signal, or the exit code
 };
 
-/// SIGKILL the process and, where it leads one, its process group. One that is dead already is no error.
+/// SIGKILL the process and, if it leads one, its process group. A dead process is not an error.
 void kill_worker(int pidfd);
 
-/// Reap a child of this process; nothing when the deadline passed first. What is left of its process group
-/// dies with it. Raises Failure.
+/// Reap a child of this process, and kill the rest of its process group; nothing if the deadline passed
+/// first. Raises Failure.
 std::optional<Exit> wait_worker(int pidfd, const Deadline& deadline, const InterruptHook& interrupted);
 
 }  // namespace warpsmith

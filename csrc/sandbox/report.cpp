@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kPatienceSeconds = 10;
 
-// Below PIPE_BUF, so that it is written and read in one piece.
+// Below PIPE_BUF, so that it is written and read atomically.
 struct Report {
   std::int32_t success = 0;
   std::int32_t error = 0;
@@ -33,7 +33,7 @@ void put(char (&into)[N], const std::string& text) {
 }
 
 void write_report(int fd, const Report& report) {
-  // Nobody is left to be told when this fails: the parent takes silence for failure.
+  // A failure here is ignored: the parent takes silence for failure.
   while (::write(fd, &report, sizeof report) < 0 && errno == EINTR) {
   }
 }

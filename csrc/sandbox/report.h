@@ -4,13 +4,13 @@
 
 namespace warpsmith {
 
-/// In the child: say that containment is complete.
+/// In the child: report that containment is complete.
 void report_success(int fd);
-/// In the child: say which layer failed and how.
+/// In the child: report which layer failed and how.
 void report_failure(int fd, const Failure& failure);
 
-/// In the parent: read what the child said, for at most ten seconds. Raises the child's Failure, or one that
-/// says that it died without a word.
+/// In the parent: read the child's report, for at most ten seconds. Raises the child's Failure, or another if
+/// the child died without a report.
 void await_report(int fd);
 
 }  // namespace warpsmith

@@ -23,23 +23,23 @@ void set_limit(__rlimit_resource_t resource, const char* name, std::uint64_t wan
   rlimit limit{};
   if (::getrlimit(resource, &limit) != 0)
     throw system_failure(kLayer, std::string("getrlimit ") + name, errno);
-  // A limit that is already tighter stays: raising it would need a privilege and is not what is asked for.
+  // A limit that is already tighter stays: raising it would need a privilege.
   const rlim_t value = std::min<rlim_t>(wanted, limit.rlim_max);
   limit = {value, value};
   if (::setrlimit(resource, &limit) != 0)
     throw system_failure(kLayer, std::string("setrlimit ") + name, errno);
 }
 
-// The stack keeps its size and may not be given more: what it grows by is not counted as data.
+// The stack's limit stays and cannot be raised: its growth does not count as data.
 std::uint64_t stack_bytes() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_STACK, &limit) != 0) throw system_failure(kLayer, "getrlimit STACK", errno);
   return std::min<std::uint64_t>(limit.rlim_cur, kLargestStack);
 }
 
-// RLIMIT_NPROC counts every task of a user. In a user namespace that is the worker alone; elsewhere the
-// others of the same user count too, and the number of all tasks is the closest bound on those that costs
-// nothing to read.
+// RLIMIT_NPROC counts every task of a user. In a user namespace that is only the worker; elsewhere it
+// includes the user's other tasks, and the number of all tasks is the closest bound on them that is cheap to
+// read.
 std::uint64_t tasks_beside(bool own_user_namespace) {
   if (own_user_namespace) return 0;
   constexpr std::size_t kRunningOfAll = 3;
@@ -71,7 +71,7 @@ void set_rlimits(const Policy& policy, const MappedBytes& inherited, bool own_us
   set_limit(RLIMIT_FSIZE, "FSIZE", policy.file_bytes);
   set_limit(RLIMIT_CPU, "CPU", policy.cpu_seconds);
   set_limit(RLIMIT_DATA, "DATA", inherited.data + policy.memory_bytes);
-  // Pages that are only read are no data, but each of their page tables is 4 KiB of the kernel's memory.
+  // Pages that are only read do not count as data, but each of their page tables is 4 KiB of kernel memory.
   if (policy.address_space_bytes > 0) set_limit(RLIMIT_AS, "AS", inherited.all + policy.address_space_bytes);
   set_limit(RLIMIT_STACK, "STACK", stack_bytes());
   set_limit(RLIMIT_MEMLOCK, "MEMLOCK", kLockedBytes);

@@ -21,7 +21,7 @@ constexpr const char* kLayer = "root filesystem";
 constexpr const char* kHost = "/.host";
 constexpr const char* kScratch = "/.scratch";
 constexpr const char* kDevices[] = {"/dev/null", "/dev/full", "/dev/random", "/dev/urandom"};
-// Mapped shared, this one is a source of memory that no rlimit counts.
+// A shared mapping of this device is memory that no rlimit counts.
 constexpr const char* kZero = "/dev/zero";
 
 void check(int result, const std::string& operation, const std::string& remedy = "") {
@@ -92,7 +92,7 @@ void attach(const PreparedBind& bind) {
         "move_mount " + bind.target);
 }
 
-// The new root covers the host's /tmp for as long as it takes to pivot: some directory has to carry it.
+// The new root is mounted over the host's /tmp until pivot_root: it needs some mount point.
 void pivot_to_empty_root() {
   check(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), "make / private");
   check(::mount("root", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=4m,nr_inodes=4096"),
@@ -104,8 +104,8 @@ void pivot_to_empty_root() {
   check(::chdir("/"), "chdir /");
 }
 
-// Where a container hides parts of its /proc the kernel refuses a fresh one; the worker then has none, which
-// shows it less, not more.
+// If a container hides parts of its /proc, the kernel denies a fresh one; the worker then has none, and so
+// sees less, not more.
 void mount_proc() {
   make_directory("/proc");
   if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0 && errno != EPERM)

@@ -8,7 +8,7 @@
 
 namespace warpsmith {
 
-/// A bind whose source has been opened: a detached copy of its mounts, or a symbolic link to be made anew.
+/// A bind with its source opened: a detached copy of its mounts, or a symbolic link to recreate.
 struct PreparedBind {
   std::string target;
   std::string link;
@@ -16,13 +16,13 @@ struct PreparedBind {
   bool directory = false;
 };
 
-/// Open the sources of the policy's binds and of the few devices every worker has. A privileged caller does
-/// this before the fork, since the worker's id may not be able to walk there; any other one in the child.
-/// Raises Failure.
+/// Open the sources of the policy's binds and of the devices that every worker has. A privileged caller does
+/// this before the fork, since the worker's id may lack access to them; any other caller in the child. Raises
+/// Failure.
 std::vector<PreparedBind> prepare_binds(const Policy& policy);
 
-/// In the child: make the worker's own root of `binds`, /proc, /dev and the scratch, enter it, and leave no
-/// way back to the host's. Raises Failure.
+/// In the child: make the worker's own root of `binds`, /proc, /dev and the scratch, enter it, and detach the
+/// host's. Raises Failure.
 void enter_root(const Policy& policy, const std::vector<PreparedBind>& binds);
 
 }  // namespace warpsmith

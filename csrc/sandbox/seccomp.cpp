@@ -37,7 +37,7 @@ constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
   Denied { number, #call, EPERM }
 
 constexpr Denied kDenied[] = {
-    // clone3's flags lie in memory, where a filter cannot look: glibc takes clone when it hears ENOSYS.
+    // clone3's flags are in memory, where a filter cannot look: on ENOSYS glibc falls back to clone.
     Denied{SYS_clone3, "clone3", ENOSYS},
     // Other processes' memory, descriptors and state.
     DENY(ptrace),
@@ -47,7 +47,7 @@ constexpr Denied kDenied[] = {
     DENY_BY_NUMBER(438, pidfd_getfd),
     DENY_BY_NUMBER(440, process_madvise),
     DENY_BY_NUMBER(448, process_mrelease),
-    // Kernel attack surface that no kernel under test has a use for.
+    // Kernel attack surface that no kernel under test needs.
     DENY(bpf),
     DENY(perf_event_open),
     DENY(userfaultfd),
@@ -64,8 +64,7 @@ constexpr Denied kDenied[] = {
     DENY(migrate_pages),
     DENY(lookup_dcookie),
     DENY(vmsplice),
-    // Its own priority: who lets all others go first runs out of time, and looks like one who was kept
-    // waiting.
+    // Its own priority: a worker that lowers it would time out and look starved.
     DENY(setpriority),
     DENY(ioprio_set),
     DENY(sched_setparam),
@@ -111,7 +110,7 @@ constexpr Denied kDenied[] = {
     DENY(vhangup),
     DENY(nfsservctl),
     DENY(personality),
-    // Files by handle, device nodes and pipes with names.
+    // Files by handle, device nodes and named pipes.
     DENY(open_by_handle_at),
     DENY(name_to_handle_at),
     DENY(mknodat),
@@ -134,7 +133,7 @@ constexpr Denied kDenied[] = {
     DENY(mq_timedreceive),
     DENY(mq_notify),
     DENY(mq_getsetattr),
-    // Filters and module attributes of its own.
+    // Its own filters and module attributes.
     DENY(seccomp),
     DENY_BY_NUMBER(460, lsm_set_self_attr),
 #if defined(__x86_64__)
@@ -157,7 +156,8 @@ constexpr Denied kDenied[] = {
 #endif
 };
 
-// Without a pid namespace: what would leave the process group, or reach processes of the same user outside.
+// Without a pid namespace: calls that would leave the process group, or reach processes of the same user
+// outside.
 constexpr Denied kDeniedBesideOthers[] = {
     DENY(setsid),
     DENY(socket),
@@ -220,7 +220,7 @@ class Program {
     fail(error);
   }
 
-  /// For the call `number` only: run `checks`, which see its argument, then allow.
+  /// For the call `number` only: run `checks` on its argument, then allow.
   template <typename Checks>
   void on_argument(int number, unsigned argument, Checks checks) {
     const std::size_t jump = code_.size();
@@ -251,7 +251,8 @@ void deny_all(Program& program, std::span<const Denied> list) {
   for (const Denied& call : list) program.fail_if_equal(static_cast<std::uint32_t>(call.number), call.error);
 }
 
-// A worker that starts no programs needs no processes either: threads share what RLIMIT_DATA counts.
+// A worker that starts no programs needs no processes either: threads share the memory that RLIMIT_DATA
+// counts.
 void deny_programs(Program& program) {
   program.fail_if_equal(SYS_execve, EPERM);
   program.fail_if_equal(SYS_execveat, EPERM);
@@ -278,12 +279,12 @@ void check_clone(Program& program, bool processes) {
     program.fail_if_any(kNewNamespaces, EPERM);
     if (processes) return;
     program.fail_unless_any(CLONE_THREAD, EPERM);
-    // Descriptors of a thread's own are to be found nowhere but there, and may hold memory.
+    // Descriptors of a single thread are visible only in its own table, and can hold memory.
     program.fail_unless_any(CLONE_FILES, EPERM);
   });
 }
 
-// RLIMIT_DATA counts private writable memory alone: not stacks, and not what is shared.
+// RLIMIT_DATA counts only private writable memory: neither stacks nor shared memory.
 void check_mappings(Program& program, bool shared_memory) {
   if (!shared_memory) program.fail_if_equal(SYS_memfd_create, EPERM);
   program.on_argument(SYS_mmap, 3, [&] {
@@ -292,7 +293,7 @@ void check_mappings(Program& program, bool shared_memory) {
   });
 }
 
-// A socket pair that is not a stream can be given addresses in memory, where a filter cannot look.
+// A socket pair that is not a stream accepts addresses in memory, where a filter cannot look.
 void check_socket_pairs(Program& program, bool pid_namespace) {
   program.on_argument(SYS_socketpair, pid_namespace ? 0 : 1, [&] {
     if (pid_namespace) return program.fail_unless_equal(AF_UNIX, EPERM);
@@ -301,7 +302,7 @@ void check_socket_pairs(Program& program, bool pid_namespace) {
   });
 }
 
-// In the caller's pid namespace a worker may signal itself alone, and set no limits of others.
+// In the caller's pid namespace a worker can signal only itself, and cannot set limits of others.
 void confine_to_self(Program& program, pid_t pid) {
   deny_all(program, kDeniedBesideOthers);
   const auto only_self = [&] { program.fail_unless_equal(static_cast<std::uint32_t>(pid), EPERM); };

@@ -8,7 +8,7 @@
 
 namespace warpsmith {
 
-/// One system call that no worker may make, and the errno it gets.
+/// One denied system call, and the errno it returns.
 struct Denied {
   int number;
   const char* name;
@@ -18,15 +18,15 @@ struct Denied {
 /// The whole deny-list of this architecture, for tests and for the page that documents it.
 std::span<const Denied> denied_calls();
 
-/// What the filter depends on beside the list.
+/// What the filter depends on besides the list.
 struct FilterOptions {
-  bool programs = false;       ///< processes and execve are wanted: the policy names programs
-  bool shared_memory = false;  ///< memory that no rlimit counts is wanted: memfd, anonymous shared mappings
-  bool pid_namespace = true;   ///< without one the worker may not leave its process group nor reach others
-  pid_t pid = 0;               ///< without a pid namespace: the one process it may signal
+  bool programs = false;       ///< allow processes and execve: the policy names programs
+  bool shared_memory = false;  ///< allow memory that no rlimit counts: memfd, shared mappings
+  bool pid_namespace = true;   ///< without one, deny leaving the process group and reaching others
+  pid_t pid = 0;               ///< without a pid namespace: the only process it can signal
 };
 
-/// Classic BPF: architecture, x32, the list, the checks of arguments; everything else is allowed.
+/// Classic BPF: architecture, x32, the list, the argument checks; everything else is allowed.
 std::vector<sock_filter> build_filter(const FilterOptions& options);
 
 /// Install the filter. Needs no_new_privs. Raises Failure.

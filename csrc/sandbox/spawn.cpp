@@ -60,7 +60,7 @@ Pipe make_pipe() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// Only the calling thread survives a fork; a lock that another one held would stay locked for ever.
+// Only the calling thread survives a fork; a lock held by another would stay locked for ever.
 void require_single_thread() {
   std::error_code error;
   const std::filesystem::directory_iterator tasks("/proc/self/task", error);
@@ -101,7 +101,7 @@ void await_id_maps(int fd) {
   }
 }
 
-// The parent may have died before the request was made; then its end of the report pipe is closed.
+// The parent may have died before this request; then its end of the report pipe is closed.
 void die_with_parent(int report_fd) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
     throw system_failure("process", "PR_SET_PDEATHSIG", errno);
@@ -111,7 +111,7 @@ void die_with_parent(int report_fd) {
 
 void reset_signals() {
   for (int number = 1; number < NSIG; ++number) {
-    // Python answers a broken pipe with an exception only while the signal is ignored.
+    // Python turns a broken pipe into an exception only while the signal is ignored.
     if (number != SIGKILL && number != SIGSTOP && number != SIGPIPE) ::signal(number, SIG_DFL);
   }
   sigset_t none;
@@ -129,7 +129,7 @@ void set_dumpable(bool dumpable) {
     throw system_failure("process", "PR_SET_DUMPABLE", errno);
 }
 
-// The worker is the first to go when the machine runs out of memory. It can be refused; the limits still
+// Makes the worker the first victim when the machine runs out of memory. This may fail; the limits still
 // hold.
 void volunteer_for_oom() {
   const UniqueFd fd(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
@@ -172,8 +172,8 @@ void stay_in_host(const Plan& plan) {
 }
 
 // The order of containment. Each step relies on the ones above it: identity before files are made, files
-// before capabilities go, capabilities before Landlock, and the filter last, since it denies what the others
-// call.
+// before capabilities are dropped, capabilities before Landlock, and the filter last, since it denies calls
+// of the others.
 void contain(Plan& plan, int maps_fd, int report_fd) {
   const Policy& policy = plan.policy;
   const bool namespaces = plan.tier == Tier::kNamespaces;
@@ -235,8 +235,8 @@ void finish_in_parent(const Plan& plan, const Forked& child, Pipe& maps, Pipe& r
   }
 }
 
-// Born in its cgroup where clone3 can be had: to join one later makes the kernel wait for all processors.
-// Without namespaces clone3 is not needed otherwise, and a container's filter may deny it.
+// clone3 starts it in its cgroup: joining one later makes the kernel wait for all processors. Without
+// namespaces clone3 is not needed otherwise, and a container's filter may deny it.
 Forked fork_worker(Plan& plan) {
   const int cgroup_fd = plan.cgroup.directory();
   if (plan.tier == Tier::kNamespaces) return fork_into(worker_namespaces(), cgroup_fd);
@@ -249,7 +249,7 @@ Forked fork_worker(Plan& plan) {
   }
 }
 
-// In the child: numbers of descriptors that are closed, or are others' by now.
+// In the child: numbers of descriptors that are closed, or have been reused.
 void forget_descriptors(Plan& plan, Pipe& maps, Pipe& report) {
   for (UniqueFd* fd :
        {&maps.read, &maps.write, &report.read, &report.write, &plan.null, &plan.output, &plan.cgroup_to_join})
@@ -281,8 +281,9 @@ SpawnResult spawn_at(const Policy& policy, Tier tier, int channel_fd, const Fork
   return {child.pid, std::move(child.pidfd), std::move(plan.output), tier, plan.cgroup.release()};
 }
 
-// What a machine, or a limit around this process, had no more of. It says nothing about a layer: a weaker
-// tier because of it would be a silent downgrade. ENOSPC of a clone is how user namespaces are forbidden.
+// Exhausted resources of a machine or of a limit on this process. They say nothing about a layer: using a
+// weaker tier because of them would be a silent downgrade. ENOSPC of a clone means that user namespaces are
+// forbidden.
 bool is_exhaustion(const Failure& failure) {
   const int error = failure.error;
   return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE || error == ETIMEDOUT ||

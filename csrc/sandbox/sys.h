@@ -1,5 +1,5 @@
-// System calls and constants that older C libraries do not name. Each returns as the system call does: -1 and
-// errno.
+// System calls and constants that older C libraries do not define. Each returns like the system call: -1 and
+// errno on failure.
 #pragma once
 
 #include <linux/mount.h>
@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kLandlockConnectTcp = 1ull << 1;
 inline constexpr std::uint64_t kLandlockScopeAbstractUnix = 1ull << 0;
 inline constexpr std::uint64_t kLandlockScopeSignal = 1ull << 1;
 
-/// landlock_ruleset_attr as of ABI 6; older kernels take its prefix.
+/// landlock_ruleset_attr of ABI 6; older kernels accept its prefix.
 struct LandlockRuleset {
   std::uint64_t handled_access_fs = 0;
   std::uint64_t handled_access_net = 0;

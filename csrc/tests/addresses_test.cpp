@@ -17,7 +17,7 @@ bool is_refused(Places& places, std::size_t bytes) {
   return warpsmith::fails(warpsmith::FailureKind::kNative, "addresses", [&] { places.take(bytes); });
 }
 
-// Nothing is given out twice, nor within a gap of anything else or of the range's ends.
+// Nothing is allocated twice, nor within a gap of another part or of the range's ends.
 void parts_lie_apart() {
   Places places(kBegin, kBytes, kUnit);
   std::map<std::uint64_t, std::size_t> taken;

@@ -1,4 +1,4 @@
-// Sealed memory: who may write it, and that nobody resizes it.
+// Sealed memory: who can write it, and that it cannot be resized.
 
 #include "protocol/buffer.h"
 

@@ -1,4 +1,4 @@
-// Frames over a real socket pair, and what a peer that writes anything can cause.
+// Frames over a real socket pair, and the effects of a peer that writes arbitrary bytes.
 
 #include "protocol/channel.h"
 
@@ -130,8 +130,8 @@ void send_with_descriptor(int socket, std::span<const std::byte> data) {
   CHECK(::sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(data.size()));
 }
 
-// A receiver that looked at its clock only when it has to wait would take all that is there. A message with a
-// descriptor ends a read, so that what is there comes a byte at a time.
+// A receiver that checks its clock only when it has to wait would take everything available. A message with a
+// descriptor ends a read, so the data arrives byte by byte.
 void test_the_deadline_holds_while_bytes_are_ready() {
   constexpr int kBytes = 100;
   Ends ends = Ends::make();
@@ -144,7 +144,7 @@ void test_the_deadline_holds_while_bytes_are_ready() {
   }
 }
 
-// What a frame has brought is closed when the frame fails, while the channel still lives.
+// The descriptors of a failed frame are closed while the channel still lives.
 void test_a_failed_frame_closes_its_descriptors_at_once() {
   const auto bad_sum = encode_header({3, 1, 0, 1, crc32c(bytes_of("x")) + 1});
   const auto good = encode_header({3, 1, 0, 5, crc32c(bytes_of("hello"))});
@@ -174,7 +174,7 @@ void test_usage() {
 }  // namespace warpsmith
 
 int main() {
-  // What a caller has left open would stand between the descriptors that are counted here.
+  // Descriptors that a caller left open would disturb the count here.
   for (int fd = 3; fd < 64; ++fd) ::close(fd);
   warpsmith::test_round_trip_with_descriptors();
   warpsmith::test_large_payload();

@@ -1,4 +1,4 @@
-// Checks of the plain C++ tests: a check that fails says where and ends the program.
+// Checks of the plain C++ tests: a failed check prints its place and ends the program.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Kernel images: what is cut short or no cubin is refused before the driver reads it.
+// Kernel images: truncated images and other files are rejected before the driver reads them.
 
 #include "device/cubin.h"
 

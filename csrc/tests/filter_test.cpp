@@ -61,7 +61,7 @@ struct Call {
   std::uint64_t arguments[6] = {};
 };
 
-// The errno that a call gets; 0 where it is allowed.
+// The errno of a call; 0 if it is allowed.
 int outcome(const FilterOptions& options, const Call& call, std::uint32_t architecture = kOwn) {
   seccomp_data data{};
   data.nr = static_cast<int>(call.number);
@@ -117,7 +117,7 @@ void test_arguments() {
   CHECK(outcome({}, {SYS_socket, {AF_NETLINK}}) == EPERM);
   CHECK(outcome({}, {SYS_prctl, {PR_SET_NAME}}) == 0);
   CHECK(outcome({}, {SYS_prctl, {PR_SET_SECCOMP}}) == EPERM);
-  // The kernel reads these arguments as 32 bits: what stands above them must not hide them.
+  // The kernel reads these arguments as 32 bits: higher bits must not hide them.
   CHECK(outcome({}, {SYS_prctl, {PR_SET_SECCOMP | (1ull << 32)}}) == EPERM);
   CHECK(outcome({}, {SYS_ioctl, {0, 0x5412 | (7ull << 32)}}) == EPERM);
   CHECK(outcome({}, {SYS_ioctl, {0, 0x5401}}) == 0);

@@ -1,4 +1,4 @@
-// What a policy accepts, and what a worker's environment becomes.
+// What a policy accepts, and the resulting environment of a worker.
 
 #include "sandbox/policy.h"
 

@@ -47,7 +47,7 @@ def test_what_is_written_is_a_kernelbench_dataset_and_a_run_on_it(tmp_path):
     for level in (1, 2, 3):
         assert [number for of, number in problems if of == level] == [1, 2, 3]
     run = read_run(tmp_path / "runs")
-    assert not run.strays
+    assert not run.unrecognized
     solutions = {row.text: row.solution for row in rows}
     assert len(run.generations) == 9
     for generation in run.generations:

@@ -97,7 +97,7 @@ def test_what_is_known_is_not_audited_again(tree, config, evaluator, capsys):
     plan.out.write_text(json.dumps({**first, "problems": [first["problems"][0], failed, *first["problems"][2:]]}))
     again = conduct_audit(plan, evaluator)
     told = capsys.readouterr().err
-    assert "3 problems are known from before; 2 are to come" in told
+    assert "3 problems are already audited; 2 remain" in told
     assert again["problems"][1:] == first["problems"][1:]
     assert again["problems"][0]["key"] != first["problems"][0]["key"]
     conduct_audit(plan, evaluator)

@@ -89,10 +89,10 @@ def test_a_run_from_beginning_to_end_and_once_more(tree, config, evaluator, caps
     assert (one.counted, one.correct, one.compiled, one.pass_at) == (4, 2, 3, {1: 0.5, 2: 1.0})
     assert (two.counted, two.refused, every.counted, one.speed) == (0, 1, 4, None)
     assert found.complete
-    assert found.told["missing"] == ["level 1 problem 2 (2_Sum) sample 1"]
-    assert found.told["refused"] == ["level 2 problem 1 (1_Zero) sample 0"]
-    assert found.told["strangers"] == ["level_1_problem_9_sample_0_kernel.py"]
-    assert found.told["strays"] == ["level_1_problem_one_sample_0_kernel.py"]
+    assert found.report["missing"] == ["level 1 problem 2 (2_Sum) sample 1"]
+    assert found.report["refused"] == ["level 2 problem 1 (1_Zero) sample 0"]
+    assert found.report["not_in_dataset"] == ["level_1_problem_9_sample_0_kernel.py"]
+    assert found.report["unrecognized"] == ["level_1_problem_one_sample_0_kernel.py"]
     told = capsys.readouterr().err
     assert "[4/4]" in told
     assert "problem 1 sample 1: incorrect" in told
@@ -101,7 +101,7 @@ def test_a_run_from_beginning_to_end_and_once_more(tree, config, evaluator, caps
     again = conduct(plan, nobody)
     assert lines(plan.out) == before
     assert [answer.verdict for answer in again.answers] == [answer.verdict for answer in found.answers]
-    assert "4 verdicts are known from before" in capsys.readouterr().err
+    assert "4 verdicts are already recorded" in capsys.readouterr().err
 
 
 def test_what_is_written_holds_what_was_found(tree, config, evaluator):
@@ -213,7 +213,7 @@ def test_a_time_of_another_device_and_a_stored_baseline(tree, config, capsys):
     (level,) = found.scores
     assert level.speed.fast_p == {0.0: 1.0, 0.5: 1.0, 0.8: 1.0, 1.0: 1.0, 1.5: 1.0, 2.0: 0.0}
     assert (level.baseline_speed.n, level.baseline_speed.fast_p[2.0]) == (2, 1.0)
-    assert found.told["not_in_baseline"] == ["2_Sum"]
+    assert found.report["not_in_baseline"] == ["2_Sum"]
     assert pq.read_table(plan.out / "results.parquet").column("baseline_speedup").to_pylist() == [3.0, 3.0, None, None]
     entry = json.loads((plan.out / "level_1" / "eval_results.json").read_text())["1"][0]
     assert (entry["runtime"], entry["ref_runtime"], entry["runtime_stats"]["mean"]) == (1.0, 2.0, 1.0)
@@ -253,16 +253,16 @@ def test_a_run_and_a_dataset_that_do_not_belong_together(tree, config, tmp_path)
 def test_numbers_that_no_table_holds_and_names_that_are_no_text_are_found_when_reading(tree):
     run = tree / "runs" / "mine"
     (run / "level_1_problem_2147483648_sample_0_kernel.py").write_text("")
-    assert "level_1_problem_2147483648_sample_0_kernel.py" in read_run(run).strays
+    assert "level_1_problem_2147483648_sample_0_kernel.py" in read_run(run).unrecognized
     renamed = run.rename(run.with_name("caf\udce9"))
-    with pytest.raises(UsageError, match="no valid Unicode"):
+    with pytest.raises(UsageError, match="not valid Unicode"):
         read_run(renamed)
 
 
 def test_a_level_that_the_dataset_lacks_is_named_and_not_judged(tree, config, evaluator):
     (tree / "runs" / "mine" / "level_3_problem_1_sample_0_kernel.py").write_text("")
     found = conduct(plan_of(tree, config), lambda: nullcontext(evaluator))
-    assert "level_3_problem_1_sample_0_kernel.py" in found.told["strangers"]
+    assert "level_3_problem_1_sample_0_kernel.py" in found.report["not_in_dataset"]
     assert {answer.problem.level for answer in found.answers} == {1, 2}
     with pytest.raises(DatasetError, match="no problem of level 3"):
         conduct(plan_of(tree, config, levels=(1, 3)), nobody)
@@ -319,7 +319,7 @@ def test_a_damaged_line_is_named_and_left_alone(tmp_path, line):
     before = path.read_bytes()
     with pytest.raises(VerdictLogError, match="Line 2 ") as caught:
         VerdictLog(tmp_path)
-    assert "judged again" in caught.value.remedy
+    assert "judge its candidate again" in caught.value.remedy
     assert path.read_bytes() == before
 
 
@@ -369,7 +369,7 @@ def hostile_page(tmp_path):
         Answer(problem, 0, run.generations[0], Outcome("k", verdict=verdict)),
         Answer(problem, 1, None, Outcome("k", refusal=Refusal(HOSTILE, HOSTILE))),
     ]
-    names = ("missing", "invalid", "refused", "strangers", "strays", "devices", "not_in_baseline")
+    names = ("missing", "invalid", "refused", "not_in_dataset", "unrecognized", "devices", "not_in_baseline")
     told = dict.fromkeys(("run", "dataset", "generations", "baseline"), HOSTILE) | {name: [HOSTILE] for name in names}
     return page.render({**told, "missing_fail": True}, answers, score(answers))
 
@@ -434,7 +434,7 @@ def test_the_command_has_servers_judge(tree, server, command):
     assert "level 1 problem 2 (2_Sum) sample 1" in out
     code, out, err = command(*given, "--levels", "1", "--correctness-trials", "2", "--json")
     assert (code, json.loads(out)["scores"][0]["correct"]) == (0, 2)
-    assert "3 verdicts are known from before" in err
+    assert "3 verdicts are already recorded" in err
 
 
 def test_servers_that_judge_otherwise_are_told_apart(tree, server, command):
@@ -449,7 +449,7 @@ def test_servers_that_judge_otherwise_are_told_apart(tree, server, command):
         code, _, err = command(*given, "--server", url)
         assert code == 2
         assert f"{url} judges under other conditions" in err
-        assert f"come without the header {HEADER}" in err
+        assert f"lack the header {HEADER}" in err
     code, _, err = command(*given, "--server", server.url)
     assert (code, "known from before" in err) == (0, False)
     with answering(Verdict("correct", True, True), health=other, headers={HEADER: name_of(other["conditions"])}) as url:
@@ -458,7 +458,7 @@ def test_servers_that_judge_otherwise_are_told_apart(tree, server, command):
         assert json.loads(out)["scores"][0]["correct"] == 3
     with answering(Verdict("correct", True, True), health={"isolation": "none"}) as url:
         code, _, err = command(*given, "--server", url)
-        assert (code, "does not say which" in err) == (2, True)
+        assert (code, "does not name them" in err) == (2, True)
 
 
 def test_the_command_says_what_is_wrong_with_its_arguments(tree, command, tmp_path):
@@ -500,7 +500,7 @@ def test_a_bench_that_is_killed_goes_on_where_it_was(tree, add_candidate):
     (run / "level_1_problem_2_sample_0_kernel.py").write_text(add_candidate)
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert "2 verdicts are known from before and not asked for again; 1 are to come." in done.stderr
+    assert "2 verdicts are already recorded and not requested again; 1 remain." in done.stderr
     assert len(log.read_bytes().splitlines()) == 3
     assert json.loads((out / "summary.json").read_text())["scores"][0]["correct"] == 2
 

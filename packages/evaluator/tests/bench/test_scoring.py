@@ -209,7 +209,7 @@ def test_a_baseline_is_found_by_name_and_by_number(tmp_path):
     [
         ("{", "is not JSON"),
         ("[]", "no key level1"),
-        ('{"level1": []}', "level1 is no object"),
+        ('{"level1": []}', "level1 is not an object"),
         ('{"level1": {"1_P.py": {"mean": 0}}}', "level1/1_P.py has no `mean` above 0"),
         ('{"level1": {"1_P.py": {"mean": NaN}}}', "level1/1_P.py"),
         ('{"level1": {"1_P.py": 3}}', "level1/1_P.py"),

@@ -38,7 +38,7 @@ def test_other_types_are_refused_by_name(add_problem, add_candidate):
 
 @pytest.mark.parametrize("address", ["127.0.0.1:18188", "ftp://x", "http://", ""])
 def test_what_is_no_address_is_refused(address):
-    with pytest.raises(UsageError, match="no address of a server"):
+    with pytest.raises(UsageError, match="not the address of a server"):
         Client([address])
 
 

@@ -158,10 +158,10 @@ def test_a_busy_server_is_asked_again_when_it_said(add_problem):
     ("reply", "part"),
     [
         (answer(401, {"error": {"type": "wrong_token", "message": "The token is not the server's."}}), "MY_TOKEN"),
-        (answer(404, {"detail": "Not Found"}), "no evaluation server"),
+        (answer(404, {"detail": "Not Found"}), "not an evaluation server"),
         (answer(413, {"error": {"type": "source_too_long", "message": "too long"}}), "too long"),
-        (answer(200, {"something": 1}), "what is no verdict"),
-        (answer(200, {"verdict": {"status": "correct", "correct": False}}), "what is no verdict"),
+        (answer(200, {"something": 1}), "something that is not a verdict"),
+        (answer(200, {"verdict": {"status": "correct", "correct": False}}), "something that is not a verdict"),
     ],
 )
 def test_a_refusal_is_not_repeated_and_says_what_to_do(reply, part, add_problem):
@@ -251,7 +251,7 @@ def test_a_server_that_does_not_say_what_its_verdicts_hang_on_is_left_out(add_pr
     with (
         peer(verdict(RIGHT), answer(200, {"isolation": "none"})) as (silent, _),
         Client([silent], conditions=CONDITIONS) as client,
-        pytest.raises(OtherConditionsError, match="does not say which"),
+        pytest.raises(OtherConditionsError, match="does not name them"),
     ):
         client.evaluate(add_problem, "x")
 
@@ -291,7 +291,7 @@ def test_servers_have_common_conditions_or_one_is_named(told):
     right, odd = {"isolation": "none", "conditions": CONDITIONS}, {"isolation": "none", "conditions": told}
     assert common_conditions({"http://a": right, "http://b": right, "http://c": silent}) == CONDITIONS
     for healths in ({"http://a": right, "http://b": odd}, {"http://b": odd, "http://a": right}, {"http://b": odd}):
-        with pytest.raises(OtherConditionsError, match=r"http://b .* does not say which"):
+        with pytest.raises(OtherConditionsError, match=r"http://b .* does not name them"):
             common_conditions(healths)
     with pytest.raises(ServerUnreachableError, match="nobody there"):
         common_conditions({"http://c": silent})
@@ -331,9 +331,9 @@ def test_what_a_request_could_not_say_is_not_quoted(add_problem, monkeypatch):
 
 
 def test_a_client_of_no_server_and_a_closed_one_are_refused(add_problem):
-    with pytest.raises(UsageError, match="no server to ask"):
+    with pytest.raises(UsageError, match="No server is configured"):
         Client([])
-    with pytest.raises(UsageError, match="no address of a server"):
+    with pytest.raises(UsageError, match="not the address of a server"):
         Client("")
     client = Client(["http://127.0.0.1:9"])
     client.close()

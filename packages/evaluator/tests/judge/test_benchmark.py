@@ -381,7 +381,7 @@ def test_a_references_time_is_kept_for_a_ring_of_the_same_form(session, ring, co
     monkeypatch.setattr(
         "warpsmith.evaluator.timing.clocks.judge_side", lambda side, look: 5.0 if look else next(of_reference)
     )
-    monkeypatch.setattr("warpsmith.evaluator.timing.clocks.KEPT_S", 1e9)
+    monkeypatch.setattr("warpsmith.evaluator.timing.clocks.CACHED_S", 1e9)
 
     def judged():
         return conducted(lambda number, mode: answer_rightly(ring, session, number)).timing.reference.judge_ms
@@ -389,15 +389,15 @@ def test_a_references_time_is_kept_for_a_ring_of_the_same_form(session, ring, co
     session.known_time = None
     assert judged() == 5.0
     assert session.known_time.ring == (session.inputs, len(ring.inputs))
-    assert not session.known_time.kept.confirmed
+    assert not session.known_time.time.confirmed
     assert judged() == 4.9
-    kept = session.known_time.kept
+    kept = session.known_time.time
     assert kept.confirmed
     assert judged() == 4.9
     session.known_time = KnownTime((Placed([], 0), len(ring.inputs)), kept)
     assert judged() == 3.0
     assert session.known_time.ring == (session.inputs, len(ring.inputs))
-    assert not session.known_time.kept.confirmed
+    assert not session.known_time.time.confirmed
 
 
 def test_what_was_delivered_before_the_timed_calls_is_no_answer_of_theirs(session, ring, conducted):

@@ -260,7 +260,7 @@ def test_who_leaves_it_lets_another_be_alone_and_shares_again_after(lease):
         alone = Holder(lease, "alone")
         lease.await_waiting(1)
         assert not alone.holds.is_set()
-        with lease.left():
+        with lease.released():
             alone.held().release()
         another = Holder(lease, "alone")
         lease.await_waiting(2)
@@ -272,7 +272,7 @@ def test_who_left_it_comes_back_only_once_nobody_is_alone(lease):
     left, back = threading.Event(), threading.Event()
 
     def leave() -> None:
-        with lease.shared(), lease.left():
+        with lease.shared(), lease.released():
             left.set()
             assert back.wait(DEADLINE_S)
 
@@ -290,9 +290,9 @@ def test_who_left_it_comes_back_only_once_nobody_is_alone(lease):
 
 
 def test_who_is_alone_or_holds_nothing_leaves_nothing(lease):
-    with lease.left():
+    with lease.released():
         pass
-    with lease.alone(), lease.left():
+    with lease.alone(), lease.released():
         newcomer = Holder(lease, "shared")
         lease.await_waiting(1)
         assert not newcomer.holds.is_set()

@@ -47,7 +47,7 @@ class Process:
             [sys.executable, "-I", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.worker = Worker("candidate", 1, _native.Channel.pair()[0])
-        self.worker.born(self.process.pid, "none", os.pidfd_open(self.process.pid), -1)
+        self.worker.started(self.process.pid, "none", os.pidfd_open(self.process.pid), -1)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
 
@@ -106,7 +106,7 @@ def test_one_that_nobody_uses_yet_is_not_looked_at(process):
     watch = MemoryWatch(lambda: [hog.worker], LIMIT, every_s=DEADLINE_S)
     watch.look()
     assert hog.worker.alive
-    hog.worker.taken()
+    hog.worker.mark_taken()
     watch.look()
     watch.close()
     assert hog.process.wait(DEADLINE_S) == -signal.SIGKILL

@@ -89,8 +89,8 @@ def test_a_sleeper_is_given_no_time_beside_others(crowded, waited, add_problem, 
     verdict = crowded.evaluate(add_problem, source, trials=1, seed=None, timeout_s=LIMIT_S)
     assert (verdict.status, verdict.flags) == ("timeout", ())
     assert verdict.error_message == (
-        "The candidate did not finish within 3 s; time in which it waited for a processor does not count. Look for a "
-        "loop without an end, do less work, or raise timeout_s."
+        "The candidate did not finish within 3 s; time in which it waited for a processor does not count. Look for an "
+        "endless loop, do less work, or raise timeout_s."
     )
     # What its own start takes on such a processor.
     assert waited() < LIMIT_S

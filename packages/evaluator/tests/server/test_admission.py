@@ -27,8 +27,8 @@ def test_the_longer_evaluations_take_the_later_one_is_to_come_again():
     quick.admit()
     slow.admit()
     for _ in range(100):
-        quick.took(0.1)
-        slow.took(40.0)
+        quick.record_duration(0.1)
+        slow.record_duration(40.0)
     assert quick.retry_after_s(1) == 1
     assert 35 <= slow.retry_after_s(1) <= 40
 

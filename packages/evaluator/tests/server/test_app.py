@@ -121,7 +121,7 @@ def test_errors_name_the_field_and_never_quote_its_content():
 @pytest.mark.parametrize(
     ("content", "header", "says", "remedy"),
     [
-        (b"{bad", "application/json", "The body is no JSON: Expecting property name", "/openapi.json"),
+        (b"{bad", "application/json", "The body is not JSON: Expecting property name", "/openapi.json"),
         (b'{"candidate": "\xff"}', "application/json", "cannot be read", "UTF-8"),
         (b"[" * 100_000, "application/json", "cannot be read", "UTF-8"),
         (b'{"seed": ' + b"1" * 5000 + b"}", "application/json", "cannot be read", "UTF-8"),

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator.client.evaluator import DeviceFacts
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.server.cache import Asked, VerdictCache, driver_version, settings_of
-from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.evaluator.server.cache import VerdictCache, VerdictInputs, driver_version, settings_of
+from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
 
 CONFIG = EvaluatorConfig(slots=1)
-ASKED = Asked("problem", "candidate", 5, None, 30.0)
+ASKED = VerdictInputs("problem", "candidate", 5, None, 30.0)
 CPU = DeviceFacts("cpu", 90)
 RIGHT = Verdict("correct", True, True, runtime_ms=1.5, seconds=Seconds(compile=1.0, wait=2.0, evaluate=3.0))
 
@@ -112,7 +112,7 @@ def test_the_driver_is_read_where_there_is_one(tmp_path):
 
 
 async def answered(service, ask):
-    kept = service.kept(ask)
+    kept = service.cached(ask)
     return kept or await service.judge(ask, *service.admit())
 
 
@@ -121,7 +121,7 @@ def test_the_server_answers_from_it_only_who_asks_for_it(evaluator, add_problem,
         service = Service([evaluator], ServerSettings(), "landlock")
 
         async def judged(**options):
-            return await answered(service, Ask("add", add_problem.source, add_candidate, trials=1, **options))
+            return await answered(service, Job("add", add_problem.source, add_candidate, trials=1, **options))
 
         assert [(await judged()).seconds.age for _ in range(2)] == [0.0, 0.0]
         kept = await judged(cache=True)
@@ -138,7 +138,7 @@ def test_the_server_may_answer_from_it_unless_told_otherwise(evaluator, add_prob
         service = Service([evaluator], ServerSettings(cache=True), "landlock")
         ages = []
         for cache in (None, None, False):
-            ask = Ask("add", add_problem.source, add_candidate, trials=1, cache=cache)
+            ask = Job("add", add_problem.source, add_candidate, trials=1, cache=cache)
             ages.append((await answered(service, ask)).seconds.age)
         assert (ages[0], ages[1] > 0, ages[2]) == (0.0, True, 0.0)
 

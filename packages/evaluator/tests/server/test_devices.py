@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.evaluator import DeviceQuarantinedError, Evaluator, EvaluatorConfig, JudgeUnavailableError
 from warpsmith.evaluator.server.errors import RefusalError, refusal_of
-from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.evaluator.verdict import invalid
 
@@ -46,7 +46,7 @@ def test_what_a_broken_device_loses_another_judges_and_the_broken_one_is_quarant
 ):
     async def go():
         service = service_of(evaluator, broken, max_failures=2)
-        ask = Ask("add", add_problem.source, add_candidate, trials=1, preferred_device=1)
+        ask = Job("add", add_problem.source, add_candidate, trials=1, preferred_device=1)
         with no_python():
             for _ in range(2):
                 assert service.device(1).status == "healthy"
@@ -63,7 +63,7 @@ def test_what_a_broken_device_loses_another_judges_and_the_broken_one_is_quarant
 def test_a_reset_brings_a_device_back_once_it_passed_its_probe(broken, add_problem, add_candidate):
     async def go():
         service = service_of(broken, max_failures=1)
-        ask = Ask("add", add_problem.source, add_candidate, trials=1)
+        ask = Job("add", add_problem.source, add_candidate, trials=1)
         with no_python():
             with pytest.raises(JudgeUnavailableError):
                 await judged(service, ask)
@@ -102,11 +102,11 @@ def test_what_runs_when_a_device_is_reset_gets_its_time_and_who_waits_is_served_
         await service.open()
         for drain_s, status in drains:
             begun.clear()
-            slow = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, sleeper, timeout_s=1.5)))
+            slow = asyncio.ensure_future(judged(service, Job("add", add_problem.source, sleeper, timeout_s=1.5)))
             # Only what has reached the judge gets the time that it asked for.
             await until(lambda: begun)
             reset = asyncio.ensure_future(service.device(0).reset(drain_s))
-            waiting = asyncio.ensure_future(judged(service, Ask("add", add_problem.source, add_candidate)))
+            waiting = asyncio.ensure_future(judged(service, Job("add", add_problem.source, add_candidate)))
             assert (await slow).status == status
             assert service.device(0).status == "restarting"
             await reset
@@ -134,7 +134,7 @@ class Worn(Evaluator):
 
 def test_a_device_that_its_evaluator_calls_out_of_use_is_quarantined_at_once(evaluator, add_problem, add_candidate):
     async def go():
-        ask = Ask("add", add_problem.source, add_candidate, trials=1, preferred_device=0)
+        ask = Job("add", add_problem.source, add_candidate, trials=1, preferred_device=0)
         service = service_of(Worn(EvaluatorConfig(slots=1)), evaluator)
         assert (await judged(service, ask)).correct
         assert (service.device(0).status, service.device(0).cause) == ("quarantined", "5 probes failed")
@@ -152,7 +152,7 @@ def test_memory_faults_of_candidates_take_no_device_out_of_service(evaluator, ad
     async def go():
         service = service_of(evaluator, max_failures=1)
         for number in range(3):
-            verdict = await judged(service, Ask("add", add_problem.source, f"{fault}# {number}", trials=1))
+            verdict = await judged(service, Job("add", add_problem.source, f"{fault}# {number}", trials=1))
             assert verdict.error_category == "segmentation_fault"
         assert (service.device(0).status, service.device(0).faults) == ("healthy", 3)
 
@@ -198,7 +198,7 @@ def test_verdicts_that_are_invalid_lead_to_a_probe_and_a_device_that_passes_it_s
         service = service_of(unlucky, max_failures=3)
         device = service.device(0)
         for _ in range(30):
-            verdict = await judged(service, Ask("add", add_problem.source, add_candidate + OF_A_CLIENT, trials=1))
+            verdict = await judged(service, Job("add", add_problem.source, add_candidate + OF_A_CLIENT, trials=1))
             assert verdict.status == "invalid"
         assert device.lane.troubles > 0
         await until(lambda: device.lane.troubles == 0)
@@ -215,7 +215,7 @@ def test_a_device_whose_verdicts_are_invalid_and_that_fails_its_probe_is_quarant
         device = service.device(0)
         with no_python():
             for _ in range(2):
-                await judged(service, Ask("add", add_problem.source, add_candidate + OF_A_CLIENT, trials=1))
+                await judged(service, Job("add", add_problem.source, add_candidate + OF_A_CLIENT, trials=1))
             await until(lambda: device.status == "quarantined")
         assert "lost a worker" in device.cause
 

@@ -366,9 +366,9 @@ def test_what_cannot_be_served_is_said_in_one_paragraph(server):
     secret = "x" * 20
     cases = [
         (f"Port {server.port} of 127.0.0.1 is taken", ("--port", str(server.port)), {}),
-        ("has foreign code run here", ("--host", "0.0.0.0", "--port", "0"), {}),
+        ("can run code here", ("--host", "0.0.0.0", "--port", "0"), {}),
         ("16 printable", ("--port", "0"), {"WARPSMITH_EVALUATOR_TOKEN": "short"}),
-        ("is no address", ("--host", "x" * 64, "--port", "0"), {}),
+        ("is not an address", ("--host", "x" * 64, "--port", "0"), {}),
         ("Cannot listen", ("--host", "192.0.2.1", "--port", "0"), {"WARPSMITH_EVALUATOR_TOKEN": secret}),
     ]
     with ThreadPoolExecutor(2) as threads:

@@ -435,7 +435,7 @@ class Known:
         self.worker.asked.clear()
         side = self.worker.side(self.kept)
         found = measure((candidate or Timed()).side(), side, 40, lambda sets: None)
-        self.kept = side.kept
+        self.kept = side.cached
         return found, bool(self.worker.of_mode("graph"))
 
 
@@ -456,7 +456,7 @@ def test_a_reference_that_took_the_same_twice_needs_no_graphs_again(known):
     assert found.reference.calls == 40
 
 
-@pytest.mark.parametrize("change", [("call_ms", 0.515), ("call_ms", 0.485), ("now", clocks.KEPT_S)])
+@pytest.mark.parametrize("change", [("call_ms", 0.515), ("call_ms", 0.485), ("now", clocks.CACHED_S)])
 def test_a_reference_that_drifted_or_was_timed_long_ago_is_judged_anew(known, change):
     name, value = change
     setattr(known.worker, name, value + (known.worker.now if name == "now" else 0))
@@ -500,7 +500,7 @@ def test_where_the_candidates_clocks_disagree_the_reference_is_judged_beside_it(
 def test_of_a_reference_without_graphs_nothing_is_kept():
     reference = Known(Timed(0.5, captures=False))
     assert reference.measured()[0].reference.judge_ms is None
-    assert reference.kept is None
+    assert reference.cached is None
 
 
 # --- the figure that is rewarded ---
@@ -548,7 +548,7 @@ def test_of_a_reference_whose_time_is_known_graphs_are_captured_only_when_needed
     known.worker.asked.clear()
     clocks.make_ready(Timed().side(), ready)
     assert not known.worker.of_mode("graph")
-    known.worker.now += clocks.KEPT_S + 1
+    known.worker.now += clocks.CACHED_S + 1
     clocks.make_ready(Timed().side(), known.worker.side(known.kept))
     assert known.worker.of_mode("graph")
 

@@ -6,7 +6,7 @@
     verdict = evaluate(Path("19_ReLU.py"), Path("relu.py"))
     print(verdict.status, verdict.speedup, verdict.error_message)
 
-Names are imported when they are first used: reading a configuration needs neither torch nor the compiled extension.
+Names are imported at their first use: reading a configuration needs neither torch nor the compiled extension.
 """
 
 from importlib import import_module

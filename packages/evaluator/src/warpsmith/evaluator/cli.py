@@ -1,4 +1,4 @@
-"""The command `warpsmith-evaluator`: judge one candidate, or say what this machine can contain."""
+"""The command `warpsmith-evaluator`: judges a candidate, or shows which containment this machine supports."""
 
 import json
 import sys
@@ -62,7 +62,7 @@ def check(
     problem: Annotated[Path, typer.Argument(help="A KernelBench file: Model, get_inputs, get_init_inputs.")],
     candidate: Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")],
     *,
-    backend: Annotated[Literal["triton"], typer.Option(help="What the candidate's kernels are written in.")] = "triton",
+    backend: Annotated[Literal["triton"], typer.Option(help="Language of the candidate's kernels.")] = "triton",
     device: Annotated[
         Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")
     ] = "cpu",
@@ -71,16 +71,16 @@ def check(
     timed_trials: Annotated[
         int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
     ] = 100,
-    seed: Annotated[int | None, typer.Option(help="Repeat a run exactly; left out, nobody can foresee it.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed that repeats a run exactly; unpredictable by default.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for the candidate's whole run.")] = 30.0,
     reference_timeout: Annotated[
         float, typer.Option(min=0.1, max=3600, help="Seconds for one step of the problem's own code.")
     ] = 60.0,
     isolation: Annotated[
-        Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
+        Literal["namespaces", "landlock", "none"], typer.Option(help="Weakest accepted containment.")
     ] = "landlock",
     hidden_shapes: Annotated[
-        bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
+        bool, typer.Option(help="Give one trial inputs of other shapes, if the problem allows it.")
     ] = True,
     recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
     precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
@@ -91,7 +91,7 @@ def check(
 ) -> None:
     """Judge CANDIDATE against PROBLEM.
 
-    Exit code 0 when a verdict was reached, whatever it is; 2 for bad arguments or a bad problem; 3 when the evaluator
+    Exit code 0 if a verdict was reached, whatever it is; 2 for bad arguments or a bad problem; 3 if the evaluator
     itself failed (`invalid`).
 
     Example: `warpsmith-evaluator check 19_ReLU.py relu.py --json | jq .status`
@@ -146,7 +146,7 @@ def _show(verdict: Verdict, as_json: bool) -> None:
 
 
 def _printable(text: str, encoding: str) -> str:
-    """Escape what foreign code may have put in a message: terminal sequences, and what `encoding` cannot say."""
+    """Escape what foreign code may put in a message: terminal sequences, and characters that `encoding` lacks."""
     shown = "".join(
         part if part.isprintable() or part in "\n\t" else part.encode("unicode_escape").decode() for part in text
     )
@@ -157,7 +157,7 @@ def _printable(text: str, encoding: str) -> str:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Show which layers of containment this machine gives and how to get the others, and which GPUs it has.
+    """Show which containment layers this machine supports and how to get the others, and which GPUs it has.
 
     Example: `warpsmith-evaluator doctor`
     """
@@ -170,7 +170,7 @@ def doctor(
         facts = {"tier": tier, "layers": [layer._asdict() for layer in layers]}
         typer.echo(json.dumps(facts | {"gpus": [asdict(gpu) for gpu in found], "gpu_obstacle": obstacle}))
         return
-    table = Table("layer", "available", "seen")
+    table = Table("layer", "available", "detail")
     for layer in layers:
         table.add_row(layer.name, "yes" if layer.available else "[red]no[/]", escape(layer.detail))
     console = Console()
@@ -181,8 +181,8 @@ def doctor(
         console.print(f"\n[bold]to get {wanted}[/]: {escape(remedy)}", highlight=False)
     console.print()
     for gpu in found:
-        told = f"--gpu {gpu.number}: {gpu.name}, {gpu.arch}, {gpu.memory_gib} GiB"
-        console.print(escape(told), highlight=False)
+        summary = f"--gpu {gpu.number}: {gpu.name}, {gpu.arch}, {gpu.memory_gib} GiB"
+        console.print(escape(summary), highlight=False)
     verdict = "candidates cannot be judged on a GPU here" if obstacle else "candidates can be judged with --device cuda"
     console.print(f"[bold]{verdict}[/]{'.' if not obstacle else ': ' + escape(obstacle)}", highlight=False)
 

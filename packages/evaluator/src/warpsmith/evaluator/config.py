@@ -13,11 +13,11 @@ IsolationTier = Literal["namespaces", "landlock", "none"]
 RecordingWay = Literal["detached", "on_device"]
 RECORDING_WAYS: Final[tuple[RecordingWay, ...]] = get_args(RecordingWay)
 RECORDING_HELP: Final = (
-    "How host code is recorded: in a process without device and contents where that is possible (detached), or always "
-    "where kernels run (on_device)."
+    "How host code is recorded: if possible in a process without device and contents (detached), or always where "
+    "kernels run (on_device)."
 )
 Precision = Literal["ieee", "tf32"]
-PRECISION_HELP: Final = "Of float32 products: exact (ieee), or TF32 for the reference too, which tolerances then allow."
+PRECISION_HELP: Final = "Float32 products: exact (ieee), or TF32 for the reference too, which tolerances then allow."
 LEAST_TIMED: Final = 10
 MOST_TIMED: Final = 10_000
 LAST_GPU: Final = 63
@@ -26,7 +26,7 @@ TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 
 
 
 class EvaluatorConfig(BaseModel):
-    """How the pool is sized, how far workers are contained, and what an evaluation may take."""
+    """Sizes of the pool, containment of workers, and limits of an evaluation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -43,32 +43,32 @@ class EvaluatorConfig(BaseModel):
         default_factory=lambda fields: device_kind(fields.get("device", "cpu")).default_slots(),
         ge=1,
         le=256,
-        description="Evaluations that run at once; one a core, on a GPU three.",
+        description="Evaluations that run at once: one per core; three on a GPU.",
     )
     ready_workers: int = Field(default=2, ge=1, le=64, description="Idle workers kept forked and sandboxed, per slot.")
     reference_sessions: int = Field(default=8, ge=1, le=256, description="Reference workers kept for their problem.")
     minimum_isolation: IsolationTier = Field(
-        default="landlock", description="Weakest containment that is accepted; a machine that gives less is refused."
+        default="landlock", description="Weakest accepted containment; a machine that supports less is refused."
     )
     strongest_isolation: IsolationTier = Field(
-        default="namespaces", description="Containment that is tried first; lower it only where that one misbehaves."
+        default="namespaces", description="Containment tried first; lower it only if that one misbehaves."
     )
     cgroups: Literal["auto", "required", "off"] = Field(
         default="auto",
-        description="Whether each worker gets a cgroup of its own: where a subtree is delegated (`auto`), or never "
-        "(`off`). `required` refuses a machine that gives none. docs/threat-model.md says what it bounds.",
+        description="Whether each worker gets a cgroup of its own: if a subtree is delegated (`auto`), or never "
+        "(`off`). `required` refuses a machine without one. docs/threat-model.md says what it bounds.",
     )
     target_arch: int = Field(
         default=90,
         ge=75,
         le=130,
-        description="Chip that kernels are compiled for: 90 is sm_90. On a GPU it is that one's, whatever this says.",
+        description="Chip that kernels are compiled for: 90 is sm_90. Ignored on a GPU, whose own chip is used.",
     )
     trials: int = Field(default=5, ge=1, le=1000, description="Correctness trials, each with a fresh secret seed.")
     timed_trials: int = Field(
         default=100, ge=LEAST_TIMED, le=MOST_TIMED, description="Timed calls of candidate and reference each."
     )
-    timing: bool = Field(default=True, description="Whether a correct candidate is timed, where a GPU is there for it.")
+    timing: bool = Field(default=True, description="Whether a correct candidate is timed on a GPU.")
     timeout_s: float = Field(
         default=30.0,
         gt=0,
@@ -86,9 +86,9 @@ class EvaluatorConfig(BaseModel):
         default=120.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of starting judge and zygotes."
     )
     nice: int = Field(
-        default=0, ge=0, le=19, description="How far judge and workers step back where others want the processors too."
+        default=0, ge=0, le=19, description="Niceness of judge and workers: higher yields the processors to others."
     )
-    memory_bytes: int = Field(default=4 << 30, ge=64 << 20, description="Memory that one worker may take.")
+    memory_bytes: int = Field(default=4 << 30, ge=64 << 20, description="Most memory of one worker.")
     scratch_bytes: int = Field(default=256 << 20, ge=1 << 20, description="Scratch space of one worker.")
     processes: int = Field(default=64, ge=4, description="Processes and threads of one worker.")
     max_tensor_bytes: int = Field(
@@ -102,33 +102,33 @@ class EvaluatorConfig(BaseModel):
     )
     allow_unreplayed: bool = Field(
         default=False,
-        description="Flag verdicts on a problem whose inputs have other shapes each time (`not_replayed`), where the "
-        "launches cannot be replayed on other inputs, instead of refusing the problem.",
+        description="If a problem's input shapes change at each call, its launches cannot be replayed on other inputs: "
+        "flag its verdicts (`not_replayed`) instead of refusing the problem.",
     )
     precision: Precision = Field(
         default="ieee",
-        description="Precision of float32 products: exact, or TF32, which torch may then use for the reference too "
-        "and which the tolerance of a problem with such products allows.",
+        description="Precision of float32 products: exact, or TF32, which the reference may then use too and the "
+        "tolerance of a problem with such products allows.",
     )
     conditioning_s: float = Field(
         default=5.0,
         gt=0,
         le=MAX_TIMEOUT_S,
-        description="Seconds that the reference may take beyond its own run, for each input set, for a run in fp64 "
-        "and runs on perturbed inputs, from which the tolerance of each element is found.",
+        description="Seconds per input set that the reference may take beyond its own run, for a run in fp64 and runs "
+        "on perturbed inputs, which determine the tolerance of each element.",
     )
     hidden_shapes: bool = Field(
         default=True,
-        description="Give one trial inputs of other shapes than get_inputs() gives, where the problem allows that.",
+        description="Give one trial inputs of other shapes than get_inputs() gives, if the problem allows it.",
     )
     recording: RecordingWay = Field(
         default="detached",
         description="How host code is recorded. `detached`: in a process without device and without contents; falls "
-        "back to `on_device` where host code reads a content, tunes on a GPU or asks for facts of a compiled kernel. "
-        "`on_device`: always where kernels run. Verdicts rest on replays either way.",
+        "back to `on_device` if host code reads a content, tunes on a GPU or queries a compiled kernel. "
+        "`on_device`: always where kernels run. Verdicts are based on replays either way.",
     )
     extra_operators: tuple[str, ...] = Field(
-        default=(), description="ATen operators that candidates may use beyond the list in operators.py: `aten::cat`."
+        default=(), description="ATen operators that candidates may use besides the list in operators.py: `aten::cat`."
     )
 
     @property
@@ -146,31 +146,31 @@ class EvaluatorConfig(BaseModel):
         return self
 
 
-def configured(**given: Any) -> EvaluatorConfig:
-    """Return the configuration of a command's options, of which None leaves a setting as it is by default.
+def configured(**options: Any) -> EvaluatorConfig:
+    """Return the configuration of a command's options; None means the setting's default.
 
     Raises:
         UsageError: settings are out of bounds; it names each.
     """
     try:
-        return EvaluatorConfig(**{name: value for name, value in given.items() if value is not None})
+        return EvaluatorConfig(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         causes = [f"{'.'.join(map(str, one['loc'])) or 'the settings'}: {one['msg']}" for one in error.errors()]
         raise UsageError(
-            f"The evaluator cannot be set up like this: {'; '.join(causes)}.",
+            f"The evaluator cannot be configured like this: {'; '.join(causes)}.",
             "Change the option of that name; docs/evaluator-reference.md has the bounds.",
         ) from error
 
 
 def timing_of(timed_trials: int) -> dict[str, Any]:
-    """Return the settings that `--timed-trials` stands for; 0 times nothing.
+    """Return the settings of `--timed-trials`; 0 disables timing.
 
     Raises:
-        UsageError: so few calls have no median worth its name.
+        UsageError: too few calls for a meaningful median.
     """
     if 0 < timed_trials < LEAST_TIMED:
         raise UsageError(
             f"--timed-trials is {timed_trials}; 0, or {LEAST_TIMED} and more were expected.",
-            f"The median of fewer than {LEAST_TIMED} calls says little; 0 times nothing.",
+            f"The median of fewer than {LEAST_TIMED} calls says little; 0 disables timing.",
         )
     return {"timing": timed_trials > 0, "timed_trials": timed_trials or LEAST_TIMED}

@@ -1,4 +1,4 @@
-"""Typed errors of the evaluator. A verdict about a candidate is never an exception; these are about everything else."""
+"""Typed errors of the evaluator. A verdict about a candidate is never an exception; these are for everything else."""
 
 from warpsmith.records.errors import WarpsmithError
 
@@ -8,19 +8,19 @@ class EvaluatorError(WarpsmithError):
 
 
 class BadProblemError(EvaluatorError):
-    """The problem itself cannot be judged: no `Model`, a syntax error, inputs that are no tensors, bf16 on a CPU."""
+    """The problem itself cannot be judged: no `Model`, a syntax error, inputs that are not tensors, bf16 on a CPU."""
 
 
 class DatasetError(BadProblemError):
-    """A file or folder of problems cannot be read: missing, of another form, a row that is no problem, one twice."""
+    """A file or folder of problems cannot be read: missing, malformed, a row that is not a problem, a duplicate."""
 
 
 class IsolationUnavailableError(EvaluatorError):
-    """This machine cannot give the isolation tier that the configuration asks for at least."""
+    """This machine does not support the minimum isolation tier of the configuration."""
 
 
 class JudgeUnavailableError(EvaluatorError):
-    """The judge process could not be started, or died more often than it may."""
+    """The judge process could not be started, or died too often."""
 
 
 class DeviceQuarantinedError(JudgeUnavailableError):
@@ -28,7 +28,7 @@ class DeviceQuarantinedError(JudgeUnavailableError):
 
 
 class WireError(EvaluatorError):
-    """Bytes that are no value of the wire format: unknown tag, wrong length, too deep, too many items."""
+    """Bytes that are not a value of the wire format: unknown tag, wrong length, too deep, too many items."""
 
 
 class LayoutError(EvaluatorError):

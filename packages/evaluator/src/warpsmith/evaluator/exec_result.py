@@ -1,4 +1,4 @@
-"""A verdict in the words of KernelBench's `KernelExecResult`. Importable without torch."""
+"""Verdicts as KernelBench's `KernelExecResult`. Importable without torch."""
 
 from typing import Any, Final
 
@@ -6,7 +6,7 @@ from warpsmith.evaluator.verdict import Verdict
 
 
 def result_of(verdict: Verdict) -> dict[str, Any]:
-    """Return the fields of KernelBench's KernelExecResult; times in milliseconds, -1 where nothing is timed."""
+    """Return the fields of KernelBench's KernelExecResult; times in milliseconds, -1 if nothing was timed."""
     return {
         "compiled": verdict.compiled,
         "correctness": verdict.correct,
@@ -34,13 +34,13 @@ TRITONFORGE_CATEGORIES: Final = frozenset(
         "unknown",
     }
 )
-"""The error categories of TritonForge's format, whose clients know no others."""
+"""The error categories of TritonForge's format; its clients accept no others."""
 _NEAREST: Final = {"argument_error": "triton_jit_error", "unsupported_dtype": "unsupported_architecture"}
-"""Categories of ours that are a part of one of these; any other is `unknown` there."""
+"""Our categories that are part of one of these; any other is `unknown` there."""
 
 
 def tritonforge_category(category: str) -> str:
-    """Return TritonForge's category for one of ours."""
+    """Return TritonForge's category for one of our categories."""
     found = _NEAREST.get(category, category)
     return found if found in TRITONFORGE_CATEGORIES else "unknown"
 

@@ -1,7 +1,7 @@
-"""Problems in KernelBench's form, and the readers of the files they come in. Importable without torch.
+"""Problems in KernelBench's form, and the readers of their files. Importable without torch.
 
-A problem is Python source with `class Model`, `get_inputs()` and `get_init_inputs()`. It is never executed here: only
-its syntax is looked at. Executing it is the work of a sandboxed reference worker.
+A problem is Python source with `class Model`, `get_inputs()` and `get_init_inputs()`. It is only parsed here, never
+executed: a sandboxed reference worker does that.
 """
 
 import ast
@@ -19,9 +19,9 @@ from warpsmith.records.text import files_in, read_text
 
 REQUIRED: Final = ("Model", "get_inputs")
 MOST_BRACES: Final = 10_000
-"""Python parses an f-string in the square of its fields, in one piece: 80,000 hold a server up for ten seconds."""
+"""Python's parsing time of an f-string is quadratic in its fields: 80,000 would block a server for ten seconds."""
 MOST_DIGITS: Final = 9
-"""Longest number of a problem: tables hold 32 bits."""
+"""Most digits of a problem's number: tables store 32 bits."""
 BYTE_ORDER_MARK: Final = "\ufeff"
 _FILE_NAME: Final = re.compile(r"(?P<id>\d+)_(?P<name>.+)(?<!\.solution)")
 _LEVEL: Final = re.compile(r"level_?(?P<level>\d+)")
@@ -32,11 +32,11 @@ class Problem:
     """One task: a PyTorch module to be rewritten with Triton kernels.
 
     Attributes:
-        name: what people call it, for example `19_ReLU`.
+        name: human-readable name, for example `19_ReLU`.
         source: the module's source, in KernelBench's form.
         level: the difficulty level of its collection, if it has one.
-        source_id: where it comes from, for example `kernelbench/level1/19`.
-        number: KernelBench's `problem_id`, which is unique in its level, if it has one.
+        source_id: its origin, for example `kernelbench/level1/19`.
+        number: KernelBench's `problem_id`, which is unique within its level, if it has one.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Problem:
 
     @staticmethod
     def from_source(source: str, name: str = "problem", level: int | None = None, source_id: str = "") -> "Problem":
-        """Return the problem that `source` holds; BadProblemError if it has no `Model` or does not parse."""
+        """Return the problem in `source`; BadProblemError if it has no `Model` or does not parse."""
         return Problem(name, source, level, source_id)
 
     @staticmethod
@@ -69,20 +69,22 @@ class Problem:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 of the source: what caches go by."""
+        """SHA-256 of the source, used as key of caches."""
         return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_source(path: str | Path) -> str:
-    """Return the text of a Python file; BadProblemError if it cannot be read or is no text."""
+    """Return the text of a Python file; BadProblemError if it cannot be read or is not text."""
     return read_text(path, BadProblemError, remedy="Give the path of a Python file.")
 
 
 def load_directory(folder: str | Path) -> list[Problem]:
-    """Read every `<id>_<Name>.py` of a KernelBench level folder, in the order of the ids."""
+    """Read every `<id>_<Name>.py` of a KernelBench level folder, ordered by id."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise DatasetError(f"{folder} is no folder.", "Give a folder of KernelBench files, such as KernelBench/level1.")
+        raise DatasetError(
+            f"{folder} is not a folder.", "Give a folder of KernelBench files, such as KernelBench/level1."
+        )
     found = files_in(folder, {".py"}, recursive=False)
     numbered = [(int(match["id"]), path) for path in found if (match := _FILE_NAME.fullmatch(path.stem))]
     if not numbered:
@@ -91,13 +93,13 @@ def load_directory(folder: str | Path) -> list[Problem]:
 
 
 def load_rows(path: str | Path) -> Iterator[Problem]:
-    """Read problems from a `.jsonl`, `.json` or `.parquet` file with the columns that `from_row` knows."""
+    """Read problems from a `.jsonl`, `.json` or `.parquet` file with the columns of `from_row`."""
     for row, where in read_rows(path):
         yield from_row(row, where)
 
 
 def load_jsonl(path: str | Path) -> Iterator[Problem]:
-    """Read problems from JSON lines with the columns that `from_row` knows."""
+    """Read problems from JSON lines with the columns of `from_row`."""
     yield from load_rows(path)
 
 
@@ -105,8 +107,8 @@ def from_row(row: Any, where: str = "row") -> Problem:
     """Return the problem of one dataset row: KernelBench's columns, or TritonForge's `label` with `extra_info`.
 
     Raises:
-        DatasetError: the row has other columns or types; its place and what it has are named.
-        BadProblemError: what it holds is no problem's source.
+        DatasetError: the row has other columns or types; the message names its place and its columns.
+        BadProblemError: its source is not a problem.
     """
     match row:
         case {"code": str(source), "name": str(name), "level": int(level)}:
@@ -117,27 +119,28 @@ def from_row(row: Any, where: str = "row") -> Problem:
             source_id = str(row.get("instance_id", f"{extra.get('data_source', '')}/{name}"))
         case _:
             raise DatasetError(
-                f"The {where} is no problem: it has {_columns(row)}.",
+                f"The {where} is not a problem: it has {_columns(row)}.",
                 "Expected the columns code (text), name (text), level (integer), as KernelBench has them, or label "
                 "(text) and extra_info with problem_name and level (TritonForge).",
             )
     try:
         return Problem(name, source, level, source_id, number)
     except BadProblemError as error:
-        raise DatasetError(f"The {where} is no problem. {error.message}", error.remedy) from error
+        raise DatasetError(f"The {where} is not a problem. {error.message}", error.remedy) from error
 
 
 def _columns(row: Any) -> str:
     if not isinstance(row, dict):
         return f"no columns, it is a {type(row).__name__}"
-    told = [f"{str(name)[:40]} ({type(value).__name__})" for name, value in list(row.items())[:12]]
-    return ", ".join(told) or "no columns"
+    columns = [f"{str(name)[:40]} ({type(value).__name__})" for name, value in list(row.items())[:12]]
+    return ", ".join(columns) or "no columns"
 
 
-def _number(given: Any, name: str, where: str) -> int | None:
-    """Return a `problem_id`, which TritonForge writes as text, or else the number that a name begins with."""
+def _number(problem_id: Any, name: str, where: str) -> int | None:
+    """Return a `problem_id`, which TritonForge writes as text, else the number at the start of the name."""
     match = _FILE_NAME.fullmatch(name)
-    digits = str(given) if isinstance(given, int | str) and str(given).isdecimal() else match["id"] if match else ""
+    is_number = isinstance(problem_id, int | str) and str(problem_id).isdecimal()
+    digits = str(problem_id) if is_number else match["id"] if match else ""
     if len(digits) > MOST_DIGITS:
         raise DatasetError(
             f"The {where} has a number of {len(digits)} digits; at most {MOST_DIGITS} were expected.",

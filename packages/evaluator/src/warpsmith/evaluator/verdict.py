@@ -1,4 +1,4 @@
-"""What an evaluation ends in: a status with its evidence. Importable without torch."""
+"""The result of an evaluation: a status with its evidence. Importable without torch."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
@@ -77,19 +77,19 @@ FLAGS: Final[tuple[str, ...]] = get_args(Flag)
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Where an evaluation's time went, in seconds.
+    """Where an evaluation's time went, in seconds. All but the first two and `age` are parts of `evaluate`.
 
     Attributes:
-        compile: compiling its kernels, which goes on beside the trials where no GPU is there to launch them.
+        compile: compiling its kernels; without a GPU that runs in parallel to the trials.
         wait: waiting for a free slot, before the evaluation began.
-        evaluate: the evaluation, from its beginning to its verdict.
-        workers: of `evaluate`, waiting for workers that are ready, contexts on a device included.
-        lease: of `evaluate`, waiting for others to leave the device.
-        stall: of `evaluate`, standing still until kernels were compiled.
-        correctness: of `evaluate`, trials and replays.
-        mapping: of `evaluate`, giving each tensor of the timed calls memory of its own.
-        timing: of `evaluate`, timing candidate and reference.
-        age: since a verdict that was kept was reached; 0 for a new one.
+        evaluate: the evaluation, from its start to its verdict.
+        workers: waiting for ready workers, including their contexts on a device.
+        lease: waiting for other evaluations to release the device.
+        stall: waiting for kernels to be compiled.
+        correctness: trials and replays.
+        mapping: giving each tensor of the timed calls its own memory.
+        timing: timing candidate and reference.
+        age: time since a cached verdict was reached; 0 for a new one.
     """
 
     compile: float = 0.0
@@ -110,30 +110,29 @@ class Verdict:
 
     Attributes:
         status: one of STATUSES. `invalid` means that the evaluator failed, never that the candidate did; `undecided`
-            that the candidate looks at what a chip computes otherwise than the interpreter, which no GPU ever answers.
+            that the candidate depends on something that a chip computes differently from the interpreter (CPU only).
         compiled: whether every kernel that ran on inputs of the problem's own shapes was compiled for the target chip
             by the compile worker.
         correct: whether every trial's output agreed with the reference; true only with status `correct`.
-        speedup: reference time over candidate time; None where nothing is timed.
-        runtime_ms: the candidate's time in milliseconds; None where nothing is timed.
-        reference_ms: the reference's time in milliseconds; None where nothing is timed.
-        timing_tier: how the time was taken: `two_clocks` (the median of the worker's events, supported by the judge's
+        speedup: reference time over candidate time; None if nothing was timed.
+        runtime_ms: the candidate's time in milliseconds; None if nothing was timed.
+        reference_ms: the reference's time in milliseconds; None if nothing was timed.
+        timing_tier: how the time was taken: `two_clocks` (the median of the worker's events, confirmed by the judge's
             clock), `graph` (the judge's clock over graph replays, for the shortest), `events` (no graph could be
-            captured), or `none` where nothing is timed.
+            captured), or `none` if nothing was timed.
         isolation_tier: the weakest containment that a worker of this evaluation had.
         recording: how host code was recorded: `detached`, in a process without device and without contents, or
-            `on_device`, where kernels run (on a CPU interpreted). None where no worker was asked, or the evaluator lost
-            it.
-        flags: what was noticed, from FLAGS.
-        error_category: one of ERROR_CATEGORIES; None where nothing was raised: a right output, a wrong one, and what
-            was rejected for how it was computed.
-        error_message: what went wrong, written to be shown to whoever wrote the candidate.
+            `on_device`, where kernels run (interpreted on a CPU). None if no worker started, or the evaluator lost it.
+        flags: observations, from FLAGS.
+        error_category: one of ERROR_CATEGORIES; None if nothing was raised: the output was right or wrong, or the
+            candidate was rejected for how it computed the output.
+        error_message: what went wrong, written for the candidate's author.
         max_abs_error: largest absolute error over all trials that ran; None if no output was compared, or none had a
             finite element.
         mismatched_fraction: largest share of elements outside the tolerance in one trial, 0 to 1; None likewise.
         trials: correctness trials that ran.
-        cached: whether all of this is a kept verdict, for which nothing was run.
-        compile_cached: whether every kernel's compilation was known.
+        cached: whether this is a cached verdict, for which nothing ran.
+        compile_cached: whether every kernel's compilation was cached.
         device: what the candidate ran on.
         seconds: where the time went.
     """
@@ -160,7 +159,7 @@ class Verdict:
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
-            raise ValueError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
+            raise ValueError(f"status {self.status!r} is not one of {', '.join(STATUSES)}")
         if self.correct != (self.status == "correct"):
             raise ValueError(f"correct={self.correct} does not fit status {self.status!r}")
         if self.error_message is not None:
@@ -173,7 +172,7 @@ class Verdict:
         return record
 
     def to_row(self) -> dict[str, Any]:
-        """Return the verdict as the tables of `warpsmith.records` hold it: of the seconds, these three."""
+        """Return the verdict as a row of `warpsmith.records`, with only RECORDED_SECONDS of the seconds."""
         record = self.to_record()
         del record["compile_cached"]
         return record | {"seconds": {name: record["seconds"][name] for name in RECORDED_SECONDS}}
@@ -188,7 +187,7 @@ class Verdict:
 
 
 def well_formed(text: str) -> str:
-    """Return text that every encoding takes: foreign code may have put half of a surrogate pair into it."""
+    """Return text that every encoding accepts: foreign code may put half a surrogate pair into it."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -18,7 +18,7 @@ from warpsmith.evaluator.bench.command import (
     Levels,
     ReferenceTimeout,
     parse_levels,
-    warn_of,
+    warn_about,
 )
 from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, timing_of
 
@@ -26,11 +26,13 @@ from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, timing_
 def audit(
     *,
     dataset: Dataset,
-    out: Annotated[Path, typer.Option(help="JSON file for the facts; what it holds already is not audited again.")],
+    out: Annotated[Path, typer.Option(help="JSON file for the facts; problems already in it are not audited again.")],
     levels: Levels = "",
     device: Device = "cpu",
     gpu: Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")] = 0,
-    slots: Annotated[int, typer.Option(min=0, max=256, help="Problems at once; 0: a core each, three on a GPU.")] = 0,
+    slots: Annotated[
+        int, typer.Option(min=0, max=256, help="Concurrent problems; 0: one per core, three on a GPU.")
+    ] = 0,
     timed_trials: Annotated[
         int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
     ] = 100,
@@ -41,17 +43,17 @@ def audit(
 
     For each problem: which wrong outputs would pass (all zeros, one constant, the output for other inputs, its own
     output shuffled, zeros for the smaller half), by the evaluator's comparison and by KernelBench's with 1e-2 and 1e-4;
-    the bytes of inputs, outputs and parameters; and on a GPU the reference's time and how near it comes to moving
-    inputs and outputs at the memory's measured speed. Or the error that it ended with.
+    the bytes of inputs, outputs and parameters; and on a GPU the reference's time, compared with the time to move
+    inputs and outputs at the measured bandwidth. Or the error that the audit ended with.
 
-    The same command goes on where it was stopped or killed.
+    The same command continues after a stop or a kill.
 
-    Exit code 0 when every problem has facts or a fault of its own; 3 when the evaluator failed on some (run the command
-    again); 2 for bad arguments; 130 when it was interrupted.
+    Exit code 0 if every problem has facts or is itself bad; 3 if the evaluator failed on some (run the command again);
+    2 for bad arguments; 130 if interrupted.
 
     Example: `warpsmith-evaluator audit --dataset KernelBench --levels 1,2 --out audit.json`
     """
-    warn_of(isolation)
+    warn_about(isolation)
     config = configured(
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
@@ -64,7 +66,7 @@ def audit(
     try:
         found = conduct_audit(AuditPlan(dataset, out, parse_levels(levels), config))
     except KeyboardInterrupt:
-        sys.stderr.write("stopped: what was audited is recorded; the same command goes on from here\n")
+        sys.stderr.write("stopped: finished audits are recorded; the same command continues from here\n")
         raise typer.Exit(STOPPED_EXIT_CODE) from None
     _show(found, out)
     if not all(entry["final"] for entry in found["problems"]):

@@ -1,4 +1,4 @@
-"""Audits every problem of a collection: which wrong outputs would pass, and on a GPU how long the reference takes."""
+"""Audits the problems of a collection: which wrong outputs would pass, and on a GPU how long the reference takes."""
 
 import json
 from collections import Counter
@@ -29,12 +29,12 @@ from warpsmith.records.folders import write_file
 
 FORMAT: Final = 1
 CONSTANTS: Final = ("all zeros", "one constant", "the output for other inputs")
-"""Wrong outputs that hang on no input: one that was computed beforehand is a constant too."""
+"""Wrong outputs that do not depend on the input: one computed beforehand is a constant too."""
 COMPARISONS: Final = ("evaluator", "kernelbench_1e-2", "kernelbench_1e-4")
 
 Entry = dict[str, Any]
 Place = tuple[int, int, str]
-"""Level, number and key: problems of equal source are still problems of their own."""
+"""Level, number and key: problems with equal source are still separate problems."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class AuditPlan:
 
     Attributes:
         dataset: where the problems are; see `datasets.load_problems`.
-        out: the JSON file, which is also read: what stands in it is not audited again.
-        levels: which levels; all where it is empty.
-        config: how; `slots` problems at a time.
+        out: the JSON file; it is also read, and problems in it are not audited again.
+        levels: levels to audit; all if empty.
+        config: configuration of the evaluator; audits `slots` problems at a time.
     """
 
     dataset: Path
@@ -57,26 +57,26 @@ class AuditPlan:
 def conduct_audit(
     plan: AuditPlan, evaluator: Evaluator | None = None, console: Console | None = None
 ) -> dict[str, Any]:
-    """Audit what is not audited yet; the file is replaced in one step after each problem.
+    """Audit the problems that are not audited yet; the file is replaced atomically after each one.
 
     Args:
         plan: what to audit.
-        evaluator: asks this one; by default one is started where something is left to be audited.
-        console: where progress is told; stderr by default.
+        evaluator: the evaluator to use; by default one is started if a problem is left to be audited.
+        console: receives progress; stderr by default.
 
     Returns:
-        What the file holds, of the problems that were asked for.
+        The content of the file, for the requested problems.
 
     Raises:
         DatasetError: the problems cannot be read.
-        UsageError: the file is no audit of ours.
-        EvaluatorError: this machine cannot run the evaluator. What was audited stays.
+        UsageError: the file is not an audit.
+        EvaluatorError: this machine cannot run the evaluator. Finished audits stay recorded.
     """
     audit = _Audit(plan, load_problems(plan.dataset, plan.levels), local_settings(plan.config))
     waiting = audit.waiting()
     with Reporter(len(waiting), "problems", console) as reporter:
         if audit.entries:
-            reporter.note(f"{len(audit.entries)} problems are known from before; {len(waiting)} are to come.")
+            reporter.note(f"{len(audit.entries)} problems are already audited; {len(waiting)} remain.")
         if waiting:
             with Evaluator(plan.config) if evaluator is None else nullcontext(evaluator) as judge:
                 audit.run(waiting, judge, reporter)
@@ -84,7 +84,7 @@ def conduct_audit(
 
 
 class _Audit:
-    """The entries of one audit, by place, and the file that holds them, with those of other problems."""
+    """The entries of one audit, by place, and its file, which can contain other problems too."""
 
     def __init__(self, plan: AuditPlan, problems: Sequence[Problem], settings: Settings) -> None:
         self.plan = plan
@@ -95,20 +95,20 @@ class _Audit:
         for entry in held.get("problems", []):
             if entry["final"]:
                 self._take(entry)
-        asked = {place[:2] for place in self.problems}
+        wanted = {place[:2] for place in self.problems}
         kept = held.get("problems", []) if held.get("settings") == dict(settings) else []
-        self.others = [entry for entry in kept if (entry["level"], entry["number"]) not in asked]
+        self.others = [entry for entry in kept if (entry["level"], entry["number"]) not in wanted]
 
     def waiting(self) -> list[str]:
-        """Return the keys to audit, each once."""
+        """Return the keys to audit, without duplicates."""
         return list(dict.fromkeys(place[2] for place in self.problems if place not in self.entries))
 
     def run(self, keys: Sequence[str], evaluator: Evaluator, reporter: Reporter) -> None:
         pool = ThreadPoolExecutor(self.plan.config.slots, "audit")
         try:
             of_key = {place[2]: problem for place, problem in self.problems.items()}
-            asked = {pool.submit(_entry, evaluator, of_key[key], key) for key in keys}
-            for future in as_completed(asked):
+            futures = {pool.submit(_entry, evaluator, of_key[key], key) for key in keys}
+            for future in as_completed(futures):
                 entry = future.result()
                 self._take(entry)
                 self.write()
@@ -117,7 +117,7 @@ class _Audit:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def write(self) -> dict[str, Any]:
-        """Replace the file in one step; return its content, without the problems that were not asked for."""
+        """Replace the file atomically; return its content, restricted to the requested problems."""
         own = [self.entries[place] for place in self.problems if place in self.entries]
         found = {
             "format": FORMAT,
@@ -129,7 +129,7 @@ class _Audit:
         return {**found, "problems": own}
 
     def _take(self, entry: Entry) -> None:
-        """Enter what is known of a source for each problem that has it."""
+        """Record an entry for each problem with the same source."""
         for place, problem in self.problems.items():
             if place[2] == entry["key"]:
                 named = {"level": problem.level, "number": problem.number, "name": problem.name}
@@ -179,7 +179,7 @@ def _place(problem: Problem, key: str) -> Place:
 
 
 def _held(out: Path) -> dict[str, Any]:
-    """Return the content of the file; nothing where there is none, or it is of another version."""
+    """Return the content of the file; empty if it does not exist or has another version."""
     if not out.exists():
         return {}
     try:
@@ -187,11 +187,11 @@ def _held(out: Path) -> dict[str, Any]:
         needed = [[entry[name] for name in ("key", "level", "number", "final")] for entry in found["problems"]]
         return dict(found) if needed and found["format"] == FORMAT else {}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{out} is no audit that could be gone on with.", "Move it away, or name another.") from error
+        raise UsageError(f"{out} is not an audit that can be continued.", "Move it away, or name another.") from error
 
 
 def counts_of(audit: dict[str, Any]) -> dict[int, Counter[str]]:
-    """Return by level how many problems there are, ended with an error, and accept a constant by which comparison."""
+    """Count by level the problems, those that ended with an error, and those that accept a constant by comparison."""
     counts: dict[int, Counter[str]] = {}
     for entry in audit["problems"]:
         level = counts.setdefault(entry["level"], Counter())

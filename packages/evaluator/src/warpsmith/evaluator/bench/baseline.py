@@ -17,7 +17,7 @@ FORM: Final = (
 
 @dataclass(frozen=True)
 class Baseline:
-    """Times of references that were measured elsewhere or earlier; a speedup against them is marked as such.
+    """Reference times that were measured elsewhere or earlier; speedups against them are labelled so.
 
     Attributes:
         path: the file.
@@ -28,7 +28,7 @@ class Baseline:
     means: Mapping[int, Mapping[str, float]]
 
     def mean_ms(self, problem: Problem) -> float | None:
-        """Return the stored time of a problem by its file name, or by its number where names differ; None if absent."""
+        """Return a problem's stored time by file name, else by number; None if absent or ambiguous."""
         means = self.means.get(problem.level or 0, {})
         for name in (f"{problem.name}.py", f"{problem.number}_{problem.name}.py"):
             if name in means:
@@ -41,7 +41,7 @@ def read_baseline(path: str | Path) -> Baseline:
     """Read a file of KernelBench's `results/timing`.
 
     Raises:
-        UsageError: the file is missing or has another form; the entry that is wrong is named.
+        UsageError: the file is missing or has another form; the message names the wrong entry.
     """
     path = Path(path)
     found = read_json(path, what="baseline", remedy=FORM)
@@ -54,8 +54,8 @@ def read_baseline(path: str | Path) -> Baseline:
 
 def _means(path: Path, level: int, rows: Any) -> dict[str, float]:
     if not isinstance(rows, dict):
-        raise _unusable(path, f"level{level} is no object")
-    # KernelBench writes null where a reference could not be timed.
+        raise _unusable(path, f"level{level} is not an object")
+    # KernelBench writes null if a reference could not be timed.
     return {name: _mean(path, f"level{level}/{name}", row) for name, row in rows.items() if row is not None}
 
 

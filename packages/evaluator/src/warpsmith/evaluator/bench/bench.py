@@ -1,4 +1,4 @@
-"""One bench from beginning to end: read, judge what is not judged, score, write."""
+"""One bench from start to end: read, judge the unjudged, score, write."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,7 +22,7 @@ from warpsmith.evaluator.problem import Problem
 from warpsmith.records.errors import UsageError
 
 OUT: Final = "warpsmith-bench"
-"""Folder of the results in the run's own, where none is named."""
+"""Default folder of the results, in the run's own."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Plan:
     Attributes:
         dataset: where the problems are; see `datasets.load_problems`.
         generations: the run's folder.
-        out: where results go.
-        levels: which levels; those of the generations where it is empty.
-        settings: what verdicts hang on.
-        at_once: evaluations asked for at a time.
+        out: folder for results.
+        levels: levels to judge; those of the generations if empty.
+        settings: the settings that affect verdicts.
+        at_once: concurrent evaluations.
         trials: correctness trials.
-        timeout_s: seconds of a candidate's run.
+        timeout_s: deadline of a candidate's run, in seconds.
         missing_fail: whether a missing generation counts as a failure.
         baseline: KernelBench's stored times, or None.
     """
@@ -56,39 +56,39 @@ class Plan:
 
 @dataclass(frozen=True)
 class Result:
-    """What a bench found.
+    """The result of a bench.
 
     Attributes:
-        told: what was run, and the names of what was not scored.
-        answers: every problem and sample.
-        scores: by level.
-        files: what was written.
+        report: what was run, and the names of what was not scored.
+        answers: one per problem and sample.
+        scores: scores by level.
+        files: the written files.
     """
 
-    told: dict[str, Any]
+    report: dict[str, Any]
     answers: list[Answer]
     scores: list[LevelScore]
     files: list[Path]
 
     @property
     def complete(self) -> bool:
-        """Whether no answer ended as `invalid`, so that nothing is left to be judged."""
-        return not self.told["invalid"]
+        """Whether no answer ended as `invalid`, so that nothing remains to be judged."""
+        return not self.report["invalid"]
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What lies on disk before anything is judged."""
+    """The files read before anything is judged."""
 
     run: Run
     problems: list[Problem]
     baseline: Baseline | None
     tasks: list[Task]
-    strangers: list[Generation]
+    not_in_dataset: list[Generation]
 
 
 class StoppedError(Exception):
-    """The bench was interrupted; what was judged is recorded."""
+    """The bench was interrupted; finished verdicts are recorded."""
 
     def __init__(self, settled: int, total: int) -> None:
         super().__init__(f"{settled} of {total} answers are judged")
@@ -103,20 +103,20 @@ def conduct(
 
     Args:
         plan: what to judge.
-        judging: gives the judge, and is called only where something is left to be judged.
-        console: where progress is told; stderr by default.
+        judging: opens the judge; called only if something remains to be judged.
+        console: receives progress; stderr by default.
 
     Raises:
         UsageError, DatasetError: run, dataset or baseline cannot be read, or do not belong together.
-        VerdictLogError: the log is damaged, or another process has it.
-        EvaluatorError: there is nobody to judge. What was recorded stays.
+        VerdictLogError: the log is damaged, or in use by another process.
+        EvaluatorError: no judge is available. Finished verdicts stay recorded.
         StoppedError: interrupted from the keyboard.
     """
     read = _read(plan)
     with VerdictLog(usable_folder(plan.out)) as log:
         waiting = unsettled(read.tasks, log)
         with Reporter(len(waiting), "answers", console) as reporter:
-            _tell_before(read, len(waiting), reporter)
+            _announce(read, len(waiting), reporter)
             with _interruptible(read.tasks, log):
                 _judge(plan, judging, waiting, log, reporter)
         return _written(plan, read, log)
@@ -126,22 +126,22 @@ def _read(plan: Plan) -> _Read:
     run = read_run(plan.generations, plan.levels)
     levels = plan.levels or tuple(sorted({one.level for one in run.generations}))
     problems = load_problems(plan.dataset, levels, may_lack=not plan.levels)
-    tasks, strangers = tasks_of(problems, run.generations, plan.settings)
+    tasks, not_in_dataset = tasks_of(problems, run.generations, plan.settings)
     if not tasks:
         raise UsageError(
-            f"No generation of {plan.generations} is of a problem in {plan.dataset}.",
-            "Give the dataset that the run was made from; levels and problem numbers must be the same.",
+            f"No generation of {plan.generations} belongs to a problem in {plan.dataset}.",
+            "Give the dataset that the run was made from; levels and problem numbers must match.",
         )
-    return _Read(run, problems, read_baseline(plan.baseline) if plan.baseline else None, tasks, strangers)
+    return _Read(run, problems, read_baseline(plan.baseline) if plan.baseline else None, tasks, not_in_dataset)
 
 
-def _tell_before(read: _Read, waiting: int, reporter: Reporter) -> None:
+def _announce(read: _Read, waiting: int, reporter: Reporter) -> None:
     known = len({task.key for task in read.tasks}) - waiting
     if known:
-        reporter.note(f"{known} verdicts are known from before and not asked for again; {waiting} are to come.")
-    for name in read.run.strays:
-        reporter.note(f"not read, its name is no generation's: {name}")
-    for one in read.strangers:
+        reporter.note(f"{known} verdicts are already recorded and not requested again; {waiting} remain.")
+    for name in read.run.unrecognized:
+        reporter.note(f"ignored, not named like a generation: {name}")
+    for one in read.not_in_dataset:
         reporter.note(f"not judged, the dataset has no problem {one.number} of level {one.level}: {one.path.name}")
 
 
@@ -187,17 +187,17 @@ def _written(plan: Plan, read: _Read, log: VerdictLog) -> Result:
 
     answers = scoring.answers_of(read.problems, read.run.generations, outcome_of, read.baseline)
     scores = scoring.score(answers, missing_fail=plan.missing_fail, baseline=read.baseline is not None)
-    told = _told(plan, read, answers)
+    report = _report(plan, read, answers)
     files = [
-        results.write_table(plan.out, told["run"], answers),
+        results.write_table(plan.out, report["run"], answers),
         *results.write_eval_results(plan.out, answers),
-        results.write_summary(plan.out, told, scores),
-        page.write_page(plan.out, told, answers, scores),
+        results.write_summary(plan.out, report, scores),
+        page.write_page(plan.out, report, answers, scores),
     ]
-    return Result(told, answers, scores, files)
+    return Result(report, answers, scores, files)
 
 
-def _told(plan: Plan, read: _Read, answers: Sequence[Answer]) -> dict[str, Any]:
+def _report(plan: Plan, read: _Read, answers: Sequence[Answer]) -> dict[str, Any]:
     def names(state: scoring.State) -> list[str]:
         return [answer.name for answer in answers if answer.state == state]
 
@@ -212,8 +212,8 @@ def _told(plan: Plan, read: _Read, answers: Sequence[Answer]) -> dict[str, Any]:
         "missing": names("missing"),
         "invalid": names("invalid"),
         "refused": names("refused"),
-        "strangers": [one.path.name for one in read.strangers],
-        "strays": list(read.run.strays),
+        "not_in_dataset": [one.path.name for one in read.not_in_dataset],
+        "unrecognized": list(read.run.unrecognized),
         "baseline": str(plan.baseline) if plan.baseline else None,
         "not_in_baseline": unknown,
     }

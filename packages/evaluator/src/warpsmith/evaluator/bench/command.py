@@ -39,29 +39,27 @@ INCOMPLETE_EXIT_CODE: Final = 3
 STOPPED_EXIT_CODE: Final = 130
 AT_ONCE_PER_SERVER: Final = 8
 SERVER_DEADLINE_S: Final = 600.0
-"""What one verdict may take beyond the evaluations before it: others' evaluations, pauses and retries."""
+"""Time of one verdict in addition to the evaluations queued before it: others' evaluations, pauses and retries."""
 COMPILE_S: Final = 60.0
-"""What compiling adds to a candidate's run at most, as servers are set up."""
+"""Longest compilation of a candidate with the servers' settings, added to its run."""
 MOST_NAMED: Final = 8
 WIDE: Final = 160
-"""Columns for tables that go to a file: none is broken there."""
+"""Columns of tables that go to a file, where no line is wrapped."""
 
 NO_ISOLATION: Final = (
     "warning: --isolation none runs every candidate and problem with your own rights. Use it for code that you wrote "
     "yourself.\n"
 )
 
-Isolation = Annotated[
-    Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
-]
+Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help="Weakest accepted containment.")]
 Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")]
 DATASET_HELP: Final = (
-    "A KernelBench checkout or its folder KernelBench; a level folder; Parquet files as Hugging Face has them; a "
+    "A KernelBench checkout or its folder KernelBench; a level folder; Parquet files as on Hugging Face; a "
     ".parquet, .jsonl or .json file with the columns code, level, name, problem_id, or with TritonForge's label and "
     "extra_info."
 )
 Dataset = Annotated[Path, typer.Option(help=DATASET_HELP)]
-Levels = Annotated[str, typer.Option(help="Which levels, such as 1,2 or 1-3; by default all that are there.")]
+Levels = Annotated[str, typer.Option(help="Levels, such as 1,2 or 1-3; all by default.")]
 ReferenceTimeout = Annotated[
     float, typer.Option(min=0.1, max=3600, help="Seconds for one step of a problem's own code.")
 ]
@@ -87,14 +85,14 @@ def bench(
     gpu: Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")] = 0,
     server: Annotated[
         list[str] | None,
-        typer.Option(help="Have this evaluation server judge, http://10.0.0.7:18188; may be given several times."),
+        typer.Option(help="Judge on this evaluation server, http://10.0.0.7:18188; repeatable."),
     ] = None,
     token_env: Annotated[
-        str, typer.Option(help="Environment variable with the servers' token, if they ask for one.")
+        str, typer.Option(help="Environment variable with the servers' token, if they require one.")
     ] = DEFAULT_TOKEN_ENV,
     slots: Annotated[
         int,
-        typer.Option(min=0, max=1024, help="Evaluations at once; 0: a core each, three on a GPU, 8 for each server."),
+        typer.Option(min=0, max=1024, help="Concurrent evaluations; 0: one per core, three on a GPU, 8 per server."),
     ] = 0,
     correctness_trials: Annotated[int, typer.Option(min=1, max=1000, help="Trials, each with a fresh seed.")] = 5,
     timed_trials: Annotated[
@@ -104,20 +102,23 @@ def bench(
     reference_timeout: ReferenceTimeout = 60.0,
     isolation: Isolation = "landlock",
     hidden_shapes: Annotated[
-        bool, typer.Option(help="Give one trial inputs of other shapes, where the problem allows that.")
+        bool, typer.Option(help="Give one trial inputs of other shapes, if the problem allows it.")
     ] = True,
     recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
     precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
     allow_degenerate: Annotated[
         bool,
-        typer.Option("--allow-degenerate", help="Judge problems that a constant passes, and flag them, not refuse."),
+        typer.Option(
+            "--allow-degenerate", help="Judge and flag problems that a constant passes instead of refusing them."
+        ),
     ] = False,
     only_generated: Annotated[
-        bool, typer.Option("--only-generated", help="Leave missing generations out; else they count as failures.")
+        bool,
+        typer.Option("--only-generated", help="Leave missing generations out instead of counting them as failures."),
     ] = False,
     baseline: Annotated[
         Path | None,
-        typer.Option(help="KernelBench's stored times (of results/timing), for a second speedup marked as such."),
+        typer.Option(help="KernelBench's stored times (results/timing), for a second, labelled speedup."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json on stdout and nothing else.")] = False,
 ) -> None:
@@ -125,22 +126,21 @@ def bench(
 
     Prints counts, fast_p for p = 0, 0.5, 0.8, 1, 1.5 and 2 (strictly faster than p; failures count), unbiased pass@k
     and the geometric mean of speedups. Writes them and every verdict to OUT: verdicts.jsonl (the log, appended as
-    verdicts come), results.parquet, level_L/eval_results.json as KernelBench's scripts read it, summary.json and
-    report.html.
+    verdicts come), results.parquet, level_L/eval_results.json for KernelBench's scripts, summary.json and report.html.
 
-    The same command goes on where it was stopped or killed: a verdict is known again by problem, candidate and
-    settings. One that is invalid, a failure of the evaluator, is tried again and never scored.
+    The same command continues after a stop or a kill: recorded verdicts are reused if problem, candidate and settings
+    are the same. An invalid one (the evaluator failed) is judged again and never scored.
 
-    On a CPU nothing is timed: speedups and fast_p above 0 are absent there, not zero.
+    On a CPU nothing is timed: speedups and fast_p above 0 are absent, not zero.
 
-    Exit code 0 when every generation has a verdict; 3 when some ended as invalid (run the command again); 2 for bad
-    arguments; 130 when it was interrupted.
+    Exit code 0 if every generation has a verdict; 3 if some ended as invalid (run the command again); 2 for bad
+    arguments; 130 if interrupted.
 
     Example: `warpsmith-evaluator bench --dataset KernelBench --generations runs/mine --levels 1,2 --device cuda`
 
     To try it without a dataset: `warpsmith-evaluator bench --example`
     """
-    problems, run = _asked_for(dataset, generations, example=example)
+    problems, run = _inputs(dataset, generations, example=example)
     config = configured(
         minimum_isolation=isolation,
         strongest_isolation="none" if isolation == "none" else "namespaces",
@@ -159,15 +159,15 @@ def bench(
     servers = server or []
     if servers:
         _check_for_servers(config)
-    asked_levels = parse_levels(levels)
+    wanted_levels = parse_levels(levels)
     conditions = _conditions_of(servers, token_env)
     judged = None if conditions is None else server_settings(conditions, config.trials, config.timeout_s)
-    warn_of(isolation)
+    warn_about(isolation)
     plan = Plan(
         dataset=problems,
         generations=run,
         out=out or run / OUT,
-        levels=asked_levels,
+        levels=wanted_levels,
         settings=judged or local_settings(config),
         at_once=(slots or AT_ONCE_PER_SERVER * len(servers)) if servers else config.slots,
         trials=config.trials,
@@ -181,11 +181,11 @@ def bench(
         raise typer.Exit(INCOMPLETE_EXIT_CODE)
 
 
-def _asked_for(dataset: Path | None, generations: Path | None, *, example: bool) -> tuple[Path, Path]:
+def _inputs(dataset: Path | None, generations: Path | None, *, example: bool) -> tuple[Path, Path]:
     """Return the dataset and the run to judge.
 
     Raises:
-        UsageError: neither both of them nor the example were asked for.
+        UsageError: the options name neither both of them nor the example alone.
     """
     if example and dataset is None and generations is None:
         return write_example(FOLDER)
@@ -198,7 +198,7 @@ def _asked_for(dataset: Path | None, generations: Path | None, *, example: bool)
 
 
 def parse_levels(text: str) -> tuple[int, ...]:
-    """Return the levels of `1,2` or `1-3`; none for an empty text, which means all.
+    """Return the levels of `1,2` or `1-3`; an empty tuple, which means all, for an empty text.
 
     Raises:
         UsageError: it is neither.
@@ -213,14 +213,14 @@ def parse_levels(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def warn_of(isolation: IsolationTier) -> None:
-    """Say on stderr what running without containment means."""
+def warn_about(isolation: IsolationTier) -> None:
+    """Warn on stderr about running without containment."""
     if isolation == "none":
         sys.stderr.write(NO_ISOLATION)
 
 
 def _check_for_servers(config: EvaluatorConfig) -> None:
-    """Refuse settings that servers have of their own and would not be asked for."""
+    """Reject options that --server would silently ignore."""
     usual = EvaluatorConfig(slots=config.slots)
     names = {
         "device": "--device",
@@ -234,12 +234,12 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
         "precision": "--precision",
         "allow_degenerate": "--allow-degenerate",
     }
-    given, default = config.model_dump(), usual.model_dump()
-    set_here = {option for name, option in names.items() if given[name] != default[name]}
+    chosen, default = config.model_dump(), usual.model_dump()
+    set_here = {option for name, option in names.items() if chosen[name] != default[name]}
     if set_here:
         raise UsageError(
-            f"{', '.join(sorted(set_here))} cannot be given with --server: servers have these settings of their own.",
-            "Set them where the servers are started, and leave them out here.",
+            f"{', '.join(sorted(set_here))} cannot be used with --server: servers have their own settings.",
+            "Set them when starting the servers, and leave them out here.",
         )
     longest = ServerSettings().max_timeout_s
     if config.timeout_s > longest:
@@ -247,15 +247,15 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
 
 
 def _conditions_of(servers: Sequence[str], token_env: str) -> Conditions | None:
-    """Return what the servers' verdicts hang on; None without servers. One of them at least must be there now."""
+    """Return the servers' conditions; None without servers. At least one of them must be reachable."""
     if not servers:
         return None
     with Client(servers, token_env=token_env) as client:
         healths = client.health()
     conditions = common_conditions(healths)
-    for told in healths.values():
-        if isinstance(told, ServerError):
-            sys.stderr.write(f"warning: {told}\n")
+    for health in healths.values():
+        if isinstance(health, ServerError):
+            sys.stderr.write(f"warning: {health}\n")
     return conditions
 
 
@@ -269,7 +269,7 @@ def _judging(
 
 
 def server_deadline_s(at_once: int, timeout_s: float) -> float:
-    """Return the longest that one verdict may take, in seconds: all that is asked may wait for one slot."""
+    """Return the longest time of one verdict, in seconds: all concurrent requests may wait for one slot."""
     return SERVER_DEADLINE_S + at_once * (timeout_s + COMPILE_S)
 
 
@@ -277,18 +277,18 @@ def _conducted(plan: Plan, judging: Callable[[], AbstractContextManager[SyncEval
     try:
         return conduct(plan, judging)
     except StoppedError as stopped:
-        sys.stderr.write(f"stopped: {stopped}, and recorded; the same command goes on from here\n")
+        sys.stderr.write(f"stopped: {stopped}, and recorded; the same command continues from here\n")
         raise typer.Exit(STOPPED_EXIT_CODE) from None
 
 
 def _show(result: Result, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(results.summary(result.told, result.scores), indent=2))
+        typer.echo(json.dumps(results.summary(result.report, result.scores), indent=2))
         return
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = WIDE
-    print_scores(console, result.scores, result.told["baseline"])
+    print_scores(console, result.scores, result.report["baseline"])
     for heading, names in _remarks(result):
         more = f", and {len(names) - MOST_NAMED} more (summary.json has all)" if len(names) > MOST_NAMED else ""
         console.print(f"{heading} ({len(names)}): {'; '.join(names[:MOST_NAMED])}{more}")
@@ -297,14 +297,15 @@ def _show(result: Result, as_json: bool) -> None:
 
 
 def _remarks(result: Result) -> list[tuple[str, list[str]]]:
-    told = result.told
-    missing = "count as failures" if told["missing_fail"] else "are left out"
+    report = result.report
+    missing = "count as failures" if report["missing_fail"] else "are left out"
+    devices = report["devices"] if len(report["devices"]) > 1 else []
     remarks = [
-        (f"missing generations, which {missing}", told["missing"]),
-        ("invalid, no score: the evaluator failed; run the same command again", told["invalid"]),
-        ("refused, no score: the problem cannot be judged", told["refused"]),
-        ("not in the dataset, not judged", told["strangers"]),
-        ("judged on different devices, whose times are not alike", told["devices"] if len(told["devices"]) > 1 else []),
-        ("not in the baseline, left out of its figures", told["not_in_baseline"]),
+        (f"missing generations, which {missing}", report["missing"]),
+        ("invalid, no score: the evaluator failed; run the same command again", report["invalid"]),
+        ("refused, no score: the problem cannot be judged", report["refused"]),
+        ("not in the dataset, not judged", report["not_in_dataset"]),
+        ("judged on different devices, whose times are not comparable", devices),
+        ("not in the baseline, left out of its figures", report["not_in_baseline"]),
     ]
     return [(heading, names) for heading, names in remarks if names]

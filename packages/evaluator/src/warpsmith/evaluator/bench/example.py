@@ -1,4 +1,4 @@
-"""Three problems with right and wrong answers, to try the bench on without a dataset at hand."""
+"""Three problems with right and wrong answers, to try the bench without a dataset."""
 
 from pathlib import Path
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from warpsmith.records.errors import UsageError
 
 FOLDER: Final = Path("warpsmith-example")
-"""Where `bench --example` writes them, under the current directory."""
+"""Where `bench --example` writes its files, below the current directory."""
 
 _ADD_RELU: Final = '''"""The sum of two matrices, negative entries set to zero."""
 
@@ -152,7 +152,7 @@ _ANSWERS: Final = {
     (1, 1, 0): _ADD_RELU_KERNEL,
     (1, 2, 0): _SOFTMAX_KERNEL,
     (2, 1, 0): _GATE_KERNEL,
-    # The second answers are wrong: no maximum, torch in the kernel's place, and a mask that leaves the last column out.
+    # The second answers are wrong: no maximum, torch instead of the kernel, and a mask that skips the last column.
     (1, 1, 1): _ADD_RELU_KERNEL.replace("tl.maximum(total, 0.0)", "total"),
     (1, 2, 1): _NO_KERNEL,
     (2, 1, 1): _GATE_KERNEL.replace("inside = offsets < columns", "inside = offsets < columns - 1"),

@@ -1,4 +1,4 @@
-"""Generations as KernelBench lays them out: `runs/NAME/level_{L}_problem_{P}_sample_{S}_kernel.py`. Read-only."""
+"""Generations in KernelBench's layout: `runs/NAME/level_{L}_problem_{P}_sample_{S}_kernel.py`. Read-only."""
 
 import hashlib
 import re
@@ -24,10 +24,10 @@ class Generation:
     """One answer of a model.
 
     Attributes:
-        level: of the problem.
+        level: level of the problem.
         number: KernelBench's `problem_id`.
-        sample: which answer to this problem, from 0.
-        path: where it lies.
+        sample: number of the answer to this problem, from 0.
+        path: the file.
     """
 
     level: int
@@ -37,7 +37,7 @@ class Generation:
 
     @cached_property
     def source(self) -> str:
-        """The candidate. Bytes that are no text become U+FFFD: a model wrote them, and the verdict is on them."""
+        """The candidate. Bytes that are not text become U+FFFD: a model wrote them, so they get a verdict."""
         return decode_anyhow(self.path.read_bytes())
 
     @cached_property
@@ -48,17 +48,17 @@ class Generation:
 
 @dataclass(frozen=True)
 class Run:
-    """What lies in a run's folder.
+    """The content of a run's folder.
 
     Attributes:
         folder: the run.
-        generations: by level, problem and sample, of the levels that were asked for.
-        strays: Python files whose name is not of the layout.
+        generations: those of the requested levels, ordered by level, problem and sample.
+        unrecognized: Python files whose name does not match the layout.
     """
 
     folder: Path
     generations: tuple[Generation, ...]
-    strays: tuple[str, ...]
+    unrecognized: tuple[str, ...]
 
 
 def read_run(folder: str | Path, levels: Collection[int] = ()) -> Run:
@@ -66,16 +66,16 @@ def read_run(folder: str | Path, levels: Collection[int] = ()) -> Run:
 
     Args:
         folder: the run, such as `runs/NAME` in KernelBench's tree.
-        levels: which levels to keep; all where it is empty.
+        levels: levels to keep; all if empty.
 
     Raises:
-        UsageError: the folder is missing, its name is no Unicode, or no file of it is a generation.
+        UsageError: the folder is missing, its name is not Unicode, or it has no generation.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}.", f"Give a KernelBench run: a folder with files {LAYOUT}.")
     if not is_text(folder.resolve().name):
-        raise UsageError(f"The name of the run {str(folder)!r} is no valid Unicode.", "Give the folder another name.")
+        raise UsageError(f"The name of the run {str(folder)!r} is not valid Unicode.", "Give the folder another name.")
     matches = {path: _FILE_NAME.fullmatch(path.name) for path in files_in(folder, {".py"}, recursive=False)}
     found = [_generation(match, path) for path, match in matches.items() if match]
     kept = [one for one in found if not levels or one.level in levels]
@@ -96,10 +96,10 @@ def _generation(match: re.Match[str], path: Path) -> Generation:
 
 
 def _check_unique(generations: list[Generation]) -> None:
-    """Refuse `sample_1` beside `sample_01`."""
+    """Reject two names of one sample, such as `sample_1` and `sample_01`."""
     for one, other in pairwise(generations):
         if (one.level, one.number, one.sample) == (other.level, other.number, other.sample):
-            raise UsageError(f"{one.path} and {other.path.name} name one sample.", "Take one of the two away.")
+            raise UsageError(f"{one.path} and {other.path.name} name one sample.", "Remove one of the two.")
 
 
 def digest(text: str) -> str:

@@ -1,5 +1,5 @@
 "use strict";
-// Sorts the table of answers by the column whose heading is pressed; numbers by value, an absent one last.
+// Sorts the table of answers by the column whose heading is clicked; numbers by value, missing ones last.
 document.querySelectorAll("table.sortable").forEach((table) => {
   const headings = [...table.tHead.rows[0].cells];
   const body = table.tBodies[0];

@@ -1,7 +1,7 @@
-"""One self-contained HTML page about a run: to read in a browser, offline, and to send to somebody.
+"""One self-contained HTML page about a run, to read offline in a browser and to pass on.
 
-Problems, candidates and messages are foreign text. All of it is escaped, and the page's content policy names the one
-script and the one style sheet that may work by their hashes: what got in all the same could not run, nor fetch.
+Problems, candidates and messages are untrusted text. All of it is escaped, and the page's content policy allows only
+our own script and style sheet, by their hashes: injected code could neither run nor load anything.
 """
 
 import base64
@@ -23,18 +23,18 @@ from warpsmith.records.folders import write_file
 FILE: Final = "report.html"
 TEMPLATE: Final = "page.html.jinja"
 MOST_SHOWN: Final = 100_000
-"""Characters of a source that are shown; the rest stands in results.parquet."""
+"""Most characters of a source that are shown; results.parquet has all of it."""
 
 WIDTH: Final = 720
 HEIGHT: Final = 190
 MARGIN: Final = 28
 BINS: Final = (*(2.0**exponent for exponent in (-4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4)),)
-"""Borders of the histogram's bars: speedups, dense around one."""
+"""Borders of the histogram's bars in speedups, dense around one."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar of the histogram, in the picture's units, with what it says."""
+    """One bar of the histogram, in the picture's units, with its labels."""
 
     x: float
     y: float
@@ -46,27 +46,27 @@ class Bar:
     faster: bool
 
 
-def write_page(out: Path, told: dict[str, Any], answers: Sequence[Answer], scores: Sequence[LevelScore]) -> Path:
+def write_page(out: Path, report: dict[str, Any], answers: Sequence[Answer], scores: Sequence[LevelScore]) -> Path:
     """Write `report.html`; return its path.
 
     Args:
         out: the folder of results.
-        told: what was run: the mapping of summary.json without its scores.
-        answers: one row each.
-        scores: by level.
+        report: what was run: the content of summary.json without its scores.
+        answers: one per row of the table.
+        scores: scores by level.
     """
     path = out / FILE
-    write_file(path, render(told, answers, scores))
+    write_file(path, render(report, answers, scores))
     return path
 
 
-def render(told: dict[str, Any], answers: Sequence[Answer], scores: Sequence[LevelScore]) -> str:
+def render(report: dict[str, Any], answers: Sequence[Answer], scores: Sequence[LevelScore]) -> str:
     """Return the page."""
     environment = _environment()
     script, style = (_part(environment, name) for name in ("page.js", "page.css"))
     return str(
         environment.get_template(TEMPLATE).render(
-            told=told,
+            report=report,
             answers=answers,
             scores=scores,
             speedups=FASTER_THAN,
@@ -98,7 +98,7 @@ def _environment() -> Any:
 
 
 def _part(environment: Any, name: str) -> Any:
-    """Return a script or a style sheet of our own, as markup: it holds nothing foreign."""
+    """Return our own script or style sheet as trusted markup."""
     from markupsafe import Markup
 
     return Markup(environment.loader.get_source(environment, name)[0])
@@ -116,7 +116,7 @@ def _hash(text: str) -> str:
 
 
 def shown(text: str | None) -> str:
-    """Return foreign text so that no character of it goes unseen: controls, direction marks and surrogates escaped."""
+    """Return untrusted text with control characters, direction marks and surrogates escaped."""
     if text is None:
         return ""
     whole = text[:MOST_SHOWN]
@@ -130,7 +130,7 @@ def _figure(value: float | None, unit: str = "") -> str:
 
 
 def histogram(speedups: Sequence[float]) -> list[Bar]:
-    """Lay out a histogram of speedups; no bar where nothing was timed."""
+    """Lay out a histogram of speedups; no bars if nothing was timed."""
     if not speedups:
         return []
     borders = [0.0, *BINS, math.inf]

@@ -1,4 +1,4 @@
-"""The scores of a run as tables for a terminal."""
+"""Prints the scores of a run as tables for a terminal."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -12,25 +12,25 @@ from warpsmith.evaluator.bench.scoring import LevelScore, Speed
 SpeedOf = Callable[[LevelScore], Speed | None]
 
 SHOWN_K: Final = frozenset({1, 2, 3, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 256})
-"""The k of pass@k that are printed, and the greatest; all are in summary.json."""
+"""The printed k of pass@k, besides the largest; summary.json has all."""
 
 MEAN: Final = "geometric mean over the correct"
 
 NOT_TIMED: Final = (
-    "Nothing was timed (timing_tier is none, as on a CPU): there is no speedup, and no fast_p but fast_0, which is the "
-    "share of correct answers. They are absent, not zero."
+    "Nothing was timed (timing_tier is none, as on a CPU): there are no speedups and no fast_p except fast_0, which is "
+    "the share of correct answers. They are absent, not zero."
 )
 
 
 def print_scores(console: Console, scores: Sequence[LevelScore], baseline: str | None = None) -> None:
-    """Print the scores of a run, a line a level; `baseline` names the file of stored times, if there is one."""
+    """Print the scores of a run, one line per level; `baseline` names the file of stored times, if there is one."""
     console.print(_counts(scores))
     for score in scores:
-        told = ", ".join(f"{count} {status}" for status, count in score.statuses.items())
+        verdicts = ", ".join(f"{count} {status}" for status, count in score.statuses.items())
         rates = f"compiled {percent(score.compiled_rate)}, correct {percent(score.correct_rate)} of those counted"
-        console.print(f"level {level_name(score)}: {rates}; verdicts: {told or 'none'}")
+        console.print(f"level {level_name(score)}: {rates}; verdicts: {verdicts or 'none'}")
         console.print(
-            f"level {level_name(score)}: KernelBench's default comparison, on inputs as get_inputs() gives them, would "
+            f"level {level_name(score)}: KernelBench's default comparison, on get_inputs() unchanged, would "
             f"accept {score.passes_kernelbench} of {score.counted}"
         )
     if any(score.pass_at for score in scores):
@@ -54,7 +54,7 @@ def _stored(score: LevelScore) -> Speed | None:
 
 
 def level_name(score: LevelScore) -> str:
-    """Return what a score is called in a table: its level, or `all`."""
+    """Return the name of a score in a table: its level, or `all`."""
     return "all" if score.level is None else str(score.level)
 
 
@@ -100,7 +100,7 @@ def _passes(scores: Sequence[LevelScore]) -> Table:
 
 
 def fast_0(score: LevelScore) -> float | None:
-    """Return fast_0, which needs no time: the share of correct answers."""
+    """Return fast_0, which needs no timing: the share of correct answers."""
     return score.correct_rate
 
 

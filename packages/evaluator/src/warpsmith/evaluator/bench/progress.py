@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, a plain line for each thing done elsewhere. All of it on stderr."""
+"""Progress of long work on stderr: a bar on a terminal, else a plain line for each finished item."""
 
 import time
 from types import TracebackType
@@ -9,11 +9,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class Reporter:
-    """Tells how far work has come. A context manager.
+    """Reports progress. A context manager.
 
     Args:
-        total: things to do.
-        unit: what they are, in the plural.
+        total: number of items.
+        unit: name of the items, in the plural.
     """
 
     def __init__(self, total: int, unit: str, console: Console | None = None) -> None:
@@ -43,7 +43,7 @@ class Reporter:
         self._bar.stop()
 
     def done(self, name: str, result: str) -> None:
-        """Tell that one more is done, and how it ended."""
+        """Report one more finished item and its result."""
         self._done += 1
         if self._console.is_terminal:
             self._bar.update(self._task, advance=1, description=f"{name}: {result}"[:60])
@@ -52,5 +52,5 @@ class Reporter:
             self._console.print(f"[{self._done}/{self.total}] {elapsed:.0f} s  {name}: {result}")
 
     def note(self, text: str) -> None:
-        """Say something that stands beside the progress."""
+        """Print a remark."""
         self._console.print(text)

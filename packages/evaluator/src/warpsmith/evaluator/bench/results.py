@@ -1,4 +1,4 @@
-"""What a run leaves on disk beside its log: a Parquet table, KernelBench's own JSON, and a summary."""
+"""Result files of a run besides its log: a Parquet table, KernelBench's own JSON, and a summary."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ SCHEMA_VERSION: Final = 3
 
 
 def schema() -> "pa.Schema":
-    """Return the columns of `results.parquet`; docs/bench.md says what each holds. One row an answer."""
+    """Return the columns of `results.parquet`, one row per answer; docs/bench.md describes them."""
     import pyarrow as pa
 
     from warpsmith.records.schema import UTC_US, VERDICT
@@ -48,7 +48,7 @@ def schema() -> "pa.Schema":
 
 
 def write_table(out: Path, run: str, answers: Sequence[Answer]) -> Path:
-    """Write `results.parquet`, replacing an older one in one step; return its path."""
+    """Write `results.parquet`, replacing an older one atomically; return its path."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -80,9 +80,9 @@ def _row(run: str, answer: Answer) -> dict[str, Any]:
 
 
 def write_eval_results(out: Path, answers: Sequence[Answer]) -> list[Path]:
-    """Write `level_{L}/eval_results.json` as KernelBench's scripts read it; return the paths.
+    """Write `level_{L}/eval_results.json` for KernelBench's scripts; return the paths.
 
-    What was not judged is left out: that format has no word for it, and a score it must not be.
+    Answers that were not judged are left out: the format cannot express them, and they must not count as a score.
     """
     levels: dict[int, dict[str, list[dict[str, Any]]]] = {}
     for answer in answers:
@@ -93,14 +93,14 @@ def write_eval_results(out: Path, answers: Sequence[Answer]) -> list[Path]:
     return [_write_json(out / f"level_{level}" / EVAL_RESULTS, found) for level, found in sorted(levels.items())]
 
 
-def write_summary(out: Path, told: dict[str, Any], scores: Sequence[LevelScore]) -> Path:
+def write_summary(out: Path, report: dict[str, Any], scores: Sequence[LevelScore]) -> Path:
     """Write `summary.json`: what was run and the scores by level; return its path."""
-    return _write_json(out / SUMMARY, summary(told, scores))
+    return _write_json(out / SUMMARY, summary(report, scores))
 
 
-def summary(told: dict[str, Any], scores: Sequence[LevelScore]) -> dict[str, Any]:
-    """Return what was run with the scores by level, as plain values."""
-    return {**told, "scores": [score.to_json() for score in scores]}
+def summary(report: dict[str, Any], scores: Sequence[LevelScore]) -> dict[str, Any]:
+    """Return what was run and the scores by level, as plain values."""
+    return {**report, "scores": [score.to_json() for score in scores]}
 
 
 def _write_json(path: Path, found: Any) -> Path:

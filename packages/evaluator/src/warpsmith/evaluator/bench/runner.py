@@ -1,4 +1,4 @@
-"""Has what is not judged yet judged, several at once, and records each verdict as it comes."""
+"""Judges the unjudged generations concurrently, and records each verdict as it comes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,15 +14,15 @@ from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict
 
-HEARD_S: Final = 0.2
-"""The longest wait: a signal that comes just before one is heard only when that ends."""
+POLL_S: Final = 0.2
+"""Longest wait: a signal that arrives just before a wait is handled only after it."""
 MOST_CHARACTERS: Final = 256 << 10
-"""Longest candidate that is asked about: what servers take at most."""
+"""Longest candidate that is judged: the servers' limit."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to judge: identical answers to a problem are one."""
+    """One evaluation: identical answers to a problem share one."""
 
     key: str
     problem: Problem
@@ -35,21 +35,21 @@ def tasks_of(
     """Pair generations with their problems.
 
     Returns:
-        One task for each generation, in order, and the generations whose problem the dataset has not.
+        One task per generation, in order, and the generations whose problem is not in the dataset.
     """
     by_place = {(problem.level, problem.number): problem for problem in problems}
-    tasks, strangers = [], []
+    tasks, not_in_dataset = [], []
     for generation in generations:
         problem = by_place.get((generation.level, generation.number))
         if problem is None:
-            strangers.append(generation)
+            not_in_dataset.append(generation)
         else:
             tasks.append(Task(key_of(problem, generation, settings), problem, generation))
-    return tasks, strangers
+    return tasks, not_in_dataset
 
 
 def unsettled(tasks: Iterable[Task], log: VerdictLog) -> list[Task]:
-    """Return what is still to be judged, each key once: what is unknown, and what ended as `invalid`."""
+    """Return the tasks still to be judged, without duplicate keys: unknown ones, and those that ended as `invalid`."""
     waiting = {task.key: task for task in reversed(list(tasks)) if not _is_settled(log.outcomes.get(task.key))}
     return list(reversed(waiting.values()))
 
@@ -66,10 +66,10 @@ class Runner:
     """Judges tasks.
 
     Args:
-        judge: asked from several threads.
-        at_once: how many are asked about at a time.
+        judge: used from several threads.
+        at_once: concurrent evaluations.
         trials: correctness trials.
-        timeout_s: seconds of a candidate's run.
+        timeout_s: deadline of a candidate's run, in seconds.
     """
 
     judge: SyncEvaluator
@@ -78,12 +78,12 @@ class Runner:
     timeout_s: float
 
     def run(self, tasks: Sequence[Task], log: VerdictLog, on_done: OnDone) -> None:
-        """Judge all and record each outcome; `on_done` hears of each in the order in which they end.
+        """Judge all tasks and record each outcome; `on_done` is called for each in the order in which they end.
 
-        A problem that was refused once is not tried with other candidates.
+        Once a problem is refused, its other candidates are not judged.
 
         Raises:
-            EvaluatorError: there is nobody to judge (no isolation, no server). What was recorded stays.
+            EvaluatorError: no judge is available (no isolation, no server). Finished verdicts stay recorded.
         """
         refused: dict[str, Refusal] = {}
         ended: SimpleQueue[Future[Outcome]] = SimpleQueue()
@@ -94,12 +94,12 @@ class Runner:
                 future.add_done_callback(ended.put)
             while waiting:
                 try:
-                    future = ended.get(timeout=HEARD_S)
+                    future = ended.get(timeout=POLL_S)
                 except Empty:
                     continue
                 _take(future, waiting.pop(future), log, on_done)
         finally:
-            # Those under way end when their judge is closed.
+            # Running ones end when their judge is closed.
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _outcome(self, task: Task, refused: dict[str, Refusal]) -> Outcome:

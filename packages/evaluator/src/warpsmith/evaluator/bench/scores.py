@@ -1,4 +1,4 @@
-"""Figures that kernel benchmarks share. Importable without torch."""
+"""Metrics shared by kernel benchmarks. Importable without torch."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ FASTER_THAN: Final = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 
 
 def pass_at_k(samples: int, solved: int, k: int) -> float:
-    """Return 1 - C(n-c, k) / C(n, k): the chance that k of n samples, c of them right, hold a right one.
+    """Return 1 - C(n-c, k) / C(n, k): the probability that k of n samples, c of them correct, include a correct one.
 
     Unbiased (Chen et al. 2021, arXiv 2107.03374, equation 1).
     """
@@ -22,5 +22,5 @@ def pass_at_k(samples: int, solved: int, k: int) -> float:
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:
-    """Return the geometric mean of positive values; None where there are none."""
+    """Return the geometric mean of positive values; None if there are none."""
     return math.exp(sum(map(math.log, values)) / len(values)) if values else None

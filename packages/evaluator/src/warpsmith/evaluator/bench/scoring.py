@@ -1,9 +1,9 @@
-"""What a run's verdicts amount to, level by level: counts, fast_p, pass@k, speedups.
+"""Scores a run's verdicts by level: counts, fast_p, pass@k, speedups.
 
-What is scored are answers: one for each problem of the dataset and each sample that the run has of any problem of its
-level. A missing generation is a failure unless told otherwise. What the evaluator could not judge (`invalid`, or a
-problem that it refuses) is no score: it is left out, counted and named. Each problem has the same weight, however many
-of its answers are left.
+The unit of scoring is an answer: there is one for each problem of the dataset and each sample number that occurs at its
+level. A missing generation is a failure by default. Answers that the evaluator could not judge (`invalid`, or a refused
+problem) have no score: they are left out, counted and named. Each problem has the same weight, however many of its
+answers remain.
 """
 
 from collections import Counter
@@ -27,11 +27,11 @@ class Answer:
     """One problem and one sample of a run.
 
     Attributes:
-        problem: with its level and number.
-        sample: which answer to it.
-        generation: None where the run has none.
-        outcome: None where nothing was asked.
-        baseline_ms: the stored time of the problem's reference, if there is one.
+        problem: the problem, with its level and number.
+        sample: number of the answer to it.
+        generation: None if the run has none.
+        outcome: None if nothing was judged.
+        baseline_ms: stored time of the problem's reference, if there is one.
     """
 
     problem: Problem
@@ -58,7 +58,7 @@ class Answer:
 
     @property
     def passes_kernelbench(self) -> bool:
-        """Whether KernelBench's default comparison would accept it, on inputs as the problem gives them."""
+        """Whether KernelBench's default comparison would accept it, on the problem's own inputs."""
         return self.correct or (self.verdict is not None and "kernelbench_passes" in self.verdict.flags)
 
     @property
@@ -89,9 +89,9 @@ class Speed:
 
     Attributes:
         fast_p: by p, the share of answers that are correct and more than p times as fast (strictly), 0 to 1.
-        n: answers it is over, failures included.
-        geometric_mean: of the speedups of correct and timed answers; None where there is none.
-        over: how many those are.
+        n: number of answers, failures included.
+        geometric_mean: geometric mean of the speedups of correct and timed answers; None if there are none.
+        over: number of those answers.
         untimed: correct answers without a time, which count as not faster.
     """
 
@@ -107,18 +107,18 @@ class LevelScore:
     """One level of a run, or all levels (`level` None).
 
     Attributes:
-        problems: of the dataset.
+        problems: problems of the dataset.
         answers: problems times samples.
         counted: answers that count as a success or a failure.
-        missing, invalid, refused: answers that were not judged, by why.
+        missing, invalid, refused: answers that were not judged, by reason.
         statuses: verdicts by status.
-        compiled, correct: counted answers.
+        compiled, correct: counted answers that compiled, and that are correct.
         passes_kernelbench: counted answers that KernelBench's default comparison would accept.
-        compiled_rate, correct_rate: mean over problems of the share of counted answers, 0 to 1; None where none counts.
+        compiled_rate, correct_rate: mean over problems of the share of counted answers, 0 to 1; None if none counts.
         pass_at: by k, unbiased pass@k over the problems with at least k counted answers.
-        pass_over: by k, how many problems those are.
-        speed: against the reference timed beside each candidate; None where nothing was timed.
-        baseline_speed: against a stored baseline; None without one, or where nothing was timed.
+        pass_over: by k, number of those problems.
+        speed: speedups over the reference timed beside each candidate; None if nothing was timed.
+        baseline_speed: speedups over a stored baseline; None without one, or if nothing was timed.
     """
 
     level: int | None
@@ -140,7 +140,7 @@ class LevelScore:
     baseline_speed: Speed | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the fields as plain values."""
         return asdict(self)
 
 
@@ -150,9 +150,9 @@ def answers_of(
     outcome_of: Callable[[Problem, Generation], Outcome | None],
     baseline: Baseline | None = None,
 ) -> list[Answer]:
-    """Return one answer for each problem and each sample number that its level has, the missing ones too.
+    """Return one answer for each problem and each sample number of its level, including missing ones.
 
-    A level without a generation has sample 0, which is missing. Generations of no problem count for nothing.
+    A level without a generation has sample 0, which is missing. Generations outside the dataset are ignored.
     """
     found = {(one.level, one.number, one.sample): one for one in generations}
     places = {(problem.level, problem.number) for problem in problems}
@@ -171,11 +171,11 @@ def answers_of(
 
 
 def score(answers: Iterable[Answer], *, missing_fail: bool = True, baseline: bool = False) -> list[LevelScore]:
-    """Return the score of each level, and one of all where there are several.
+    """Return the score of each level, and the total if there are several.
 
     Args:
-        answers: in the order of their levels and problems.
-        missing_fail: whether a missing generation is a failure, or is left out.
+        answers: answers in the order of their levels and problems.
+        missing_fail: whether a missing generation is a failure instead of being left out.
         baseline: whether the answers have stored times.
     """
     everything = list(answers)
@@ -211,7 +211,7 @@ def _score(level: int | None, answers: list[Answer], missing_fail: bool, baselin
 
 
 def _counted(answers: list[Answer], missing_fail: bool) -> list[Answer]:
-    """Return the answers that are a success or a failure; none of a problem that nobody could have solved here."""
+    """Return the answers that are a success or a failure; none of a refused problem, which could not be solved."""
     refused = {_problem(answer) for answer in answers if answer.state == "refused"}
     states = {"judged", "missing"} if missing_fail else {"judged"}
     return [answer for answer in answers if answer.state in states and _problem(answer) not in refused]
@@ -241,7 +241,7 @@ def _pass_at(problems: Sequence[Sequence[Answer]]) -> tuple[dict[int, float], di
 
 
 def _is_timed(answers: Sequence[Answer]) -> bool:
-    """Whether times were taken: for any correct answer, or, where none is correct, on a device that has them."""
+    """Whether times were taken: for any correct answer, or if none is correct, whether the device allows it."""
     verdicts = [answer.verdict for answer in answers if answer.verdict is not None]
     correct = [verdict for verdict in verdicts if verdict.correct]
     if correct:
@@ -266,7 +266,7 @@ def _speed(answers: Sequence[Answer], speedup_of: Callable[[Answer], float | Non
 def _fast(problems: Sequence[Sequence[Answer]], p: float, speedup_of: Callable[[Answer], float | None]) -> float:
     def is_fast(answer: Answer) -> bool:
         if p == 0:
-            # Whatever is correct is faster than not at all, timed or not.
+            # A correct answer counts for p = 0, timed or not.
             return answer.correct
         speedup = speedup_of(answer)
         return speedup is not None and speedup > p

@@ -1,4 +1,4 @@
-"""How a run is judged, as far as verdicts hang on it: the part of the key under which a verdict is known again."""
+"""The settings that affect verdicts: part of the key under which a recorded verdict is found again."""
 
 import json
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ Settings = Mapping[str, Any]
 
 def local_settings(config: EvaluatorConfig) -> Settings:
     """Return the settings of an evaluator on this machine."""
-    asked = config.model_dump(mode="json", include=set(OF_THE_REQUEST))
-    return {"judge": "local", **conditions_of(config), **asked}
+    of_request = config.model_dump(mode="json", include=set(OF_THE_REQUEST))
+    return {"judge": "local", **conditions_of(config), **of_request}
 
 
 def server_settings(conditions: Conditions, trials: int, timeout_s: float) -> Settings:
-    """Return the servers' conditions and what they are told. Which servers they are does not count: more may help."""
+    """Return the servers' conditions and our options. Their addresses do not count, so that servers can be added."""
     return {"judge": "servers", **conditions, "trials": trials, "timeout_s": timeout_s}
 
 
 def key_of(problem: Problem, generation: Generation, settings: Settings) -> str:
-    """Return what names a verdict: the problem's source, the candidate's source and the settings."""
-    told = {"problem": problem.key, "candidate": generation.digest, "settings": dict(settings)}
-    return digest(json.dumps(told, sort_keys=True))
+    """Return the key of a verdict: a hash of the problem's source, the candidate's source and the settings."""
+    parts = {"problem": problem.key, "candidate": generation.digest, "settings": dict(settings)}
+    return digest(json.dumps(parts, sort_keys=True))

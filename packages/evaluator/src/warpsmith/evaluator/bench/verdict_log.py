@@ -1,4 +1,4 @@
-"""The verdicts of a run as they come: one JSON line each, appended, so that a kill loses at most those under way."""
+"""The log of a run's verdicts: one appended JSON line each, so that a kill loses at most the running evaluations."""
 
 import fcntl
 import json
@@ -17,12 +17,12 @@ FORMAT: Final = 1
 
 
 class VerdictLogError(WarpsmithError):
-    """The log of verdicts cannot be read: another process has it, or a line of it is damaged."""
+    """The log of verdicts cannot be read: another process uses it, or a line of it is damaged."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why the evaluator would not judge a problem: the problem's fault, not the candidate's."""
+    """Why the evaluator refused a problem: the problem's fault, not the candidate's."""
 
     message: str
     remedy: str
@@ -33,10 +33,10 @@ class Outcome:
     """How one evaluation ended.
 
     Attributes:
-        key: what was judged, and how; see `keys.key_of`.
-        verdict: what the evaluator found, or None.
-        refusal: why the problem could not be judged; None where there is a verdict.
-        finished_at: when, in ISO 8601, UTC.
+        key: identifies what was judged, and how; see `keys.key_of`.
+        verdict: the verdict, or None.
+        refusal: why the problem could not be judged; None if there is a verdict.
+        finished_at: end time in ISO 8601, UTC.
     """
 
     key: str
@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def settled(self) -> bool:
-        """Whether asking again would be of no use: all but `invalid`, which is the evaluator's own failure."""
+        """Whether the result is final: all but `invalid`, which is the evaluator's own failure."""
         return self.refusal is not None or (self.verdict is not None and self.verdict.status != "invalid")
 
 
@@ -56,10 +56,10 @@ def ended_now(key: str, *, verdict: Verdict | None = None, refusal: Refusal | No
 
 
 class VerdictLog:
-    """The log in one folder, held by one process at a time. A context manager.
+    """The log in one folder, used by one process at a time. A context manager.
 
     Attributes:
-        outcomes: what is known, by key; the last line of a key counts.
+        outcomes: the recorded outcomes by key; the last line of a key counts.
 
     Raises:
         VerdictLogError: another process writes it, or a line of it is damaged.
@@ -85,7 +85,7 @@ class VerdictLog:
         os.close(self._fd)
 
     def append(self, outcome: Outcome) -> None:
-        """Record an outcome; it is recorded when this returns."""
+        """Append an outcome; it is recorded when this returns."""
         line = json.dumps({"format": FORMAT, **_plain(outcome)}).encode() + b"\n"
         done = 0
         while done < len(line):
@@ -104,7 +104,7 @@ class VerdictLog:
         data = self.path.read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
-            # What a kill left of the line in flight: nothing may be appended to it.
+            # A kill left a partial line: remove it before appending.
             os.ftruncate(self._fd, whole)
         lines = data[:whole].split(b"\n")
         return [self._outcome(line, number) for number, line in enumerate(lines, start=1) if line]
@@ -115,7 +115,7 @@ class VerdictLog:
         except (ValueError, KeyError, TypeError) as error:
             raise VerdictLogError(
                 f"Line {number} of {self.path} is damaged or of another version ({type(error).__name__}: {error}).",
-                "Take the line out, and what it held is judged again; or give another folder with --out.",
+                "Remove the line to judge its candidate again, or give another folder with --out.",
             ) from error
 
 
@@ -144,7 +144,7 @@ def _outcome_of(row: dict[str, Any]) -> Outcome:
 
 
 def usable_folder(folder: Path) -> Path:
-    """Return a folder for results, made if absent; UsageError where a file stands in its place."""
+    """Return a folder for results, created if absent; UsageError if it is a file."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; a folder was expected.", "Name another with --out.")
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""What a caller imports: an evaluator here (`evaluator`) or behind HTTP (`remote`). Importable without torch."""
+"""The caller's interface: an evaluator on this machine (`evaluator`) or over HTTP (`remote`). Torch-free."""

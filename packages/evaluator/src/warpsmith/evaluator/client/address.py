@@ -1,10 +1,10 @@
-"""What an evaluation server's address looks like, for the client and for configurations that name servers."""
+"""The form of an evaluation server's address, for the client and for configurations that name servers."""
 
 from urllib.parse import urlsplit
 
 
 def is_address(text: str) -> bool:
-    """Whether `text` is an http or https address of a host, without a user in it."""
+    """Whether `text` is an http or https address of a host, without a user name."""
     try:
         parts = urlsplit(text)
         return (

@@ -1,4 +1,4 @@
-"""The caller's side: a pool of evaluations behind one judge process. Importable without torch."""
+"""The caller's side: concurrent evaluations through one judge process. Importable without torch."""
 
 import asyncio
 import os
@@ -26,24 +26,25 @@ from warpsmith.evaluator.verdict import Verdict, invalid
 
 STDERR: Final = 2
 SILENCE_S: Final = 60.0
-"""How long a judge may say nothing, and then leave unanswered whether it lives."""
+"""How long a judge may be silent before it is pinged, and how long it may then take to answer."""
 STOP_S: Final = 10.0
+JUDGE_DIED: Final = "The judge process died while it evaluated this candidate, and again at the retry."
 
 
 class _JudgeLostError(Exception):
-    """The judge process died while a request was with it."""
+    """The judge process died while it worked on a request."""
 
 
 class DeviceFacts(NamedTuple):
-    """What a judge runs candidates on: the device's name, and the chip that kernels are compiled for (90 is sm_90)."""
+    """The device that candidates run on: its name, and the chip that kernels are compiled for (90 is sm_90)."""
 
     name: str
     arch: int
 
 
 @dataclass
-class _Owed:
-    """What one request is still to get: its answer (a verdict, or facts), and meanwhile how it stands."""
+class _Pending:
+    """One pending request: the future of its answer (a verdict, or facts), and the listener for its progress."""
 
     answer: "Future[Any]"
     on_running: OnRunning
@@ -51,11 +52,11 @@ class _Owed:
 
 @dataclass
 class _Judge:
-    """One running judge process and what it still owes answers to."""
+    """One running judge process and its pending requests."""
 
     process: subprocess.Popen[bytes]
     channel: _native.Channel
-    waiting: dict[int, _Owed]
+    waiting: dict[int, _Pending]
     lock: threading.Lock
     dead: bool = False
     stopped: bool = False
@@ -77,7 +78,7 @@ class _Judge:
             judge.stop()
             raise JudgeUnavailableError(
                 f"The judge did not start within {config.start_timeout_s:g} s: {error}",
-                "Its own message stands above, on stderr; torch and triton must import without PYTHONPATH.",
+                "See its own message above, on stderr; torch and triton must be importable without PYTHONPATH.",
             ) from error
         except RuntimeError as error:
             judge.stop()
@@ -95,7 +96,7 @@ class _Judge:
         # From its first moment: once anything has asked the driver, what it shows does not change any more.
         environment = os.environ | config.device_kind.environment(config.gpu)
         try:
-            # A group of its own: a Ctrl-C is for the caller, whose end of the channel ends all of them in order.
+            # A process group of its own, because Ctrl-C is for the caller, whose end of the channel then ends the rest.
             process = subprocess.Popen(
                 command,
                 env=environment,
@@ -115,15 +116,15 @@ class _Judge:
         self, number: int, fields: dict[str, Any], on_running: OnRunning, kind: Kind = Kind.EVALUATE
     ) -> "Future[Any]":
         future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()  # an asyncio caller that gives up must not take the answer's place away
+        future.set_running_or_notify_cancel()  # a cancelled asyncio caller must not cancel it
         with self.lock:
             if self.dead:
                 raise _JudgeLostError
-            self.waiting[number] = _Owed(future, on_running)
+            self.waiting[number] = _Pending(future, on_running)
             try:
                 messages.send(self.channel, kind, fields, timeout_s=SILENCE_S)
             except _native.NativeError as error:
-                # The listener may not have heard of it yet, and the next attempt must not meet the same judge.
+                # The listener may not have noticed yet, and the retry must not get the same judge.
                 self.dead = True
                 del self.waiting[number]
                 raise _JudgeLostError from error
@@ -132,16 +133,16 @@ class _Judge:
     def _listen(self) -> None:
         try:
             while True:
-                self._hear(self._next())
-        except Exception as error:  # noqa: BLE001  (whoever waits for an answer must hear that none comes)
+                self._handle(self._next())
+        except Exception as error:  # noqa: BLE001  (callers that wait for an answer must be woken)
             if not isinstance(error, _native.PeerClosed):
-                stderr.tell(f"The judge is given up: {type(error).__name__}: {error}\n")
+                stderr.report(f"The judge is abandoned: {type(error).__name__}: {error}\n")
             self._lost()
 
     def _next(self) -> Message:
-        """Receive a message. A judge that is silent is asked whether it lives; DeadlineExceeded where it says nothing.
+        """Receive a message. A silent judge is pinged; DeadlineExceeded if it does not answer.
 
-        It answers that from a thread that does nothing else, however long evaluations take.
+        It answers pings from a dedicated thread, however long evaluations take.
         """
         try:
             return messages.receive(self.channel, SILENCE_S)
@@ -150,33 +151,33 @@ class _Judge:
                 messages.send(self.channel, Kind.PING, {}, timeout_s=SILENCE_S)
             return messages.receive(self.channel, SILENCE_S)
 
-    def _hear(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         if message.kind is Kind.PONG:
             return
         number = message.fields.integer("number")
         if message.kind is Kind.PROGRESS:
             with self.lock:
-                owed = self.waiting[number]
-            owed.on_running(message.fields.flag("running"))
+                pending = self.waiting[number]
+            pending.on_running(message.fields.flag("running"))
             return
         with self.lock:
-            owed = self.waiting.pop(number)
+            pending = self.waiting.pop(number)
         if message.kind is Kind.VERDICT:
-            owed.answer.set_result(Verdict.from_record(message.fields.mapping("verdict")))
+            pending.answer.set_result(Verdict.from_record(message.fields.mapping("verdict")))
         elif message.kind is Kind.AUDITED:
-            owed.answer.set_result(message.fields.mapping("facts"))
+            pending.answer.set_result(message.fields.mapping("facts"))
         else:
-            owed.answer.set_exception(_refusal(message.fields))
+            pending.answer.set_exception(_refusal(message.fields))
 
     def _lost(self) -> None:
         with self.lock:
             self.dead = True
             waiting, self.waiting = self.waiting, {}
-        for owed in waiting.values():
-            owed.answer.set_exception(_JudgeLostError())
+        for pending in waiting.values():
+            pending.answer.set_exception(_JudgeLostError())
 
     def stop(self) -> None:
-        """End the process; its listener must be gone before the interpreter is."""
+        """End the process; its listener must end before the interpreter does."""
         with self.lock:
             stopped, self.stopped = self.stopped, True
         if stopped:
@@ -191,14 +192,14 @@ class _Judge:
             self.process.kill()
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(STOP_S)
-        # Where the judge and its zygotes were killed together, nobody else is left to do it.
+        # If the judge and its zygotes were killed together, no other process does this.
         temp_dirs.sweep()
 
 
 def _cannot_start(error: Exception) -> JudgeUnavailableError:
     return JudgeUnavailableError(
         f"The judge cannot be started: {str(error).rstrip('.')}.",
-        "Give this process what it lacks: processes and threads (ulimit -u), descriptors (ulimit -n), memory.",
+        "Allow this process more processes and threads (ulimit -u), descriptors (ulimit -n) or memory.",
     )
 
 
@@ -234,7 +235,7 @@ class Evaluator:
     """Judges candidates on this machine. A context manager; safe to use from several threads and from asyncio.
 
     Attributes:
-        judges_lost: judge processes that ended by themselves or were killed, as far as it was noticed.
+        judges_lost: judge processes that died or were killed, as far as it was noticed.
 
     Example:
         with Evaluator() as evaluator:
@@ -251,7 +252,7 @@ class Evaluator:
         self.judges_lost = 0
 
     def __enter__(self) -> "Evaluator":
-        self._living()
+        self._running_judge()
         return self
 
     def __exit__(
@@ -261,13 +262,13 @@ class Evaluator:
 
     @property
     def facts(self) -> DeviceFacts:
-        """What candidates run on; starts the judge where none runs yet."""
-        facts = self._living().facts
-        assert facts is not None  # a judge that runs has told them
+        """What candidates run on; starts the judge if none runs yet."""
+        facts = self._running_judge().facts
+        assert facts is not None  # a running judge has sent them
         return facts
 
     def close(self) -> None:
-        """Stop the judge and everything that it started; evaluations under way end as `invalid`."""
+        """Stop the judge and everything that it started; running evaluations end as `invalid`."""
         with self._lock:
             self._closed = True
             judge, self._judge = self._judge, None
@@ -307,28 +308,28 @@ class Evaluator:
             except _JudgeLostError:
                 if self._closed:
                     break
-        return invalid("The judge process died while it evaluated this candidate, and again when it was asked anew.")
+        return invalid(JUDGE_DIED)
 
     def audit(self, problem: GivenProblem) -> dict[str, Any]:
-        """Return what can be told of a problem without a candidate: see `facts.facts_of`.
+        """Return what can be found out about a problem without a candidate: see `facts.facts_of`.
 
         Args:
             problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.
 
         Raises:
             BadProblemError: the problem itself cannot be judged.
-            EvaluatorError: the evaluator failed; another attempt may do.
+            EvaluatorError: the evaluator failed; a retry may succeed.
         """
-        asked = problem_of(problem)
+        audited = problem_of(problem)
         for _ in range(2):
             number = next(self._numbers)
-            fields = {"number": number, "name": asked.name, "problem": asked.source}
+            fields = {"number": number, "name": audited.name, "problem": audited.source}
             try:
-                facts: dict[str, Any] = self._living().ask(number, fields, _ignore, Kind.AUDIT).result()
+                facts: dict[str, Any] = self._running_judge().ask(number, fields, _ignore, Kind.AUDIT).result()
             except _JudgeLostError:
                 continue
             return facts
-        raise JudgeUnavailableError("The judge process died while it audited a problem, twice.", "Ask again.")
+        raise JudgeUnavailableError("The judge process died while it audited a problem, twice.", "Try again.")
 
     async def evaluate_async(
         self,
@@ -340,7 +341,7 @@ class Evaluator:
         timeout_s: float | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
-        """As `evaluate`, for asyncio: many may be awaited at once; the judge runs as many as it has slots.
+        """As `evaluate`, for asyncio: any number can be awaited; the judge runs as many at once as it has slots.
 
         Args:
             on_running: called in this loop with True when work begins or continues, with False when it waits for a
@@ -350,15 +351,15 @@ class Evaluator:
         if refusal := request.refusal:
             return refusal
         fields = self._fields(request)
-        told = _in_this_loop(on_running or _ignore)
+        listener = _in_this_loop(on_running or _ignore)
         for _ in range(2):
             try:
-                future = await asyncio.to_thread(self._ask, fields, told)
+                future = await asyncio.to_thread(self._ask, fields, listener)
                 return await asyncio.wrap_future(future)
             except _JudgeLostError:
                 if self._closed:
                     break
-        return invalid("The judge process died while it evaluated this candidate, and again when it was asked anew.")
+        return invalid(JUDGE_DIED)
 
     def _fields(self, request: EvaluationRequest) -> dict[str, Any]:
         return {
@@ -373,9 +374,9 @@ class Evaluator:
     def _ask(self, fields: dict[str, Any], on_running: OnRunning) -> "Future[Verdict]":
         on_running(False)
         number = next(self._numbers)
-        return self._living().ask(number, fields | {"number": number}, on_running)
+        return self._running_judge().ask(number, fields | {"number": number}, on_running)
 
-    def _living(self) -> _Judge:
+    def _running_judge(self) -> _Judge:
         """Return the running judge, starting one at first use or after the last one died."""
         with self._lock:
             if self._closed:
@@ -386,25 +387,25 @@ class Evaluator:
                     self.judges_lost += 1
                     lost.stop()
                 self._judge = _Judge.start(self.config)
-                # Whoever forgets to close: the processes end with the interpreter or with this object all the same.
+                # If the caller forgets to close, the processes end with the interpreter or with this object.
                 weakref.finalize(self, self._judge.stop)
             return self._judge
 
 
 def _ignore(running: bool) -> None:
-    """Drop the state of a request, for callers that do not follow it."""
+    """Do nothing: the default progress listener."""
 
 
 def _in_this_loop(listener: OnRunning) -> OnRunning:
-    """Return a function that has the running loop call `listener`, whichever thread calls it."""
+    """Return a function that schedules `listener` in the running loop, from any thread."""
     loop = asyncio.get_running_loop()
 
-    def tell(running: bool) -> None:
-        # A loop that was closed has nobody left who waits.
+    def schedule(running: bool) -> None:
+        # A closed loop has no waiting caller.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(listener, running)
 
-    return tell
+    return schedule
 
 
 def evaluate(
@@ -420,7 +421,7 @@ def evaluate(
     Args:
         problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.
         candidate: Python source that defines `ModelNew`, or the path of a file of it.
-        config: what it is judged by; the defaults otherwise.
+        config: the evaluator's configuration; the defaults if None.
         options: `trials`, `seed`, `timeout_s`.
 
     Example:

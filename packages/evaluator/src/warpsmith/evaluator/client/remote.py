@@ -1,4 +1,4 @@
-"""A client of evaluation servers. Importable without httpx, which its first use needs (the extra `client`)."""
+"""A client of evaluation servers. Importable without httpx, which is needed at its first use (the extra `client`)."""
 
 import asyncio
 import importlib.util
@@ -48,38 +48,38 @@ class ServerError(EvaluatorError):
 
 
 class ServerUnreachableError(ServerError):
-    """No server answered: nothing listens there, the network is down, or it went away before its answer."""
+    """No server answered: nothing listens there, the network is down, or the connection broke before the answer."""
 
 
 class ServerRefusedError(ServerError):
-    """A server refused a request that no repetition mends: the token, the form, a bound, or it is another service."""
+    """A server refused a request for good: wrong token, malformed, out of bounds, or it is another service."""
 
 
 class OtherConditionsError(ServerError):
-    """A server judges by other settings, or by another version, than the verdicts that are already there."""
+    """A server judges with other settings, or by another version, than the verdicts that already exist."""
 
 
 class _LostError(Exception):
-    """One attempt failed in a way that another attempt may mend.
+    """One attempt failed; a retry may succeed.
 
     Args:
         cause: what happened, with the server's address.
-        rest_s: how long the server is to be left alone.
-        asked: whether the server may have begun to evaluate.
-        reached: whether a server of ours answered at all.
+        rest_s: seconds until the server may be used again.
+        delivered: whether the server may have started the evaluation.
+        reached: whether an evaluation server answered at all.
     """
 
-    def __init__(self, cause: str, *, rest_s: float | None = None, asked: bool, reached: bool) -> None:
+    def __init__(self, cause: str, *, rest_s: float | None = None, delivered: bool, reached: bool) -> None:
         super().__init__(cause)
         self.cause = cause
         self.rest_s = rest_s
-        self.asked = asked
+        self.delivered = delivered
         self.reached = reached
 
 
 @dataclass(eq=False)
 class _Server:
-    """One address and what is known about it."""
+    """One address and its state."""
 
     url: str
     running: int = 0
@@ -88,36 +88,35 @@ class _Server:
     left_out: EvaluatorError | None = None
 
     def rest(self, seconds: float | None) -> None:
-        """Leave it alone for a while: as long as it said, or longer with each failure."""
+        """Do not use the server for `seconds`, or for a time that doubles with each failure."""
         self.failures += 1
         backoff = min(_LONGEST_REST_S, _SHORTEST_REST_S * 2.0 ** min(self.failures - 1, 10))
         self.rests_until = time.monotonic() + (backoff if seconds is None else seconds) * random.uniform(0.75, 1.25)
 
-    def well(self) -> None:
+    def recover(self) -> None:
         self.failures, self.rests_until = 0, 0.0
 
 
 class Client:
-    """Has candidates judged by evaluation servers. A context manager; safe to use from threads and from asyncio.
+    """Evaluates candidates on evaluation servers. A context manager; safe to use from threads and from asyncio.
 
-    The least busy server that is not resting is asked. What cannot be delivered (no connection, 429, 503) is tried
-    again, elsewhere first, until the deadline. What was delivered and lost, or came back `invalid`, is asked again
-    `retries` times. `invalid` is returned as such and never made into a score.
+    Each request goes to the least busy server that is not resting. A request that cannot be delivered (no connection,
+    429, 503) is retried until the deadline, on other servers first. One that was delivered and lost, or came back
+    `invalid`, is retried `retries` times. `invalid` is returned as such and never becomes a score.
 
     Proxies of the environment are not used.
 
     Args:
         servers: the address of a server, for example `http://10.0.0.7:18188`, or several.
-        token: what the servers ask for; None takes it from the environment variable `token_env`, if set. White space
-            around it does not count.
+        token: the servers' token, stripped of white space; None reads the environment variable `token_env`, if set.
         token_env: name of that variable.
-        deadline_s: longest that one verdict may take, waiting and retries included.
-        retries: times that a lost or `invalid` evaluation is asked again.
-        cache: whether a verdict that a server kept will do; None leaves it to each server.
-        minimum_isolation: the weakest containment whose verdicts will do. A server that turns out weaker, also after a
-            restart, is asked nothing more.
-        conditions: what verdicts must hang on, as `conditions` in a server's `/health`; None takes any. A server that
-            judges under others is asked nothing more.
+        deadline_s: longest time for one verdict, including waits and retries.
+        retries: retries of a lost or `invalid` evaluation.
+        cache: whether a server's cached verdict is accepted; None leaves it to each server.
+        minimum_isolation: weakest accepted containment. A server that turns out weaker, also after a restart, is no
+            longer used.
+        conditions: required `conditions` in a server's `/health`; None accepts any. A server that judges under others
+            is no longer used.
 
     Raises:
         UsageError: there is no server or no such tier, the token is not printable ASCII, or httpx is missing.
@@ -141,20 +140,20 @@ class Client:
     ) -> None:
         addresses = [servers] if isinstance(servers, str) else list(servers)
         if not addresses:
-            raise UsageError("There is no server to ask.", 'Give one at least: "http://127.0.0.1:18188".')
+            raise UsageError("No server is configured.", 'Give at least one: "http://127.0.0.1:18188".')
         for server in addresses:
             if not is_address(server):
-                raise UsageError(f"{server!r} is no address of a server.", "Write it as http://10.0.0.7:18188.")
+                raise UsageError(f"{server!r} is not the address of a server.", "Write it as http://10.0.0.7:18188.")
         if minimum_isolation not in TIER_STRENGTH:
-            known = ", ".join(TIER_STRENGTH)
-            raise UsageError(f"There is no tier {minimum_isolation!r} of isolation.", f"The tiers are {known}.")
+            tiers = ", ".join(TIER_STRENGTH)
+            raise UsageError(f"There is no isolation tier {minimum_isolation!r}.", f"The tiers are {tiers}.")
         if importlib.util.find_spec("httpx") is None:
             raise UsageError("The client needs httpx.", "Install it with: pip install 'warpsmith-evaluator[client]'.")
         self.deadline_s = deadline_s
         self.retries = retries
         self._weakest = minimum_isolation
         self._conditions = conditions
-        self._given = {} if cache is None else {"cache": cache}
+        self._cache_field = {} if cache is None else {"cache": cache}
         self._token_env = token_env
         self._token = _usable_token(token or os.environ.get(token_env) or "", token_env)
         self._servers = [_Server(url.rstrip("/")) for url in addresses]
@@ -170,7 +169,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; what is asked at that moment is given up."""
+        """Close all connections; pending requests are cancelled."""
         if self._loop.runs:
             self._loop.run(self._http.aclose())
             self._loop.close()
@@ -186,19 +185,19 @@ class Client:
     ) -> Verdict:
         """Return the verdict on `candidate`; arguments as for `Evaluator.evaluate`.
 
-        The verdict is `invalid`, with what happened, when servers were reached and none gave another in time.
+        The verdict is `invalid`, with the causes, if servers were reached and none gave another in time.
 
         Raises:
             BadProblemError: the problem itself cannot be judged.
             ServerUnreachableError: no server could be reached until the deadline.
             ServerRefusedError: a server refused the request.
-            IsolationUnavailableError, OtherConditionsError: no server is left that contains workers as is asked for,
-                and judges under the `conditions`.
+            IsolationUnavailableError, OtherConditionsError: no server is left that contains workers well enough and
+                judges under the `conditions`.
         """
         request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s)
         if refusal := request.refusal:
             return refusal
-        body = _body(request) | self._given
+        body = _body(request) | self._cache_field
         return self._loop.run(self._evaluated(body))
 
     async def evaluate_async(
@@ -218,11 +217,11 @@ class Client:
         request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s)
         if refusal := request.refusal:
             return refusal
-        body = _body(request) | self._given
+        body = _body(request) | self._cache_field
         return await self._loop.awaited(self._evaluated(body))
 
     def health(self) -> dict[str, dict[str, Any] | ServerError]:
-        """Return what each server says of itself, by address, or why it does not."""
+        """Return each server's `/health`, or the error that prevented it, by address."""
         return self._loop.run(self._healths())
 
     async def _connected(self) -> "httpx.AsyncClient":
@@ -234,97 +233,97 @@ class Client:
 
     async def _healths(self) -> dict[str, dict[str, Any] | ServerError]:
         found = await asyncio.gather(*(self._health(server.url) for server in self._servers))
-        return {server.url: told for server, told in zip(self._servers, found, strict=True)}
+        return {server.url: health for server, health in zip(self._servers, found, strict=True)}
 
     async def _health(self, url: str) -> dict[str, Any] | ServerError:
         import httpx
 
         try:
             answer = await self._http.get(f"{url}/health", timeout=_HEALTH_S)
-            told = answer.raise_for_status().json()
+            health = answer.raise_for_status().json()
         except httpx.TransportError as error:
             return unreachable(url, _reason(error))
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             return _other_service(url, str(error))
-        return (
-            told if isinstance(told, dict) and "isolation" in told else _other_service(url, "its /health is another's")
-        )
+        if isinstance(health, dict) and "isolation" in health:
+            return health
+        return _other_service(url, "its /health has another form")
 
     async def _evaluated(self, body: dict[str, Any]) -> Verdict:
         deadline = time.monotonic() + self.deadline_s
         causes: list[str] = []
-        asked, reached, avoided = 0, False, None
-        while asked <= self.retries:
+        delivered, reached, avoided = 0, False, None
+        while delivered <= self.retries:
             server = await self._next(avoided, deadline)
             if server is None:
                 break
             avoided = server
             try:
-                answer = await self._asked(server, body, deadline)
-                unfit: EvaluatorError | None = await self._otherwise(server.url, answer)
+                answer = await self._post(server, body, deadline)
+                unfit: EvaluatorError | None = await self._other_conditions(server.url, answer)
                 if unfit is None:
                     verdict = self._read(server.url, answer)
                     unfit = await self._weakness(server.url, verdict)
             except _LostError as lost:
                 server.rest(lost.rest_s)
-                asked += lost.asked
+                delivered += lost.delivered
                 reached |= lost.reached
                 causes.append(lost.cause)
                 continue
-            server.well()
+            server.recover()
             if unfit is not None:
                 self._leave_out(server, unfit)
                 continue
             if verdict.status != "invalid":
                 return verdict
-            asked, reached = asked + 1, True
+            delivered, reached = delivered + 1, True
             causes.append(f"{server.url} answered invalid: {verdict.error_message}")
         return self._none(causes, reached)
 
-    async def _otherwise(self, url: str, answer: "httpx.Response") -> "OtherConditionsError | None":
-        """Return why what a server found, a verdict or a bad problem, will not do: it judges otherwise."""
+    async def _other_conditions(self, url: str, answer: "httpx.Response") -> "OtherConditionsError | None":
+        """Return why a server's finding (a verdict or a bad problem) is unusable: it judges under other conditions."""
         found = answer.status_code == 200 or (answer.status_code == 422 and _kind(answer) == "bad_problem")
         if not found or self._conditions is None or answer.headers.get(HEADER) == name_of(self._conditions):
             return None
-        told = conditions_told(await self._known(url))
-        if told == self._conditions and HEADER in answer.headers:
-            raise _LostError(f"{url} was started anew with other settings", asked=True, reached=True)
-        return judges_otherwise(url, told, self._conditions)
+        reported = reported_conditions(await self._health_or_lost(url))
+        if reported == self._conditions and HEADER in answer.headers:
+            raise _LostError(f"{url} was restarted with other settings", delivered=True, reached=True)
+        return other_conditions(url, reported, self._conditions)
 
     async def _weakness(self, url: str, verdict: Verdict) -> IsolationUnavailableError | None:
-        """Return why a verdict will not do: where it came from contains workers too little."""
+        """Return why a verdict is unusable: its server's containment is too weak."""
         if verdict.status == "invalid" or is_contained(verdict.isolation_tier, self._weakest):
             return None
         tier = verdict.isolation_tier
         if not verdict.correct:
-            # What failed before any worker ran it has the tier `none` everywhere; the server knows its own.
-            tier = str((await self._known(url))["isolation"])
+            # A failure before any worker ran has the tier `none` everywhere; the server knows its own tier.
+            tier = str((await self._health_or_lost(url))["isolation"])
         return None if is_contained(tier, self._weakest) else too_weak(url, tier, self._weakest)
 
-    async def _known(self, url: str) -> dict[str, Any]:
-        """Return what a server that has answered says of itself."""
-        told = await self._health(url)
-        if isinstance(told, ServerError):
-            raise _LostError(told.message, asked=True, reached=True)
-        return told
+    async def _health_or_lost(self, url: str) -> dict[str, Any]:
+        """Return the `/health` of a server that has answered before."""
+        health = await self._health(url)
+        if isinstance(health, ServerError):
+            raise _LostError(health.message, delivered=True, reached=True)
+        return health
 
     def _leave_out(self, server: _Server, unfit: EvaluatorError) -> None:
-        """Ask a server nothing more; raise where it was the last one."""
+        """Stop using a server; raise if it was the last one."""
         new, server.left_out = server.left_out is None, unfit
         if all(other.left_out for other in self._servers):
             raise unfit
         if new:
-            _LOG.warning("%s Going on with the other servers.", unfit)
+            _LOG.warning("%s Continuing with the other servers.", unfit)
 
     def _none(self, causes: list[str], reached: bool) -> Verdict:
-        """Return `invalid`, or raise where no server was reached at all."""
-        last = "; ".join(dict.fromkeys(causes[-3:])) or "no server was free to be asked"
+        """Return `invalid`, or raise if no server was reached at all."""
+        last = "; ".join(dict.fromkeys(causes[-3:])) or "no server was available"
         if not reached:
             raise unreachable(self._servers[0].url, f"within {self.deadline_s:g} s: {last}")
         return invalid(f"No server gave a verdict in {len(causes)} attempts: {last}.")
 
     async def _next(self, avoided: _Server | None, deadline: float) -> _Server | None:
-        """Return the server to ask, after waiting where all rest; None once the deadline is past."""
+        """Return the server to use, after waiting if all rest; None once the deadline has passed."""
         while True:
             now = time.monotonic()
             if now >= deadline:
@@ -338,7 +337,7 @@ class Client:
             soonest = min(server.rests_until for server in servers)
             await asyncio.sleep(max(0.0, min(soonest, deadline) - now))
 
-    async def _asked(self, server: _Server, body: dict[str, Any], deadline: float) -> "httpx.Response":
+    async def _post(self, server: _Server, body: dict[str, Any], deadline: float) -> "httpx.Response":
         import httpx
 
         left = max(0.05, deadline - time.monotonic())
@@ -348,25 +347,25 @@ class Client:
             async with asyncio.timeout(left):
                 return await self._http.post(f"{server.url}/v1/evaluate", json=body, timeout=timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise _LostError(f"{server.url}: {_reason(error)}", asked=False, reached=False) from error
+            raise _LostError(f"{server.url}: {_reason(error)}", delivered=False, reached=False) from error
         except (httpx.TimeoutException, TimeoutError) as error:
-            raise _LostError(f"{server.url}: no answer by the deadline", asked=True, reached=True) from error
+            raise _LostError(f"{server.url}: no answer by the deadline", delivered=True, reached=True) from error
         except httpx.TransportError as error:
             raise _LostError(
-                f"{server.url} went away before its answer: {_reason(error)}", asked=True, reached=True
+                f"{server.url} closed the connection before its answer: {_reason(error)}", delivered=True, reached=True
             ) from error
         finally:
             server.running -= 1
 
     def _read(self, url: str, answer: "httpx.Response") -> Verdict:
-        """Return the verdict of an answer, or raise for what it is instead."""
+        """Return the verdict of an answer, or raise its error."""
         match answer.status_code:
             case 200:
                 return _verdict(url, answer)
             case 429 | 503:
                 rest = _retry_after_s(answer)
                 cause = f"{url} answered {answer.status_code}: {_message(answer)}"
-                raise _LostError(cause, rest_s=rest, asked=False, reached=True)
+                raise _LostError(cause, rest_s=rest, delivered=False, reached=True)
             case 401 | 403:
                 raise ServerRefusedError(
                     url,
@@ -374,7 +373,7 @@ class Client:
                     f"Put the server's token into the environment variable {self._token_env}.",
                 )
             case code if code >= 500:
-                raise _LostError(f"{url} answered {code}: {_message(answer)}", asked=True, reached=True)
+                raise _LostError(f"{url} answered {code}: {_message(answer)}", delivered=True, reached=True)
             case 422 if _kind(answer) == "bad_problem":
                 raise BadProblemError(_message(answer), "")
             case 404 | 405:
@@ -383,68 +382,68 @@ class Client:
                 raise ServerRefusedError(
                     url,
                     f"{url} answered {code}: {_message(answer)}",
-                    "Stay within its bounds; a field that it does not know is one of another version of this package.",
+                    "Stay within its bounds; a field that it does not know belongs to another version of this package.",
                 )
 
 
-def _usable_token(given: str, token_env: str) -> str | None:
-    """Return a token without white space around it, None where nothing is left; UsageError where it is no header."""
-    token = given.strip()
+def _usable_token(raw: str, token_env: str) -> str | None:
+    """Return a token without surrounding white space, None if empty; UsageError if a header cannot hold it."""
+    token = raw.strip()
     if not token.isascii() or not token.isprintable():
         raise UsageError(
-            f"The token of {len(token)} characters is not printable ASCII throughout.",
+            f"The token of {len(token)} characters is not entirely printable ASCII.",
             f"Give the server's own token, for example in the environment variable {token_env}.",
         )
     return token or None
 
 
 def is_contained(tier: str, weakest: str) -> bool:
-    """Tell whether a containment is as strong as `weakest` at least; an unknown one is not."""
+    """Whether a containment is at least as strong as `weakest`; an unknown one is not."""
     return TIER_STRENGTH.get(tier, -1) >= TIER_STRENGTH[weakest]
 
 
 def too_weak(url: str, tier: str, weakest: str) -> IsolationUnavailableError:
-    """Return the error for a server that contains workers less than is asked for."""
+    """Return the error for a server whose containment is weaker than required."""
     return IsolationUnavailableError(
-        f"The evaluation server {url} contains workers at tier {tier!r}; the run asks for {weakest!r} at least.",
+        f"The evaluation server {url} contains workers at tier {tier!r}; the run requires at least {weakest!r}.",
         "Run `warpsmith-evaluator doctor` on that machine, or lower minimum_isolation.",
     )
 
 
-def conditions_told(health: Mapping[str, Any]) -> Conditions:
-    """Return the conditions that a server's `/health` tells; nothing where it tells none."""
-    told = health.get("conditions")
-    return told if isinstance(told, dict) else {}
+def reported_conditions(health: Mapping[str, Any]) -> Conditions:
+    """Return the conditions in a server's `/health`; empty if it has none."""
+    conditions = health.get("conditions")
+    return conditions if isinstance(conditions, dict) else {}
 
 
 def common_conditions(healths: Mapping[str, "dict[str, Any] | ServerError"]) -> Conditions:
-    """Return the conditions under which all servers judge that answer.
+    """Return the conditions under which all reachable servers judge.
 
     Args:
-        healths: as of `Client.health`.
+        healths: the result of `Client.health`.
 
     Raises:
         ServerError: no server answers.
-        OtherConditionsError: one does not say under which conditions it judges, or under others than the first.
+        OtherConditionsError: one reports no conditions, or others than the first.
     """
-    there = {url: conditions_told(told) for url, told in healths.items() if not isinstance(told, ServerError)}
-    if not there:
+    reached = {url: reported_conditions(found) for url, found in healths.items() if not isinstance(found, ServerError)}
+    if not reached:
         raise next(error for error in healths.values() if isinstance(error, ServerError))
-    expected = next(filter(None, there.values()), {})
-    for url, told in there.items():
-        if not told or told != expected:
-            raise judges_otherwise(url, told, expected)
+    expected = next(filter(None, reached.values()), {})
+    for url, conditions in reached.items():
+        if not conditions or conditions != expected:
+            raise other_conditions(url, conditions, expected)
     return expected
 
 
-def judges_otherwise(url: str, found: Conditions, expected: Conditions) -> "OtherConditionsError":
-    """Return the error for a server whose verdicts hang on other settings, or another version, than is asked for."""
-    told = differences(found, expected) if found else "its /health does not say which"
+def other_conditions(url: str, found: Conditions, expected: Conditions) -> "OtherConditionsError":
+    """Return the error for a server that judges with other settings, or by another version, than expected."""
+    difference = differences(found, expected) if found else "its /health does not name them"
     return OtherConditionsError(
         url,
-        f"The evaluation server {url} judges under other conditions than is asked for: "
-        f"{told or f'its answers come without the header {HEADER}'}.",
-        "Start it with the version and the options of the others, or leave it out; a proxy must let the header pass.",
+        f"The evaluation server {url} judges under other conditions than required: "
+        f"{difference or f'its answers lack the header {HEADER}'}.",
+        "Start it with the version and the options of the others, or leave it out; a proxy must pass the header on.",
     )
 
 
@@ -460,8 +459,8 @@ def unreachable(url: str, reason: str) -> ServerUnreachableError:
 def _other_service(url: str, reason: str) -> ServerRefusedError:
     return ServerRefusedError(
         url,
-        f"{url} is no evaluation server of this kind: {reason}.",
-        "Check address and port; `warpsmith-evaluator serve` listens on 18188 unless told otherwise.",
+        f"{url} is not an evaluation server of this kind: {reason}.",
+        "Check address and port; `warpsmith-evaluator serve` listens on 18188 by default.",
     )
 
 
@@ -484,27 +483,29 @@ def _verdict(url: str, answer: "httpx.Response") -> Verdict:
         return Verdict.from_record(answer.json()["verdict"])
     except (ValueError, KeyError, TypeError) as error:
         raise ServerRefusedError(
-            url, f"{url} answered with what is no verdict: {error!r}.", "Use the server's version of this package."
+            url,
+            f"{url} answered with something that is not a verdict: {error!r}.",
+            "Use the server's version of this package.",
         ) from error
 
 
-def _told(answer: "httpx.Response") -> dict[str, Any]:
-    """Return the error of an answer, or nothing where the answer is not the server's own."""
+def _error_of(answer: "httpx.Response") -> dict[str, Any]:
+    """Return the error object of an answer, empty if the answer is not the server's own."""
     try:
-        told = answer.json()
+        body = answer.json()
     except ValueError:
         return {}
-    error = told.get("error") if isinstance(told, dict) else None
+    error = body.get("error") if isinstance(body, dict) else None
     return error if isinstance(error, dict) else {}
 
 
 def _kind(answer: "httpx.Response") -> str:
-    return str(_told(answer).get("type", ""))
+    return str(_error_of(answer).get("type", ""))
 
 
 def _message(answer: "httpx.Response") -> str:
-    told = _told(answer)
-    return f"{told.get('message', answer.reason_phrase)} {told.get('remedy', '')}".strip()
+    error = _error_of(answer)
+    return f"{error.get('message', answer.reason_phrase)} {error.get('remedy', '')}".strip()
 
 
 def _retry_after_s(answer: "httpx.Response") -> float | None:
@@ -515,13 +516,13 @@ def _retry_after_s(answer: "httpx.Response") -> float | None:
 def _reason(error: Exception) -> str:
     import httpx
 
-    # It quotes the request's own headers, and the token is one of them.
-    quotes_us = isinstance(error, httpx.LocalProtocolError)
-    return type(error).__name__ if quotes_us else str(error) or type(error).__name__
+    # Its message quotes the request's headers, which include the token.
+    quotes_token = isinstance(error, httpx.LocalProtocolError)
+    return type(error).__name__ if quotes_token else str(error) or type(error).__name__
 
 
 class _LoopThread:
-    """An event loop in a thread of its own: one way of doing things for callers with a loop and without."""
+    """An event loop in its own thread, so that callers with and without a loop share one implementation."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -533,21 +534,21 @@ class _LoopThread:
         return self._thread.is_alive()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to the end and return the result; call it from any thread but the loop's."""
+        """Run a coroutine to its end and return the result; call it from any thread except the loop's."""
         if not self.runs:
             work.close()
             raise EvaluatorError("This client is closed.", "Make a new one.")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await from another loop; a cancelled wait cancels the work."""
+        """Await from another loop; cancelling the wait cancels the work."""
         if not self.runs:
             work.close()
             raise EvaluatorError("This client is closed.", "Make a new one.")
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def close(self) -> None:
-        """Cancel what runs and end the thread."""
+        """Cancel all running work and end the thread."""
 
         async def cancelled() -> None:
             others = asyncio.all_tasks() - {asyncio.current_task()}

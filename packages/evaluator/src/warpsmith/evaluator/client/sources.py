@@ -1,4 +1,4 @@
-"""What a caller may give as a problem and as a candidate: a path is a path, and text is source. Torch-free."""
+"""The forms of a problem and of a candidate: paths are files, text is source. Importable without torch."""
 
 import os
 from pathlib import Path
@@ -16,11 +16,11 @@ LONGEST_PATH: Final = 4096
 
 
 def problem_of(given: GivenProblem) -> Problem:
-    """Return the problem that a caller gave.
+    """Return the problem that a caller passed.
 
     Raises:
-        BadProblemError: the file cannot be read, or what it holds is no problem.
-        UsageError: it is something else, or text that can only be a path.
+        BadProblemError: the file cannot be read, or is not a problem.
+        UsageError: it has another type, or is text that can only be a path.
     """
     match given:
         case Problem():
@@ -39,7 +39,7 @@ def problem_of(given: GivenProblem) -> Problem:
 
 
 def source_of(given: GivenCandidate) -> str:
-    """Return the source of the candidate that a caller gave.
+    """Return the source of the candidate that a caller passed.
 
     Raises:
         UsageError: the file cannot be read, or it is neither text nor a path.
@@ -64,11 +64,11 @@ def _read(path: Path) -> str:
 
 
 def is_like_a_path(text: str) -> bool:
-    """Whether text is one line that names a Python file, as no module's source does."""
+    """Whether text is a single line that names a Python file, which no module's source is."""
     name = text.strip()
     return name.endswith(".py") and len(name) <= LONGEST_PATH and len(name.splitlines()) == 1
 
 
 def pass_a_path(text: str) -> str:
     """Return the remedy for a path that was given as text."""
-    return f"To have a file judged, pass pathlib.Path({text.strip()!r}); text is taken as the source itself."
+    return f"To judge a file, pass pathlib.Path({text.strip()!r}); text is taken as the source itself."

@@ -1,1 +1,1 @@
-"""Whether outputs agree: comparison, per-element bounds, and the perturbations behind them."""
+"""Compares outputs: comparison, per-element bounds, and the perturbations that determine them."""

@@ -1,4 +1,4 @@
-"""Whether an output agrees with the expected one, and where it does not. Runs in the judge, on private copies."""
+"""Compares an output with the expected one and locates differences. Runs in the judge, on private copies."""
 
 import itertools
 import math
@@ -25,50 +25,50 @@ RELATIVE: Final[dict[str, float]] = {
     "complex64": 1e-4,
     "complex128": 1e-9,
 }
-"""The largest relative tolerance by dtype. Float32 is KernelBench's; float16 takes half of its 1e-2."""
+"""Largest relative tolerance by dtype. Float32 is KernelBench's; float16 is half of its 1e-2."""
 FAR_RELATIVE: Final = 1e-3
-"""In single precision on inputs that are far: of the exponential of a product of two such, no more is left."""
+"""Relative tolerance in single precision on far inputs: the exponential of a product of two has no more precision."""
 TF32_RELATIVE: Final = 2e-3
-"""Of products in TF32: chips cut thirteen bits off each operand, always towards zero."""
+"""Relative tolerance of products in TF32: chips truncate thirteen bits of each operand, always towards zero."""
 
 EPSILON: Final[dict[str, float]] = {"float32": 2.0**-23, "complex64": 2.0**-23}
 ELEMENTWISE_ROUNDINGS: Final = 512
-"""Roundings of single precision that an element may be off where nothing is summed: approximate functions of a chip."""
+"""Tolerated roundings in single precision of an element that is not a sum: chips approximate functions."""
 SPREAD_FACTOR: Final = 2.0
-"""How far an element may be off, in units of how far the perturbed runs are (`perturbation.py`)."""
+"""Tolerated error of an element as a multiple of its spread (`perturbation.py`)."""
 OWN_FACTOR: Final = 2.0
-"""The same in units of the reference's own distance from its fp64 run."""
+"""Tolerated error as a multiple of the distance between the reference's own run and its fp64 run."""
 ALONE_FACTOR: Final = 4.0
-"""The same where there is no perturbed run."""
+"""The same multiple if there is no perturbed run."""
 ROUNDINGS_OF_ONE: Final = 32
-"""Roundings of a number near one that an element may be off in float32 and float64: x * tanh(log(1 + exp(x))) is off by
-some x of them. What is half precision is computed in float32, and is off by four."""
+"""Tolerated roundings of a number near one in float32 and float64: x * tanh(log(1 + exp(x))) has an error of some x
+times that. Half precision is computed in float32 and gets four."""
 MOST_PEAK: Final = 256.0
-"""Up to which the largest input adds a rounding of its own: x - log(sum(exp(x))) is off by one of the largest x."""
+"""Cap on the largest input, which adds a rounding error: x - log(sum(exp(x))) is off by one ulp of the largest x."""
 ABSOLUTE_FLOOR: Final = 1e-12
 SCALE_QUANTILE: Final = 0.25
 LEAST_SLICE: Final = 16
-"""Elements from which on a slice (a column, a channel) has a scale of its own."""
+"""Smallest slice (a column, a channel) with a scale of its own, in elements."""
 MOST_OTHER: Final = 1 / 16
-"""Share of elements far from the fp64 run from which on that run computed something else."""
+"""Share of elements far from the fp64 run above which that run computed something else."""
 MOST_FLIPS: Final = 0.25
-"""Share of integers that may differ since they flip in perturbed runs; where more do, none may."""
+"""Share of integers that can differ because they flip in perturbed runs; if more flip, none may differ."""
 LEAST_DECIDABLE: Final = 0.5
-"""Share of elements that a set must bind for it to be evidence."""
+"""Share of elements that a set must bound tightly to count as evidence."""
 SAMPLED: Final = 1 << 20
-"""Elements, evenly spread, from which a larger output's scale is taken, and whether its fp64 run is trusted."""
+"""Evenly spread elements of a larger output that determine its scale and whether its fp64 run is trusted."""
 FEW: Final = 1 << 16
-"""Elements, evenly spread, that tell whether an fp64 run is trusted, and how many elements are decidable."""
+"""Evenly spread elements that determine whether an fp64 run is trusted, and the share of decidable elements."""
 LARGE: Final = 1 << 22
-"""Elements from which on an output is first looked at for being the reference's own, bit for bit."""
+"""Smallest output, in elements, that is first compared bitwise with the reference's own."""
 PART: Final = 1 << 26
-"""Elements that are compared at once; their fp64 forms and what is computed from them take some gigabytes."""
+"""Elements compared at once; their fp64 forms and intermediate results take some gigabytes."""
 
 
 def prepare(device: torch.device) -> None:
-    """Load on a GPU what comparisons of the commonest dtypes take, once for a process.
+    """Load the GPU kernels for comparisons of the commonest dtypes, once per process.
 
-    Torch loads each of its kernels when that is first called, which took the first evaluation some tenths of a second.
+    Torch loads each kernel at its first call, which took the first evaluation some tenths of a second.
     """
     compare_gpu.prepare(device)
     for name, count in itertools.product(("float32", "float16", "bfloat16"), (4, LARGE + 1)):
@@ -79,7 +79,7 @@ def prepare(device: torch.device) -> None:
 
 
 STEADY: Final = 2.0**-6
-"""How far a perturbed run may be from another, relative, where none went the other way at a step of the function."""
+"""Largest relative distance between perturbed runs that took the same side at every step of the function."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ class Expected:
 
     Attributes:
         value: the reference's own result.
-        exact: the same from a run in fp64, where there is one.
-        spread: how far runs on perturbed inputs and parameters are from `value` at most, element by element, where
-            there are such; real, also of complex numbers.
-        tf32: whether products in TF32 made it.
-        inputs_scale: mean magnitude of the inputs from which it was made, of the input where that is largest.
-        inputs_peak: magnitude of the largest input.
-        far: whether some inputs are so far that precision is no matter here: other trials tell of that.
-        usual: of each element, what is usual in its row and column on plain inputs, where that is known.
+        exact: the result of a run in fp64, if there is one.
+        spread: largest distance per element between `value` and runs on perturbed inputs and parameters, if there are
+            any; real for complex numbers too.
+        tf32: whether it was computed by products in TF32.
+        inputs_scale: mean magnitude of the input with the largest mean magnitude.
+        inputs_peak: largest magnitude of any input.
+        far: whether some inputs are so far out that precision does not matter: other trials check it.
+        usual: per element, the usual magnitude in its row and column on plain inputs, if known.
     """
 
     value: torch.Tensor
@@ -108,13 +108,13 @@ class Expected:
     usual: torch.Tensor | None = None
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Expected":
-        """Return the same elements of each tensor."""
+        """Return a copy with `change` applied to each tensor, to select the same elements of all."""
         exact, spread = (None if one is None else change(one) for one in (self.exact, self.spread))
         return replace(self, value=change(self.value), exact=exact, spread=spread, usual=None)
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is compared with an fp64 run, or needs none. Waits for a device."""
+        """Whether it is compared with an fp64 run, or needs none. Synchronizes with the device."""
         if not is_approximate(self.value) or not self.value.numel():
             return True
         name = tensor_views.NAMES[self.value.dtype]
@@ -122,7 +122,7 @@ class Expected:
 
     @property
     def is_steady(self) -> bool:
-        """Whether no perturbed run gave what is another value and not the same one, rounded. Waits for a device."""
+        """Whether no perturbed run changed a value by more than rounding. Synchronizes with the device."""
         if self.spread is None or not self.spread.numel():
             return True
         if not is_approximate(self.value):
@@ -132,13 +132,13 @@ class Expected:
 
     @property
     def decidable(self) -> float:
-        """Share of its elements whose bound binds them, from 0 to 1: a wrong one is seen. Waits for a device."""
+        """Share of elements, 0 to 1, whose bound is tight enough to detect an error. Synchronizes with the device."""
         return _decidable(self)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How one output compares. `where` and the two values belong to the worst element; None if all agree."""
+    """The result of comparing one output. `where` and both values are the worst element's; None if all agree."""
 
     ok: bool
     max_abs_error: float = 0.0
@@ -150,7 +150,7 @@ class Comparison:
 
     @property
     def message(self) -> str:
-        """What is wrong, for people; empty where nothing is."""
+        """What is wrong, for people; empty if nothing is."""
         if self.ok or self.where is None:
             return ""
         return (
@@ -164,15 +164,15 @@ class Comparison:
 
 
 def relative_tolerance(name: str, reduction: float, *, tf32: bool = False) -> float:
-    """Return the share of its own magnitude that an element may be off.
+    """Return the tolerated error of an element as a share of its own magnitude.
 
-    In single precision it grows with the square root of the reduction length, as rounding errors of a sum do, and not
-    beyond `RELATIVE`: a sum of a sample of the terms is off by more.
+    In single precision it grows with the square root of the reduction length, as rounding errors of a sum do, up to
+    `RELATIVE`: summing only a sample of the terms causes a larger error.
 
     Args:
-        name: the dtype's.
-        reduction: how many input elements meet in one output element, 1 or more.
-        tf32: whether products in TF32 made it.
+        name: name of the dtype.
+        reduction: how many input elements contribute to one output element, 1 or more.
+        tf32: whether it was computed by products in TF32.
     """
     if tf32 and name in EPSILON:
         return TF32_RELATIVE
@@ -183,7 +183,7 @@ def relative_tolerance(name: str, reduction: float, *, tf32: bool = False) -> fl
 
 
 def near_one(name: str) -> float:
-    """Return a few roundings of a number near one."""
+    """Return the tolerated rounding error of a number near one."""
     if name not in RELATIVE:
         return 0.0
     kind = tensor_views.TORCH_DTYPES[name]
@@ -191,7 +191,7 @@ def near_one(name: str) -> float:
 
 
 def floor(name: str) -> float:
-    """Return the smallest absolute tolerance of a dtype: 1e-12, or two of its smallest steps where those are larger."""
+    """Return the smallest absolute tolerance of a dtype: 1e-12, or two of its smallest steps if those are larger."""
     if name not in RELATIVE:
         return ABSOLUTE_FLOOR
     limits = torch.finfo(tensor_views.TORCH_DTYPES[name])
@@ -200,13 +200,13 @@ def floor(name: str) -> float:
 
 @dataclass(frozen=True)
 class _Limits:
-    """What bounds an output's elements beside what is known of each; no device is waited for to find it.
+    """Bounds of an output's elements that do not depend on the single element; computed without synchronizing.
 
     Attributes:
-        relative: share of its own magnitude that an element may be off.
-        absolute: what it may be off beside; of one element, or of each.
-        trusted: whether the fp64 run computed the same as the own one.
-        own_factor: what the own run's distance from it is multiplied with.
+        relative: tolerated error as a share of the element's magnitude.
+        absolute: tolerated error added to that; a scalar, or one per element.
+        trusted: whether the fp64 run computed the same as the own run.
+        own_factor: multiplies the distance between the own run and the fp64 run.
     """
 
     relative: float
@@ -215,20 +215,20 @@ class _Limits:
     own_factor: float
 
     def bound(self, terms: "_Terms") -> torch.Tensor:
-        """Return what each element may be off."""
+        """Return the tolerated error of each element."""
         bound = self.relative * terms.truth.abs() + self.own_factor * terms.own_error
         return bound + SPREAD_FACTOR * terms.spread + self.absolute
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """What is known of each element, in float64; of complex numbers of both parts.
+    """What is known of each element, in float64; complex numbers as their two parts.
 
     Attributes:
-        value: the reference's own.
-        truth: those of the fp64 run that are finite in both runs, where it is trusted, else the own ones.
-        own_error: the distance of the own run from a trusted fp64 run.
-        spread: that of the perturbed runs from the own one.
+        value: the reference's own result.
+        truth: the fp64 run, if trusted, where both runs are finite; else `value`.
+        own_error: distance between `value` and a trusted fp64 run.
+        spread: distance between `value` and the perturbed runs.
     """
 
     value: torch.Tensor
@@ -254,7 +254,7 @@ def _spread(expected: Expected) -> torch.Tensor:
 
 
 def _limits(expected: Expected, reduction: float) -> _Limits:
-    """Return what bounds a floating tensor that is no larger than a sample."""
+    """Return the limits of a floating tensor that is no larger than a sample."""
     name = tensor_views.NAMES[expected.value.dtype]
     relative = relative_tolerance(name, reduction, tf32=expected.tf32)
     trusted = _trusted(expected, relative)
@@ -262,7 +262,7 @@ def _limits(expected: Expected, reduction: float) -> _Limits:
     scale = _scale(truth, truth.dim() - expected.value.is_complex())
     if expected.usual is not None:
         scale = torch.maximum(scale, expected.usual)
-    # What is near one on its way to a small number is off by roundings of one, and of an input by those of the input.
+    # A small number computed from numbers near one has their rounding error; from inputs, the inputs' rounding error.
     absolute = near_one(name) * scale.clamp(max=max(1.0, expected.inputs_scale))
     if name in EPSILON:
         absolute = absolute + EPSILON[name] * min(expected.inputs_peak, MOST_PEAK) * scale.clamp(max=1.0)
@@ -275,9 +275,9 @@ def _limits(expected: Expected, reduction: float) -> _Limits:
 
 
 def _trusted(expected: Expected, relative: float) -> torch.Tensor:
-    """Return whether the fp64 run is near the own one, but for few elements: else it computed something else.
+    """Return whether the fp64 run is near the own run except in few elements; else it computed something else.
 
-    A cast or a constant of the own dtype inside makes it so. Few that are far are beside a step of the function.
+    A cast to the own dtype or a constant in it can cause that. Few far elements lie next to a step of the function.
     """
     if expected.exact is None:
         return torch.ones((), dtype=torch.bool, device=expected.value.device)
@@ -292,7 +292,7 @@ def _trusted(expected: Expected, relative: float) -> torch.Tensor:
 
 
 def usual(expected: Expected) -> torch.Tensor | None:
-    """Return what is usual in the row and in the column of each element; None of a large tensor or of integers."""
+    """Return the usual magnitude in each element's row and column; None for a large tensor or integers."""
     if not is_approximate(expected.value) or not 0 < expected.value.numel() <= LARGE:
         return None
     truth = _wide(expected.value)
@@ -300,9 +300,9 @@ def usual(expected: Expected) -> torch.Tensor | None:
 
 
 def _scale(truth: torch.Tensor, dims: int) -> torch.Tensor:
-    """Return the least mean magnitude of the slices in which an element lies, and of the whole.
+    """Return the smallest mean magnitude of the slices that contain an element, and of the whole.
 
-    So a column of small numbers beside large ones is bound by what is usual in that column.
+    So a column of small numbers beside large ones is bounded by the usual magnitude in that column.
     """
     sizes = torch.where(torch.isfinite(truth), truth, 0.0).abs()
     whole = tuple(range(truth.dim()))
@@ -318,7 +318,7 @@ def _mean(sizes: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
 
 
 def _low(truth: torch.Tensor) -> torch.Tensor:
-    """Return the magnitude that a quarter of the elements other than zero stay below; zero where there are none."""
+    """Return the lower quartile of the magnitudes of nonzero elements; zero if there are none."""
     sizes = truth.flatten()[:: -(-truth.numel() // SAMPLED)].abs()
     counted = torch.isfinite(sizes) & (sizes != 0)
     rank = (SCALE_QUANTILE * counted.sum().double()).ceil().long().clamp(min=1)
@@ -326,20 +326,20 @@ def _low(truth: torch.Tensor) -> torch.Tensor:
 
 
 def _smallest(sizes: torch.Tensor, rank: torch.Tensor) -> torch.Tensor:
-    """Return the element of that rank, from one. A GPU sorts a million sooner than it selects one of them."""
+    """Return the element of a 1-based rank. A GPU sorts a million elements faster than it selects one."""
     if sizes.device.type == "cpu":
         return sizes.kthvalue(int(rank)).values
-    # By `take`: an index that is a tensor without dimensions would be waited for.
+    # `take`, because indexing with a 0-dimensional tensor synchronizes.
     return sizes.sort().values.take(rank - 1)
 
 
 def bounds(expected: Expected, reduction: float) -> torch.Tensor:
-    """Return what each element of a floating tensor may be off, in float64; of complex numbers each of both parts.
+    """Return the tolerated error of each element of a floating tensor, in float64; per part for complex numbers.
 
-    It is the sum of a share of its own magnitude, of its spread under rounding perturbations, of the own run's
-    distance from the fp64 run, and of some roundings of a number near one, or of an input where those are larger, but
-    never of more than is usual in its row and in its column, here or on plain inputs. Where there is no spread, the
-    last part is a share of what is usual there.
+    It is the sum of a share of the element's magnitude, of its spread under rounding perturbations, of the distance
+    between the own run and the fp64 run, and of some roundings of a number near one, or of an input if those are
+    larger, capped by the usual magnitude in the element's row and column, here or on plain inputs. Without a spread,
+    the last part is a share of that usual magnitude.
     """
     limits = _limits(sampled(expected), reduction)
     return limits.bound(_Terms.of(expected, limits.trusted)).broadcast_to(_wide(expected.value).shape)
@@ -367,10 +367,10 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparison:
     """Compare one output with the expected tensor of the same dtype and shape.
 
-    NaNs and infinities must stand where the reference has them, with the same sign. Integers and booleans must be
-    equal, but for those that flip between perturbed runs of the reference. Floats must be within `bounds`. A large
-    output is compared part by part, so that its fp64 forms need not fit into memory; whether its fp64 run is trusted,
-    and its scale, are then those of some of its elements, evenly spread.
+    NaNs and infinities must be where the reference has them, with the same sign. Integers and booleans must be equal,
+    except those that flip between perturbed runs of the reference. Floats must be within `bounds`. A large output is
+    compared in parts to save memory; a sample of its elements then determines its scale and whether its fp64 run is
+    trusted.
     """
     if not got.numel():
         return Comparison(ok=True)
@@ -394,21 +394,21 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
 
 
 def _largest_of_many(got: torch.Tensor, trusted: Expected, limits: _Limits) -> float | None:
-    """Return the largest error of a large output on a GPU, or None where it may be wrong."""
+    """Return the largest error of a large output on a GPU, or None if it may be wrong."""
     factors = compare_gpu.Factors(limits.relative, SPREAD_FACTOR, limits.own_factor, float(limits.absolute))
     return compare_gpu.largest_error_if_near(got, trusted.value, trusted.exact, trusted.spread, factors)
 
 
 def is_approximate(tensor: torch.Tensor) -> bool:
-    """Whether the numbers of a tensor are rounded: floats, but no exponents (`float8_e8m0fnu`), which are exact."""
+    """Whether a tensor's numbers are rounded: floats, except exponents (`float8_e8m0fnu`), which are exact."""
     return tensor_views.NAMES[tensor.dtype] in RELATIVE
 
 
 def largest_error_if_right(got: torch.Tensor, expected: Expected, reduction: float) -> float | None:
-    """Return the largest error of a small float output that is right, and None for one that is not.
+    """Return the largest error of a small float output if it is right, else None; NaN if no element is finite.
 
-    It says what `compare` says, by the same rules, and waits for a device once, where that one asks it for one number
-    after the other; what is wrong is left to that one. NaN where no element is finite.
+    Applies the rules of `compare`, but synchronizes with the device once instead of once per number. `compare` then
+    describes a wrong output.
     """
     limits, result = _limits(expected, reduction), _wide(got)
     terms = _Terms.of(expected, limits.trusted)
@@ -425,36 +425,36 @@ def _agree(result: torch.Tensor, terms: _Terms, near: torch.Tensor) -> torch.Ten
 
 
 def agrees(got: torch.Tensor, expected: Expected, reduction: float) -> bool:
-    """Whether an output agrees with the expected one; what is wrong is mostly seen from a part of a large one."""
+    """Whether an output agrees with the expected one; a wrong large output is mostly detected by a sample."""
     if got.numel() > LARGE and not compare(*_some(got, expected), reduction).ok:
         return False
     return compare(got, expected, reduction).ok
 
 
 def _some(got: torch.Tensor, expected: Expected) -> tuple[torch.Tensor, Expected]:
-    """Return elements of both, evenly spread."""
+    """Return evenly spread elements of both."""
     some = sampled(expected)
-    # One number that stands for all elements: to write it out takes as long as to compute a large output.
+    # One number expanded to all elements: materializing it takes as long as computing a large output.
     one = not any(got.stride())
     return got[(0,) * got.dim()].expand(some.value.shape) if one else got.flatten()[:: _step(got)], some
 
 
 def sampled(expected: Expected, whole: int = LARGE, most: int = SAMPLED) -> Expected:
-    """Return about `most` elements, evenly spread, of a tensor of more than `whole` elements, else all of it."""
+    """Return about `most` evenly spread elements of a tensor with more than `whole` elements, else all of it."""
     if expected.value.numel() <= min(whole, PART):
         return expected
     return expected.changed(lambda tensor: tensor.flatten()[:: _step(tensor, most)])
 
 
 def _step(tensor: torch.Tensor, most: int = SAMPLED) -> int:
-    """Return every how manieth element is taken. Odd, so that it is not in step with rows of a power of two."""
+    """Return the stride of a sample: odd, so that it does not align with rows of a power of two."""
     return -(-tensor.numel() // most) | 1
 
 
 def _compared(
     got: torch.Tensor, expected: Expected, compare_part: Callable[[torch.Tensor, Expected], Comparison]
 ) -> Comparison:
-    """Compare part by part; the result is that of the whole."""
+    """Compare in parts, and merge the results."""
     if got.numel() <= PART:
         return compare_part(got, expected)
     flat, whole = got.flatten(), expected.changed(torch.Tensor.flatten)
@@ -468,7 +468,7 @@ def _compared(
 
 
 def _placed(part: Comparison, start: int, shape: torch.Size) -> Comparison:
-    """Return a part's comparison with its worst element's place in the whole."""
+    """Return a part's comparison with its worst element's index in the whole."""
     if part.where is None:
         return part
     first, *component = part.where
@@ -481,7 +481,7 @@ def _unravelled(flat: int, shape: torch.Size) -> tuple[int, ...]:
 
 
 def _merged(one: Comparison, two: Comparison) -> Comparison:
-    """Return what two parts amount to, in their order; an error that no finite value has (NaN) counts for nothing."""
+    """Merge the comparisons of two parts, in their order; an error of NaN (no finite value) is ignored."""
     measured = [part.max_abs_error for part in (one, two) if not math.isnan(part.max_abs_error)]
     return replace(
         max(one, two, key=_badness),
@@ -493,7 +493,7 @@ def _merged(one: Comparison, two: Comparison) -> Comparison:
 
 
 def _badness(part: Comparison) -> float:
-    """Return the error of a part's worst element as `_report` orders them: one that is no number is the worst."""
+    """Return the error of a part's worst element in the order of `_report`: NaN is the worst."""
     if part.expected is None or part.got is None:
         return -1.0
     error = abs(part.got - part.expected)
@@ -514,14 +514,14 @@ def _same_special(got: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
 
 
 def _flips(expected: Expected) -> torch.Tensor | None:
-    """Return by how much integers may differ, since perturbed runs do; None where none may, or too many would."""
+    """Return by how much integers may differ because perturbed runs do; None if none do, or too many."""
     if expected.spread is None or float((expected.spread > 0).double().mean()) > MOST_FLIPS:
         return None
     return expected.spread
 
 
 def _compare_exactly(got: torch.Tensor, expected: Expected, flips: bool) -> Comparison:
-    """Compare bit by bit. Another byte than 0 or 1 in a bool is no bool, and cannot hide."""
+    """Compare bitwise. A byte other than 0 or 1 in a bool counts as wrong."""
     value = expected.value
     boolean = got.dtype == torch.bool
     if boolean:
@@ -530,7 +530,7 @@ def _compare_exactly(got: torch.Tensor, expected: Expected, flips: bool) -> Comp
     error = (wide_got - wide_value).abs()
     agree = got.view(tensor_views.BITS[got.itemsize]) == value.view(tensor_views.BITS[value.itemsize])
     if flips and expected.spread is not None:
-        # More than nothing: beyond 2^53 two integers may be the same in float64.
+        # Only where the spread is positive: beyond 2^53 two different integers can be equal in float64.
         may = (expected.spread > 0) & (error <= expected.spread)
         agree = agree | (may & (got <= 1) if boolean else may)
     return _report(agree, error, wide_value, wide_got, float(error.max()))
@@ -549,18 +549,18 @@ def _report(
 
 
 KERNELBENCH: Final[dict[str, float]] = {"float16": 1e-2, "bfloat16": 1e-2}
-"""KernelBench's tolerance by dtype, absolute and relative alike; 1e-4 for all others, as its later versions have it."""
+"""KernelBench's tolerance by dtype, both absolute and relative; 1e-4 for all others, as in its later versions."""
 
 
 def passes_kernelbench(got: torch.Tensor, expected: Expected) -> bool:
-    """Whether KernelBench's own comparison would accept an output, by its default tolerance."""
+    """Whether KernelBench's own comparison, with its default tolerance, would accept an output."""
     return is_allclose(got, expected.value, KERNELBENCH.get(tensor_views.NAMES[expected.value.dtype], 1e-4))
 
 
 def is_allclose(got: torch.Tensor, value: torch.Tensor, tolerance: float) -> bool:
     """Return `torch.allclose(value, got, atol=tolerance, rtol=tolerance)`.
 
-    What is no floating number is compared exactly. A large output is compared part by part.
+    Tensors that are not floating are compared exactly. A large output is compared in parts.
     """
     if not is_approximate(got):
         return tensor_views.equal(value, got)

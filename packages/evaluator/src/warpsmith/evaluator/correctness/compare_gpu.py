@@ -1,7 +1,7 @@
-"""The largest error of a large output on a GPU, found in one pass over its memory where all of it is within tolerance.
+"""The largest error of a large output on a GPU, in one pass over its memory if all of it is within tolerance.
 
-Torch's own operators would make a dozen passes, of several milliseconds each for an output of gigabytes. What is not
-within the tolerance, or not finite, is left to `compare.py`, which says what is wrong with it.
+Torch's own operators would take a dozen passes of several milliseconds each for an output of gigabytes. An output that
+is out of tolerance or not finite is left to `compare.py`, which describes the error.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ import torch
 from torch.cuda.jiterator import _create_jit_fn
 
 ROOM: Final = 0.999
-"""The tolerance is tightened by so much where it is computed in single precision, whose roundings are far smaller."""
+"""Factor that tightens the tolerance in single precision, to make up for rounding, which is far smaller."""
 PART: Final = 1 << 27
-"""Elements that are looked at in one launch; each takes a number for its error."""
+"""Elements per launch; each needs room for one error."""
 FAR: Final = 3e38
-"""What stands for an error that is too large, or is none since a number is not finite."""
+"""Marks an error that is too large, or undefined because a number is not finite."""
 
 _near = _create_jit_fn(
     """
@@ -51,13 +51,13 @@ _near_exact = _create_jit_fn(
 
 @dataclass(frozen=True)
 class Factors:
-    """What an element's bound is made of.
+    """The factors of an element's bound.
 
     Attributes:
         relative: multiplies its magnitude.
         of_spread: multiplies its spread.
         of_own: multiplies the distance of the reference's result from its fp64 run.
-        absolute: is added.
+        absolute: added.
     """
 
     relative: float
@@ -67,7 +67,7 @@ class Factors:
 
 
 def prepare(device: torch.device) -> None:
-    """Compile what single and double precision take, once for a process."""
+    """Compile the kernels for single and double precision, once per process."""
     for dtype in (torch.float32, torch.float64):
         some = torch.ones(4, dtype=dtype, device=device)
         # Compiling one takes half a second; nearly every answer has a spread.
@@ -82,14 +82,14 @@ def largest_error_if_near(
     spread: torch.Tensor | None,
     factors: Factors,
 ) -> float | None:
-    """Return the largest error, or None where an element is further off than its bound, or is not finite.
+    """Return the largest error, or None if an element exceeds its bound or is not finite.
 
     Args:
         got: floating tensor on a GPU, not empty.
         value: the reference's result, of the same shape and dtype.
-        exact: the same in float64, from which errors are measured where it is given.
-        spread: how far perturbed runs are from `value`, of the same shape.
-        factors: what bounds are made of.
+        exact: the reference's result in float64; if given, errors are measured from it.
+        spread: distance of perturbed runs from `value`, of the same shape.
+        factors: the factors of the bounds.
     """
     if got.is_complex():
         return None
@@ -102,7 +102,7 @@ def _largest(
 ) -> Iterator[torch.Tensor]:
     flat, flat_value = got.flatten(), value.flatten()
     flat_exact, flat_spread = (None if one is None else one.flatten() for one in (exact, spread))
-    given = {
+    common = {
         "relative": ROOM * factors.relative,
         "of_spread": ROOM * factors.of_spread,
         "absolute": ROOM * factors.absolute,
@@ -111,13 +111,13 @@ def _largest(
     for start in range(0, flat.numel(), PART):
         span = slice(start, start + PART)
         one, two = _single(flat[span]), _single(flat_value[span])
-        # One zero for all elements takes no memory of its own.
+        # One expanded zero takes no memory per element.
         apart = none.expand(one.shape) if flat_spread is None else flat_spread[span]
         if flat_exact is None:
-            yield _near(one, two, apart, **given).amax().double()
+            yield _near(one, two, apart, **common).amax().double()
         else:
             own = {"of_own": ROOM * factors.of_own}
-            yield _near_exact(one, two, flat_exact[span], apart, **given, **own).amax().double()
+            yield _near_exact(one, two, flat_exact[span], apart, **common, **own).amax().double()
 
 
 def _single(part: torch.Tensor) -> torch.Tensor:

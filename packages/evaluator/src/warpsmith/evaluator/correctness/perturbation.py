@@ -1,9 +1,9 @@
-"""Rounding perturbations of a problem's inputs and parameters: what its answer does under them is its conditioning.
+"""Perturbs a problem's inputs and parameters by rounding-size changes, to measure the conditioning of its answer.
 
-Each element is multiplied by 1 + a, with an a of its own, of either sign, so that what they make of a sum grows as
-rounding in another order does: with the square root of its length and with the size of its terms, not of their sum.
-Runs come in pairs of opposite signs: where an element lies beside a step of the function (a rounding, a comparison, the
-index of a maximum), one of the two crosses it.
+Each element is multiplied by 1 + a, with its own `a` of either sign, so that the effect on a sum grows as the effect of
+another summation order does: with the square root of its length and the size of its terms, not of the sum itself. Runs
+come in pairs with opposite signs: if an element is next to a step of the function (a rounding, a comparison, the index
+of a maximum), one of the two crosses it.
 """
 
 import random
@@ -17,39 +17,39 @@ AMPLITUDE: Final[dict[torch.dtype, float]] = {
     torch.float16: 2.0**-10,
     torch.bfloat16: 2.0**-7,
 }
-"""By how much an element is changed at most, relative: 128 roundings of float32 and float64, two of half precision.
+"""Largest relative change of an element: 128 roundings of float32 and float64, two of half precision.
 
-A sum of a few thousand terms that is accumulated one after the other is off by tens of roundings of its terms, in
-float32. TF32 and half precision inside are off by thousands. What is half precision is accumulated in float32.
+A float32 sum of a few thousand terms, accumulated sequentially, has an error of tens of roundings of its terms. TF32
+and half precision inside cause thousands. Half precision is accumulated in float32.
 """
 TF32_AMPLITUDE: Final = 2.0**-10
-"""What TF32 may make of a float32: it keeps ten bits of the fraction, and chips cut the others off."""
+"""Error of TF32 on a float32: it keeps ten bits of the fraction, and chips truncate the others."""
 _FINE_BITS: Final = {torch.float16: (0x1F, torch.int16), torch.bfloat16: (0x7, torch.int16)}
-"""Bits of the fraction of which one at least is set in a number that is not coarse."""
+"""Bits of the fraction; a number in which at least one of them is set is not coarse."""
 RARE: Final = 1 / 8
-"""Share of the numbers of a tensor in half precision up to which coarse ones are chance."""
+"""Share of coarse numbers in a half-precision tensor up to which they are attributed to chance."""
 FEW: Final = 1 / 64
-"""Share of coarse numbers below which a tensor has no masks, indices or steps, seen on any input set. What is coarse in
-it later a trial made, as a constant row, and what is computed from that is rounded."""
+"""Share of coarse numbers below which a tensor has no masks, indices or steps, on any input set. Coarse numbers in
+later ones come from a trial, for example a constant row, and results computed from them are rounded."""
 _TILES: Final = (65_537, 1_048_573)
-"""Changes repeat after so many elements, the shorter for small tensors: primes, in step with no tensor's rows."""
+"""Periods after which changes repeat, the shorter for small tensors: primes, so that they do not align with rows."""
 _MOST_SHORT: Final = 1 << 20
-"""Elements up to which the shorter is used."""
+"""Most elements for which the shorter period is used."""
 _LEAST: Final = 0.5
-"""Share of the amplitude that each element is changed by at least."""
+"""Smallest change of an element as a share of the amplitude."""
 
 
 def is_coarse(tensor: torch.Tensor) -> torch.Tensor:
-    """Return which elements have so few bits that no rounding made them: zeros, ones, masks, indices, steps.
+    """Return which elements have so few bits that they are not results of rounding: zeros, masks, indices, steps.
 
-    To perturb an index or a mask that is held as a float would ask for another function.
+    Perturbing an index or a mask that is stored as a float would evaluate another function.
     """
     if tensor.is_complex():
         return is_coarse(tensor.real) & is_coarse(tensor.imag)
     if tensor.dtype in _FINE_BITS:
         bits, kind = _FINE_BITS[tensor.dtype]
         coarse = ((tensor.contiguous().view(kind) & bits) == 0) | (tensor == tensor.round())
-        # One number in 32 is so by chance: where hardly more are, rounding made them.
+        # One number in 32 is coarse by chance: if hardly more are, they are results of rounding.
         other = tensor != 0
         return coarse & ((coarse & other).sum() > RARE * other.sum())
     return (tensor == tensor.to(torch.bfloat16).to(tensor.dtype)) | (
@@ -58,14 +58,14 @@ def is_coarse(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Changes:
-    """Numbers between -1 and 1 of either sign, half of the amplitude at least: drawn once for a process."""
+    """Numbers of magnitude 1/2 to 1 with random sign, drawn once per process."""
 
     def __init__(self, device: torch.device) -> None:
         self._generator = torch.Generator(device).manual_seed(0)
         self._tiles: dict[int, torch.Tensor] = {}
 
     def take(self, start: int, count: int) -> torch.Tensor:
-        """Return `count` changes from a place on; they repeat after a tile."""
+        """Return `count` changes from an offset on; they repeat after a tile."""
         tile = self._tile(_TILES[count > _MOST_SHORT])
         start %= tile.numel()
         if start + count <= tile.numel():
@@ -80,17 +80,16 @@ class Changes:
 
 
 class Perturbation:
-    """One set of changes, and its opposite.
+    """One set of changes, and its negation.
 
     Args:
-        changes: of the tensors' device.
-        seed: of where in them this begins.
-        finest: bytes of an element of the answer's finest floating tensor. What has fewer is not perturbed: it is
-            exact in what is computed from it.
-        tf32: whether the answer is made of products in TF32.
-        breaks_ties: whether half precision changes by twice as much: equal numbers, of which no order is promised, most
-            often differ then.
-        inexact: which of the tensors of a run, by their number, are no masks or indices; kept from run to run.
+        changes: changes on the tensors' device.
+        seed: determines the offset into the changes.
+        finest: bytes per element of the answer's finest floating dtype. Tensors with fewer bytes per element are not
+            perturbed: the computation treats them as exact.
+        tf32: whether the answer is computed by products in TF32.
+        breaks_ties: whether half precision changes twice as much: ties, whose order is undefined, then mostly break.
+        inexact: indices of a run's tensors that are not masks or indices; kept from run to run.
     """
 
     def __init__(
@@ -115,11 +114,11 @@ class Perturbation:
         self._number = 0
 
     def start(self, sign: float) -> None:
-        """Begin a run of the same changes as the one before, or of their opposite: 1 or -1."""
+        """Begin a run with the same changes as the one before if `sign` is 1, or with their negation if it is -1."""
         self._sign, self._at, self._number = sign, self._seed, 0
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor's perturbed copy; one of another kind, or that is exact, as it is."""
+        """Return a perturbed copy of a tensor; return it unchanged if it is exact or of another kind."""
         self._number += 1
         changed = self.everywhere(tensor)
         if changed is tensor or self._number in self._inexact:
@@ -132,26 +131,26 @@ class Perturbation:
         return torch.where(coarse, tensor, changed)
 
     def everywhere(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a copy of which every element is perturbed, coarse or not; a tensor of another kind as it is."""
+        """Return a copy with every element perturbed, coarse or not; return a tensor of another kind unchanged."""
         real = tensor.real.dtype if tensor.is_complex() else tensor.dtype
         amplitude = self._amplitude.get(real)
         if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
             return tensor
         changes = self._changes.take(self._at, tensor.numel()).to(real).reshape(tensor.shape)
-        # No two tensors of a run are given the same.
+        # No two tensors of a run get the same changes.
         self._at += tensor.numel() + 7919
         return torch.addcmul(tensor, tensor, changes, value=amplitude * self._sign)
 
 
 def distance(value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return how far each element of two runs is apart; zero where that is no number.
+    """Return the distance of each element between two runs; zero where the distance is not finite.
 
     Float32 for floating and boolean tensors of at most four bytes, else float64.
     """
     wide = torch.float32 if fits_single(value.dtype) else torch.float64
     if value.is_complex() or value.is_floating_point():
         apart = (value - other).abs() if value.itemsize > 1 else (value.float() - other.float()).abs()
-        # Both infinite, or not a number: of such elements a perturbation says nothing.
+        # Both infinite, or not a number: the perturbation gives no information about such elements.
         apart = torch.where(torch.isfinite(apart), apart, 0.0)
     else:
         apart = (value.double() - other.double()).abs()

@@ -1,8 +1,8 @@
-"""Perturbs each result of a reference that had to be rounded, and leaves alone what is exact.
+"""Perturbs each result of a reference that was rounded, and leaves exact results unchanged.
 
-On inputs that lie on boundaries a perturbation of the inputs would move all of them off. What the function does there
-is the kernel's to get right wherever the numbers that are compared or rounded are exact; where they were rounded on the
-way, another order of the same sum may lie on the other side. (Monte Carlo arithmetic: Parker, 1997.)
+On inputs that lie on boundaries, perturbing the inputs would move all of them off. A kernel must match the function
+there if the compared or rounded numbers are exact; if they were rounded on the way, another order of the same sum may
+lie on the other side. (Monte Carlo arithmetic: Parker, 1997.)
 """
 
 import math
@@ -22,9 +22,9 @@ ARITHMETIC: Final = frozenset(
     | {"trunc", "frac", "sign", "where", "fmod", "remainder", "hardshrink", "softshrink", "fmax", "fmin"}
     | {"prod", "cummax", "cummin", "aminmax", "outer", "histc", "heaviside", "copysign", "sgn"}
 )
-"""Operators whose exact results every kernel has too, in whatever order it computes them."""
+"""Operators whose exact results every kernel reproduces, whatever its order of computation."""
 DIVISIONS: Final = frozenset({"div", "mean"})
-"""Those that are exact in every kernel where they divide by a power of two."""
+"""Operators that are exact in every kernel if they divide by a power of two."""
 MOVES: Final = frozenset(
     {"clone", "copy", "_to_copy", "cat", "stack", "index", "gather", "index_select", "scatter"}
     | {"masked_fill", "constant_pad_nd", "repeat", "flip", "roll", "tril", "triu", "slice_scatter"}
@@ -34,14 +34,14 @@ MOVES: Final = frozenset(
     | {"reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d"}
     | {"repeat_interleave", "one_hot"}
 )
-"""Operators that only move numbers, or choose some."""
+"""Operators that only move or select numbers."""
 
 
 class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Context in which the results of torch's operators get noise where they are not exact.
+    """Context in which inexact results of torch's operators get noise.
 
     Args:
-        perturb: gives the noise.
+        perturb: makes the noise.
     """
 
     def __init__(self, perturb: Perturbation) -> None:
@@ -50,7 +50,7 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Do not let torch wrap this for its compiler, which takes seconds to import and nobody uses here."""
+        """Keep torch from wrapping this for its compiler, which takes seconds to import and is not used here."""
         return False
 
     def __torch_dispatch__(
@@ -64,7 +64,7 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         wide = _widened(func, args, kwargs) if comparable else None
         result = func(*args, **kwargs)
         if wide is None and not func._schema.is_mutable and any(_floating(result)):
-            # What it computes inside, as a mean that it subtracts, is rounded as well.
+            # Its intermediate results, such as a mean that it subtracts, are rounded as well.
             result = func(*tree_map(self._noisy, args), **tree_map(self._noisy, kwargs))
         made = tree_flatten(result)[0]
         for place, tensor in enumerate(made):
@@ -89,10 +89,10 @@ def _floating(values: Any) -> Iterator[bool]:
 
 
 def _widened(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "list[Any] | None":
-    """Return the results of an operator on float64 copies of what it is given; None where it has none."""
+    """Return the results of an operator on float64 copies of its arguments; None if it does not support float64."""
     try:
         return tree_flatten(func(*tree_map(_wide, args), **tree_map(_wide, kwargs)))[0]
-    except Exception:  # noqa: BLE001  (an operator without such a form: nothing is known to be exact)
+    except Exception:  # noqa: BLE001  (without a float64 form nothing is known to be exact)
         return None
 
 
@@ -101,12 +101,12 @@ def _wide(value: Any) -> Any:
         return value
     if value.is_complex():
         return value.to(torch.complex128, copy=True)
-    # A copy in any case: an operator in place writes to what it is given.
+    # Always a copy: an in-place operator writes to its arguments.
     return value.to(torch.float64, copy=True) if value.is_floating_point() else value.clone()
 
 
 def _divides_exactly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a division is one by powers of two alone, as a mean of so many elements is too."""
+    """Whether a division is by powers of two only; a mean divides by its number of elements."""
     if name == "mean":
         dims = args[1] if len(args) > 1 and args[1] is not None else kwargs.get("dim")
         chosen = range(args[0].dim()) if not dims and dims != 0 else ([dims] if isinstance(dims, int) else dims)

@@ -1,4 +1,4 @@
-"""Collections of problems in the forms in which KernelBench is handed on. Nothing is fetched; all is read-only."""
+"""Collections of problems in the forms in which KernelBench is distributed. Nothing is downloaded or written."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -21,16 +21,16 @@ _PARQUET_OF_LEVEL: Final = re.compile(r"level_(\d+)-\d+-of-\d+\.parquet")
 
 
 def load_problems(place: str | Path, levels: Collection[int] = (), *, may_lack: bool = False) -> list[Problem]:
-    """Read a collection of problems, each with its level and its number, in their order.
+    """Read a collection of problems, ordered by level and number.
 
     Args:
         place: a KernelBench checkout or a folder of it, a folder of Parquet files, or a file of rows.
-        levels: which levels to keep; all where it is empty.
-        may_lack: whether a level that is not there is left out, or an error.
+        levels: levels to keep; all if empty.
+        may_lack: whether a missing level is ignored instead of an error.
 
     Raises:
-        DatasetError: there is nothing of a known form, a row or file is no problem, a problem has no level or number,
-            two have the same, or a level that was asked for is not there.
+        DatasetError: the place has no known form, a row or file is not a problem, a problem has no level or number, two
+            have the same, or a requested level is missing.
     """
     place = Path(place)
     numbered: dict[tuple[int, int], Problem] = {}
@@ -39,7 +39,7 @@ def load_problems(place: str | Path, levels: Collection[int] = (), *, may_lack: 
         if key in numbered:
             raise DatasetError(
                 f"{place} has two problems {key[1]} of level {key[0]}: {numbered[key].name} and {problem.name}.",
-                "Take one of the two out; generations are named by level and number alone.",
+                "Remove one of the two; generations are identified by level and number alone.",
             )
         numbered[key] = problem
     wanted = set(levels) or {level for level, _ in numbered}
@@ -49,7 +49,7 @@ def load_problems(place: str | Path, levels: Collection[int] = (), *, may_lack: 
 
 
 def is_text(name: str) -> bool:
-    """Whether a name can be written as UTF-8; a path may hold bytes that are none."""
+    """Whether a name can be encoded as UTF-8; a path can hold other bytes."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
@@ -66,7 +66,7 @@ def _key(problem: Problem, place: Path) -> tuple[int, int]:
             "Number levels from 1, and problems from 1 in their level, as KernelBench does.",
         )
     if not is_text(problem.name):
-        raise DatasetError(f"The name {problem.name[:80]!r} in {place} is no valid Unicode.", "Give it another name.")
+        raise DatasetError(f"The name {problem.name[:80]!r} in {place} is not valid Unicode.", "Give it another name.")
     return problem.level, problem.number
 
 
@@ -74,7 +74,7 @@ def _check_levels(place: Path, wanted: set[int], found: set[int]) -> None:
     if missing := sorted(wanted - found):
         raise DatasetError(
             f"{place} has no problem of level {', '.join(map(str, missing))}.",
-            "Leave out what it does not have, or give another dataset; KernelBench has the levels 1 to 4.",
+            "Leave out the missing levels, or give another dataset; KernelBench has the levels 1 to 4.",
         )
 
 
@@ -94,7 +94,7 @@ def _read(place: Path, levels: Collection[int]) -> Iterator[Problem]:
 
 
 def _level_folders(place: Path) -> dict[int, Path]:
-    """Return the level folders of a checkout, of the folder in it, or the one that `place` itself is."""
+    """Return the level folders of a checkout, of the folder in it, or `place` if it is one itself."""
     if match := _LEVEL_FOLDER.fullmatch(place.resolve().name):
         return {int(match[1]): place.resolve()}
     for parent in (place / "KernelBench", place):

@@ -1,4 +1,4 @@
-"""Rows of data sets in files: JSON lines, a JSON list, Parquet. Importable without pyarrow."""
+"""Rows of datasets in files: JSON lines, a JSON list, Parquet. Importable without pyarrow."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,10 +14,10 @@ FORMS: Final = (".jsonl", ".json", ".parquet")
 
 
 def read_rows(path: str | Path) -> Iterator[tuple[Row, str]]:
-    """Yield each row of a `.jsonl`, `.json` or `.parquet` file, with where it stands: `line 3 of rows.jsonl`.
+    """Yield each row of a `.jsonl`, `.json` or `.parquet` file, with its place: `line 3 of rows.jsonl`.
 
     Raises:
-        DatasetError: the file is missing, is not of its form, or holds a row that is no object; named by its place.
+        DatasetError: the file is missing or malformed, or has a row that is not an object; the message names its place.
     """
     path = Path(path)
     match path.suffix:
@@ -28,11 +28,11 @@ def read_rows(path: str | Path) -> Iterator[tuple[Row, str]]:
         case ".parquet":
             yield from _parquet(path)
         case _:
-            raise DatasetError(f"{path} has no form that is known here.", f"Give a file that ends in {_either(FORMS)}.")
+            raise DatasetError(f"{path} has no known form.", f"Give a file that ends in {_either(FORMS)}.")
 
 
 def _json_lines(path: Path) -> Iterator[tuple[Row, str]]:
-    # Not splitlines(): JSON may hold U+2028 and its like as they are.
+    # Not splitlines(): JSON strings can contain U+2028 and similar characters unescaped.
     for number, line in enumerate(read_text(path, DatasetError).split("\n"), start=1):
         if line.strip():
             where = f"line {number} of {path}"
@@ -42,7 +42,7 @@ def _json_lines(path: Path) -> Iterator[tuple[Row, str]]:
 def _json_list(path: Path) -> Iterator[tuple[Row, str]]:
     rows = _parsed(read_text(path, DatasetError), str(path))
     if not isinstance(rows, list):
-        raise DatasetError(f"{path} is not a JSON list.", "Give a list of rows, or one row a line in a .jsonl file.")
+        raise DatasetError(f"{path} is not a JSON list.", "Give a list of rows, or one row per line in a .jsonl file.")
     for number, row in enumerate(rows, start=1):
         where = f"row {number} of {path}"
         yield _object(row, where), where
@@ -62,14 +62,14 @@ def _parquet(path: Path) -> Iterator[tuple[Row, str]]:
     except OSError as error:
         raise DatasetError(f"Cannot read {path}: {error.strerror or error}.", "Give the path of a file.") from error
     except pa.ArrowException as error:
-        raise DatasetError(f"{path} is no readable Parquet file: {error}.", "Fetch or write it again.") from error
+        raise DatasetError(f"{path} is not a readable Parquet file: {error}.", "Download or write it again.") from error
 
 
 def _parsed(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        remedy = "Give valid JSON; in a .jsonl file one object a line."
+        remedy = "Give valid JSON; in a .jsonl file one object per line."
         raise DatasetError(f"{_sentence(where)} is not JSON: {error}.", remedy) from error
 
 
@@ -77,7 +77,7 @@ def _object(row: Any, where: str) -> Row:
     if not isinstance(row, dict):
         raise DatasetError(
             f"{_sentence(where)} is a JSON {type(row).__name__}; an object was expected.",
-            "Give one object a row, its columns as names.",
+            "Give one object per row, with column names as keys.",
         )
     return row
 

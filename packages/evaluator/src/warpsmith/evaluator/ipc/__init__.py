@@ -1,1 +1,1 @@
-"""Messages between client, judge, zygotes and workers: codec, kinds, and the descriptions of tensors."""
+"""Messages between client, judge, zygotes and workers: codec, kinds, and tensor descriptions."""

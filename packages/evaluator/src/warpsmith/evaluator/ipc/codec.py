@@ -32,18 +32,18 @@ _I64: Final = struct.Struct("<q")
 
 
 def encode(value: Value) -> bytes:
-    """Return `value` as bytes; WireError for a type the format has not, or a tree that is too deep or too large."""
+    """Encode `value`; WireError for an unsupported type, or a tree that is too deep or too large."""
     out = bytearray()
     _Encoder(out).value(value, 0)
     return bytes(out)
 
 
 def decode(payload: bytes | memoryview) -> Value:
-    """Return the one value that `payload` holds; WireError for anything else, whatever the bytes."""
+    """Decode the one value in `payload`; WireError for any other bytes."""
     decoder = _Decoder(memoryview(payload))
     value = decoder.value(0)
-    if decoder.left():
-        raise WireError(f"{decoder.left()} bytes follow the value; none were expected.")
+    if decoder.remaining():
+        raise WireError(f"{decoder.remaining()} bytes follow the value; none were expected.")
     return value
 
 
@@ -136,7 +136,7 @@ class _Decoder:
             b"T": self._slot,
         }
 
-    def left(self) -> int:
+    def remaining(self) -> int:
         return len(self.view) - self.at
 
     def value(self, depth: int) -> Value:
@@ -150,8 +150,8 @@ class _Decoder:
         return reader(depth)
 
     def _take(self, count: int) -> memoryview:
-        if count > self.left():
-            raise WireError(f"{count} bytes were promised at byte {self.at}, {self.left()} are left.")
+        if count > self.remaining():
+            raise WireError(f"{count} bytes were promised at byte {self.at}, {self.remaining()} remain.")
         self.at += count
         return self.view[self.at - count : self.at]
 
@@ -172,15 +172,15 @@ class _Decoder:
 
     def _sequence(self, depth: int) -> Iterator[Value]:
         count = self._length()
-        if count > self.left():
-            raise WireError(f"{count} items were promised, {self.left()} bytes are left.")
+        if count > self.remaining():
+            raise WireError(f"{count} items were promised, {self.remaining()} bytes remain.")
         for _ in range(count):
             yield self.value(depth + 1)
 
     def _mapping(self, depth: int) -> dict[str, Value]:
         count = self._length()
-        if count * 2 > self.left():
-            raise WireError(f"{count} entries were promised, {self.left()} bytes are left.")
+        if count * 2 > self.remaining():
+            raise WireError(f"{count} entries were promised, {self.remaining()} bytes remain.")
         result: dict[str, Value] = {}
         for _ in range(count):
             key = self.value(depth + 1)
@@ -218,7 +218,7 @@ def slots(tree: Value) -> Iterator[TensorSlot]:
 
 
 def replace_slots(tree: Value, replacements: Iterator[Any]) -> Any:
-    """Return a copy of `tree` in which the tensor slots, from left to right, are the next of `replacements`."""
+    """Return a copy of `tree` whose tensor slots are replaced, from left to right, by `replacements`."""
     match tree:
         case TensorSlot():
             return next(replacements)
@@ -233,7 +233,7 @@ def replace_slots(tree: Value, replacements: Iterator[Any]) -> Any:
 
 
 class Fields:
-    """Typed reading of a decoded message: a field that is missing or of another type is a WireError, not a surprise."""
+    """Typed access to a decoded message: a field that is missing or of another type raises WireError."""
 
     def __init__(self, value: Value) -> None:
         if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Keeps the values used last in little memory: encoded and compressed, up to so many and to so many bytes."""
+"""A cache of the most recently used values, encoded and compressed, bounded in entries and bytes."""
 
 import zlib
 from collections import OrderedDict
@@ -7,17 +7,17 @@ from typing import Final
 from warpsmith.evaluator.ipc import codec
 
 ENTRY_BYTES: Final = 300
-"""What a key and its place take beside the value."""
+"""Bytes of a key and its entry, added to the value's."""
 LEVEL: Final = 1
-"""Of compression: machine code takes a third, and a higher level saves a few percent more."""
+"""Compression level: machine code shrinks to a third, and a higher level saves only a few percent more."""
 
 
 class PackedStore:
-    """Packed values by key, for one thread at a time: what was unused for longest makes room.
+    """Packed values by key; the least recently used are evicted. Not thread-safe.
 
     Args:
-        entries: how many are kept at most.
-        size: bytes that they take at most, packed.
+        entries: most entries.
+        size: most bytes of all entries, packed.
     """
 
     def __init__(self, entries: int, size: int) -> None:
@@ -30,7 +30,7 @@ class PackedStore:
         return len(self._packed)
 
     def put(self, key: bytes, packed: bytes) -> None:
-        """Keep a packed value under a key that has none, unless it alone is too large."""
+        """Store a packed value under a new key, unless it alone exceeds the size."""
         if ENTRY_BYTES + len(packed) > self._size:
             return
         self._packed[key] = packed
@@ -40,7 +40,7 @@ class PackedStore:
             self.bytes -= ENTRY_BYTES + len(gone)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return what is kept under a key, packed."""
+        """Return the packed value of a key, or None."""
         packed = self._packed.get(key)
         if packed is not None:
             self._packed.move_to_end(key)
@@ -48,10 +48,10 @@ class PackedStore:
 
 
 def pack(value: codec.Value) -> bytes:
-    """Return a value in little memory."""
+    """Encode and compress a value."""
     return zlib.compress(codec.encode(value), LEVEL)
 
 
 def unpack(packed: bytes) -> codec.Value:
-    """Return what `pack` was given."""
+    """Return the value that was packed."""
     return codec.decode(zlib.decompress(packed))

@@ -74,12 +74,12 @@ class Message:
 def send(
     channel: "Channel", kind: Kind, fields: dict[str, Any], fds: Sequence[int] = (), timeout_s: float | None = None
 ) -> None:
-    """Send one message; NativeError when the peer is gone or the deadline passes."""
+    """Send one message; NativeError if the peer is gone or the deadline passes."""
     channel.send(int(kind), codec.encode(fields), fds, timeout_s)
 
 
 def hang_up(channel: "Channel") -> None:
-    """End a channel so that a thread that waits in `receive` on either side returns at once with PeerClosed."""
+    """Shut a channel down: a thread that waits in `receive` on either side gets PeerClosed at once."""
     try:
         with socket.socket(fileno=os.dup(channel.fileno())) as end:
             end.shutdown(socket.SHUT_RDWR)
@@ -89,7 +89,7 @@ def hang_up(channel: "Channel") -> None:
 
 
 def receive(channel: "Channel", timeout_s: float | None = None) -> Message:
-    """Receive one message; WireError when its kind or its fields are not of this protocol."""
+    """Receive one message; WireError if its kind or its fields are not of this protocol."""
     frame = channel.recv(timeout_s)
     try:
         return Message(_kind(frame.kind), codec.Fields(codec.decode(frame.payload)), list(frame.fds))
@@ -99,7 +99,7 @@ def receive(channel: "Channel", timeout_s: float | None = None) -> Message:
 
 
 def receive_work(channel: "Channel") -> Message:
-    """Receive the next step for a worker that waits for one. A PING on the way is answered."""
+    """Receive the next request of a worker, and answer PINGs before it."""
     while True:
         message = receive(channel)
         if message.kind is not Kind.PING:
@@ -111,10 +111,10 @@ def _kind(number: int) -> Kind:
     try:
         return Kind(number)
     except ValueError as error:
-        raise WireError(f"Frame kind {number} is none of this protocol's.") from error
+        raise WireError(f"Frame kind {number} is not part of this protocol.") from error
 
 
 def close_all(fds: Sequence[int]) -> None:
-    """Close the descriptors of a frame that nobody is going to use."""
+    """Close the descriptors of an unused frame."""
     for fd in fds:
         os.close(fd)

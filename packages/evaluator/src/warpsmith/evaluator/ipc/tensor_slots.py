@@ -1,7 +1,7 @@
-"""Where tensors lie in an arena: dtype, shape, strides and byte offset, checked without torch.
+"""Layout of tensors in an arena: dtype, shape, strides and byte offset, checked without torch.
 
-An arena is one shared buffer that holds several tensors. Whoever describes a tensor may be hostile, so every slot is
-validated against limits and against its arena before anything is read.
+An arena is one shared buffer that holds several tensors. The process that describes a tensor may be hostile, so every
+slot is validated against limits and against its arena before anything is read.
 """
 
 from collections.abc import Iterable
@@ -51,11 +51,11 @@ FLOATING: Final = frozenset(
         "float64",
     }
 )
-"""Dtypes whose values may be varied, and computed in fp64 instead. `float8_e8m0fnu` has no zero and no sign."""
+"""Dtypes whose values can be varied, and computed in fp64 instead. `float8_e8m0fnu` has no zero and no sign."""
 
 MAX_RANK: Final = 16
 ALIGNMENT: Final = 512
-"""Bytes; where memory begins on a GPU, so that a hint such as `tl.multiple_of(pointer, 256)` holds here too."""
+"""Bytes. GPU allocations are aligned to it, so a hint such as `tl.multiple_of(pointer, 256)` holds here too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class TensorSlot:
         return replace(self, offset=offset)
 
     def same_kind(self, other: "TensorSlot") -> bool:
-        """Whether dtype and shape agree; strides and place are no part of a tensor's value."""
+        """Whether dtype and shape agree; strides and offset are not part of a tensor's value."""
         return self.dtype == other.dtype and self.shape == other.shape
 
     def __str__(self) -> str:
@@ -109,12 +109,12 @@ def is_dense(slot: TensorSlot) -> bool:
 
 
 def check_slot(slot: TensorSlot, max_bytes: int) -> TensorSlot:
-    """Return `slot` if it describes a dense tensor of a known dtype within `max_bytes`; raise LayoutError otherwise."""
+    """Return `slot` if it describes a dense tensor of a known dtype within `max_bytes`, else raise LayoutError."""
     if slot.dtype not in ITEM_BYTES:
-        raise LayoutError(f"{slot.dtype!r} is no dtype of the protocol.", f"Use one of {', '.join(ITEM_BYTES)}.")
+        raise LayoutError(f"{slot.dtype!r} is not a dtype of the protocol.", f"Use one of {', '.join(ITEM_BYTES)}.")
     if len(slot.shape) > MAX_RANK or len(slot.shape) != len(slot.stride):
         raise LayoutError(
-            f"A tensor has rank {len(slot.shape)} and {len(slot.stride)} strides; expected as many, at most {MAX_RANK}."
+            f"A tensor has rank {len(slot.shape)} and {len(slot.stride)} strides; expected as many, up to {MAX_RANK}."
         )
     if any(size < 0 for size in slot.shape) or any(step < 0 for step in slot.stride):
         raise LayoutError(f"Negative size or stride in shape {slot.shape}, stride {slot.stride}.")
@@ -131,15 +131,15 @@ def check_slot(slot: TensorSlot, max_bytes: int) -> TensorSlot:
 
 
 def check_in_arena(slot: TensorSlot, arena_bytes: int) -> TensorSlot:
-    """Return `slot` if it is sound and lies inside an arena of `arena_bytes`; raise LayoutError otherwise."""
+    """Return `slot` if it is valid and lies inside an arena of `arena_bytes`, else raise LayoutError."""
     check_slot(slot, arena_bytes)
     if slot.offset < 0 or slot.offset % ITEM_BYTES[slot.dtype] or slot.offset + slot.nbytes > arena_bytes:
-        raise LayoutError(f"A tensor {slot} at byte {slot.offset} does not lie in its arena of {arena_bytes} bytes.")
+        raise LayoutError(f"A tensor {slot} at byte {slot.offset} lies outside its arena of {arena_bytes} bytes.")
     return slot
 
 
 def pack(slots: Iterable[TensorSlot], max_bytes: int) -> tuple[list[TensorSlot], int]:
-    """Place slots one behind the other, each aligned to `ALIGNMENT` bytes.
+    """Place slots consecutively, each aligned to `ALIGNMENT` bytes.
 
     Returns:
         The placed slots in the same order, and the arena's size in bytes (at least one alignment unit).

@@ -214,7 +214,7 @@ def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease", *, least_ms:
     # What was found of the reference on other inputs, or on a ring that fits the cache otherwise, is of no use.
     ring, known = (session.inputs, sets), session.known_time
     if known is not None and known.ring == ring:
-        reference.kept = known.kept
+        reference.cached = known.time
     with lease.shared():
         clocks.make_ready(candidate, reference)
         witness.begin()
@@ -222,5 +222,5 @@ def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease", *, least_ms:
         found = clocks.measure(candidate, reference, count, witness.look)
     with lease.shared():
         witness.settle()
-    session.known_time = None if reference.kept is None else KnownTime(ring, reference.kept)
+    session.known_time = None if reference.cached is None else KnownTime(ring, reference.cached)
     return Outcome(found, witness.wrong)

@@ -496,7 +496,7 @@ class Service:
         except _native.PeerClosed:
             raise
         except _native.NativeError as error:
-            stderr.tell(f"The client of the judge cannot be told {kind.name}: {error}\n")
+            stderr.report(f"The client of the judge cannot be told {kind.name}: {error}\n")
             messages.hang_up(self._channel)
             raise
 
@@ -507,7 +507,7 @@ def _refusal(number: int, error: WarpsmithError) -> dict[str, Any]:
 
 
 def _own_fault(error: Exception) -> Verdict:
-    stderr.tell_error(error)
+    stderr.report_error(error)
     return invalid(f"The judge failed: {type(error).__name__}: {with_advice(error)}")
 
 
@@ -544,7 +544,7 @@ def _serve(channel: _native.Channel) -> None:
     except _native.PeerClosed:
         raise
     except Exception as error:  # noqa: BLE001  (the client waits to hear why)
-        stderr.tell_error(error)
+        stderr.report_error(error)
         messages.send(channel, Kind.REFUSED, _refusal(0, _not_started(error)), timeout_s=SEND_S)
 
 

@@ -1,1 +1,1 @@
-"""The judge's handles of zygotes and workers: start, watch, end, and whose fault an end was."""
+"""The judge's handles of zygotes and workers: start, watch, end, and attribution of failures."""

@@ -1,7 +1,7 @@
-"""Whose fault a failure is: the candidate's own, or perhaps that of others on the machine.
+"""Decides who caused a failure: the candidate, or possibly other processes on the machine.
 
-What a candidate's process says or does ends as one of two errors: `CandidateFailedError`, which is its verdict, or
-`SuspectError`, for which it is judged again alone before it is blamed.
+What a candidate's process reports or does becomes one of two errors: `CandidateFailedError`, which is its verdict, or
+`SuspectError`, after which it is judged again alone before it is blamed.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _FAULTS: Final = {
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a candidate failed: a status of `Verdict`, its category (None where no error was raised) and its message."""
+    """Why a candidate failed: a status of `Verdict`, its category (None if no error was raised) and its message."""
 
     status: str
     category: str | None
@@ -38,7 +38,7 @@ class Failure:
 
 
 class CandidateFailedError(Exception):
-    """The candidate failed; the evaluation ends with what it carries."""
+    """The candidate failed; `failure` becomes its verdict."""
 
     def __init__(self, status: str, category: str | None, message: str) -> None:
         super().__init__(message)
@@ -46,9 +46,9 @@ class CandidateFailedError(Exception):
 
 
 class SuspectError(Exception):
-    """The candidate was killed, starved or ran out of memory, for which others may be to blame.
+    """The candidate was killed, starved or ran out of memory, possibly because of other processes.
 
-    `killed`: its process ended, which deserves another attempt also where nobody else ran.
+    `killed`: its process was killed, which justifies a retry even if no other evaluation ran.
     """
 
     def __init__(self, failure: Failure, *, killed: bool = False) -> None:
@@ -58,7 +58,7 @@ class SuspectError(Exception):
 
 
 def reported(fields: codec.Fields, worker: Worker, config: EvaluatorConfig, flags: set[str]) -> Exception:
-    """Turn what the candidate's process says went wrong into its failure; `flags` are added to."""
+    """Turn an error report of the candidate's process into its failure; may add to `flags`."""
     kind, message = fields.text("type", 100), fields.text("message", MAX_TEXT)
     category = fields.text("category", 40)
     category = category if category in ERROR_CATEGORIES else "unknown"
@@ -72,72 +72,72 @@ def reported(fields: codec.Fields, worker: Worker, config: EvaluatorConfig, flag
         status = "undecided"
     if kind == "MemoryError" or "can't allocate memory" in message:
         failure = Failure(status, "out_of_memory", f"out of memory: {text}"[:MAX_TEXT])
-        # Who ran into others' use of the memory has used much of it; who says so alone has only said so.
+        # A candidate that lost memory to others has used much itself; otherwise there is only its own claim.
         if worker.used_bytes() >= USED_SHARE * config.memory_bytes:
             return SuspectError(failure)
         return CandidateFailedError(failure.status, failure.category, failure.message)
     if category == "out_of_memory" and config.device_kind.shares_memory:
-        # Of a device's memory others may have held the most.
+        # Other processes may hold most of the device's memory.
         return SuspectError(Failure(status, category, text[:MAX_TEXT]))
     return CandidateFailedError(status, category, text)
 
 
 def death(error: WorkerDiedError, worker: Worker) -> Exception:
-    """Tell a candidate's own end from one that others brought about."""
+    """Turn a candidate's end into its own failure, or into a suspect one if other processes may have caused it."""
     if error.ended is None:
         return error
     code, signal = error.ended
     if error.out_of_memory:
-        message = "The candidate's process was killed: it took more memory than a worker may. Allocate less."
+        message = "The candidate's process was killed: it exceeded the memory limit of a worker. Allocate less."
         return CandidateFailedError("runtime_error", "out_of_memory", message)
     printed = worker.printed().strip()
-    said = f" It had printed: {printed[-500:]}" if printed else ""
+    output = f" It had printed: {printed[-500:]}" if printed else ""
     if signal in _FAULTS:
         message = (
             f"The candidate's process died of {_FAULTS[signal]}: it touched memory that is not its own. Look for "
-            f"accesses outside of tensors, by kernels or through data_ptr().{said}"
+            f"accesses outside of tensors, by kernels or through data_ptr().{output}"
         )
         return CandidateFailedError("runtime_error", "segmentation_fault", message)
     if signal == _SIGKILL or code == EXHAUSTED_CODE:
-        return SuspectError(_out_of_something(said, killed=signal == _SIGKILL), killed=True)
+        return SuspectError(_resource_failure(output, killed=signal == _SIGKILL), killed=True)
     if signal == _SIGXCPU:
-        message = "The candidate used more CPU time than it may. Look for a loop without an end."
+        message = "The candidate exceeded its CPU time limit. Look for an endless loop."
         return CandidateFailedError("timeout", "timeout", message)
     how = f"signal {signal}" if signal else f"exit code {code}"
-    message = f"The candidate's process left without an answer ({how}): forward must return.{said}"
+    message = f"The candidate's process exited without an answer ({how}): forward must return.{output}"
     return CandidateFailedError("runtime_error", "process_error", message)
 
 
-def _out_of_something(said: str, *, killed: bool) -> Failure:
-    """Return what a candidate is told that was killed, or lacked something, while it was alone as well."""
+def _resource_failure(output: str, *, killed: bool) -> Failure:
+    """Return the failure of a candidate that was killed, or lacked a resource, even when it ran alone."""
     if killed:
         message = (
             "The candidate's process was killed twice, the second time while alone: it takes too much memory. "
             "Allocate less."
         )
         return Failure("runtime_error", "process_error", message)
-    message = f"The candidate's process got no memory or descriptors, the second time while alone. Use less.{said}"
+    message = f"The candidate's process got no memory or descriptors, the second time while alone. Use less.{output}"
     return Failure("runtime_error", "out_of_memory", message)
 
 
 def overrun(
     error: WorkerTimeoutError, timeout_s: float, *, on_cpu: bool = False, bound_reached: bool = False
 ) -> Exception:
-    """Tell a candidate that took too long from one that others kept from running.
+    """Turn a passed deadline into the candidate's failure, or into a suspect one if others may have starved it.
 
     Args:
-        error: what was raised at the deadline.
+        error: the error raised at the deadline.
         timeout_s: the limit.
-        on_cpu: whether time without a processor does not count for it, up to a bound.
-        bound_reached: whether it waited for longer than that bound, in whichever of its workers.
+        on_cpu: whether time spent waiting for a processor does not count, up to a bound.
+        bound_reached: whether its workers waited longer than that bound.
     """
     uncounted = "; time in which it waited for a processor does not count" if on_cpu else ""
     message = (
-        f"The candidate did not finish within {timeout_s:g} s{uncounted}. Look for a loop without an end, do less "
+        f"The candidate did not finish within {timeout_s:g} s{uncounted}. Look for an endless loop, do less "
         "work, or raise timeout_s."
     )
     failure = Failure("timeout", "timeout", message)
-    # A sleeper has used little CPU time as well; only one that could have run and was not let is to be pitied.
+    # A sleeping process uses little CPU time too; only one that was ready but not scheduled counts as starved.
     starved = bound_reached if on_cpu else (error.starved_seconds or 0.0) > STARVED_SHARE * timeout_s
     if starved or error.starved_seconds is None:
         return SuspectError(failure)
@@ -147,10 +147,10 @@ def overrun(
 def fault_of_a_reference(
     error: WorkerDiedError | WorkerTimeoutError, config: EvaluatorConfig
 ) -> Literal["ended", "waited", "took_deadline"] | None:
-    """Tell how a reference worker was lost by its problem's own doing; None where others may be to blame.
+    """Return how a reference worker was lost through its problem's own fault; None if others may be to blame.
 
-    It died of a fault or at its own memory limit, or its deadline passed undisturbed: it used the time itself
-    (`took_deadline`), or waited for something else than a processor.
+    `ended`: it died of a fault or at its own memory limit. `took_deadline`: it used the time itself, undisturbed.
+    `waited`: it waited, undisturbed, for something other than a processor.
     """
     if isinstance(error, WorkerDiedError):
         lacked = error.ended is not None and error.ended.code == EXHAUSTED_CODE

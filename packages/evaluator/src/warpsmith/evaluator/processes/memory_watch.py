@@ -1,14 +1,14 @@
-"""Ends workers that hold more shared memory than they may.
+"""Ends workers that exceed their limit of shared memory.
 
-CUDA needs shared memory, so a worker with a GPU can make some, and no limit of a process counts it: RLIMIT_DATA is for
-private memory. A cgroup bounds it where there is one. Elsewhere the judge looks, and a worker gets no further beyond
-its limit than it writes between two looks, with one exception: files without a name that lie in a socket are not seen.
+CUDA needs shared memory, so a worker with a GPU can create some, and no process limit counts it: RLIMIT_DATA covers
+private memory only. A cgroup bounds it if there is one. Otherwise the judge polls, so that a worker can exceed its
+limit only by what it writes between two polls. One exception: unnamed files queued in a socket are not seen.
 
-What counts is how much an object holds, not how much of it is mapped just now. Only who may follow /proc/PID/map_files
-(root, or CAP_CHECKPOINT_RESTORE) learns that; for others mapped pages are counted, which a worker can give back while
-their content stays.
+The allocated size of an object counts, not only its mapped part. Reading that takes permission for
+/proc/PID/map_files (root, or CAP_CHECKPOINT_RESTORE); without it resident pages are counted, which a worker can unmap
+while their content remains.
 """
-# Objects made of paths stood high in a profile of the judge, whose timings run beside this.
+# pathlib objects took much time in a profile of the judge, whose timings run alongside this.
 # ruff: noqa: PTH115, PTH116, PTH123, PTH208
 
 import os
@@ -27,27 +27,27 @@ EVERY_S: Final = 0.2
 BLOCK_BYTES: Final = 512
 """The unit of `st_blocks`."""
 _OBJECTS: Final = (b"/dev/zero", b"/memfd:")
-"""What stands in a line of /proc/PID/maps that tells of such memory."""
+"""Marks of such memory in a line of /proc/PID/maps."""
 _RESIDENT: Final = re.compile(r"^RssShmem:\s+(\d+) kB$", flags=re.MULTILINE)
-_NAMELESS: Final = "/memfd:"
+_UNNAMED: Final = "/memfd:"
 
 
 def shared_bytes(pid: int, proc: Path = Path("/proc")) -> int:
-    """Return the bytes of a process's nameless shared memory, mapped or held open; 0 once the process is gone.
+    """Return the bytes of a process's unnamed shared memory, mapped or held open; 0 once the process is gone.
 
     Raises:
-        PermissionError: this process may not look.
+        PermissionError: this process lacks permission.
     """
     process = f"{proc}/{pid}"
     try:
-        # An object that is mapped twice, or mapped and open, is one.
+        # An object that is mapped twice, or both mapped and open, counts once.
         return sum(dict([*_mapped(process), *_open(process)]).values())
     except (FileNotFoundError, ProcessLookupError):
         return 0
 
 
 def resident_bytes(pid: int, proc: Path = Path("/proc")) -> int:
-    """Return the bytes of shared memory that a process maps just now; 0 once it is gone."""
+    """Return the bytes of shared memory that a process has resident; 0 once it is gone."""
     try:
         status = (proc / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -78,15 +78,15 @@ def _open(process: str) -> Iterator[tuple[tuple[int, int], int]]:
     for number in os.listdir(f"{process}/fd"):
         entry = f"{process}/fd/{number}"
         try:
-            nameless = os.readlink(entry).startswith(_NAMELESS)
+            unnamed = os.readlink(entry).startswith(_UNNAMED)
         except FileNotFoundError:
             continue  # closed meanwhile
-        if nameless:
+        if unnamed:
             yield from _object(entry)
 
 
 def _object(entry: str) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield what tells an object from others, and its bytes, unless it is gone."""
+    """Yield the identity of an object (device, inode) and its bytes, unless it is gone."""
     try:
         found = os.stat(entry)
     except FileNotFoundError:
@@ -95,12 +95,12 @@ def _object(entry: str) -> Iterator[tuple[tuple[int, int], int]]:
 
 
 class MemoryWatch:
-    """Looks at the workers that run foreign code, from a thread of its own, until it is closed.
+    """Polls the workers that run foreign code, in a thread of its own, until it is closed.
 
     Args:
-        workers: returns the workers that are there.
-        limit: bytes of shared memory that one of them may hold.
-        every_s: seconds between two looks.
+        workers: returns the current workers.
+        limit: bytes of shared memory that a worker may hold.
+        every_s: seconds between two polls.
     """
 
     def __init__(self, workers: "Callable[[], Iterable[Worker]]", limit: int, every_s: float = EVERY_S) -> None:
@@ -117,25 +117,25 @@ class MemoryWatch:
             self.look()
 
     def look(self) -> None:
-        """End every worker in use that holds more than it may; its end is then told as one for want of memory."""
+        """End every worker in use that exceeds its limit; its end is then reported as out of memory."""
         for worker in self._workers():
             try:
                 if worker.in_use and worker.alive and self._held(worker.pid) > self._limit:
                     worker.out_of_memory = True
                     worker.kill()
             except PermissionError as error:
-                self._do_with_less(error)
-            except Exception as error:  # noqa: BLE001  (one worker's end must not keep the watch from the others)
-                stderr.tell(f"A worker's memory could not be looked at: {error}\n")
+                self._fall_back(error)
+            except Exception as error:  # noqa: BLE001  (one worker's end must not stop the watch of the others)
+                stderr.report(f"The memory of a worker could not be read: {error}\n")
 
-    def _do_with_less(self, error: PermissionError) -> None:
+    def _fall_back(self, error: PermissionError) -> None:
         self._held = resident_bytes
-        stderr.tell(
-            f"The shared memory of workers is not seen in full ({error}): what they map just now is counted. "
+        stderr.report(
+            f"The shared memory of workers is not fully visible ({error}): only resident pages are counted. "
             "Run the evaluator as root, or give it cgroups and set cgroups to required.\n"
         )
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         self._closed.set()
         self._thread.join()

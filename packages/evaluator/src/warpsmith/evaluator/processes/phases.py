@@ -1,4 +1,4 @@
-"""Where the time of an evaluation goes: each second counts for the innermost phase that its thread is in."""
+"""Measures the phases of an evaluation: each second counts for the innermost phase that its thread is in."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ PHASES: Final[tuple[Phase, ...]] = ("workers", "lease", "stall", "correctness", 
 
 
 class _Own(threading.local):
-    """What one thread has spent, and the phases that it is in, each with the moment up to which it was counted."""
+    """Per thread: seconds spent by phase, the phases that it is in, and the time up to which seconds were counted."""
 
     def __init__(self) -> None:
         self.spent: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
@@ -21,14 +21,14 @@ class _Own(threading.local):
 
 
 class PhaseClock:
-    """Counts seconds by phase, for each thread by itself: an evaluation is conducted by one."""
+    """Counts seconds by phase, per thread: one thread conducts an evaluation."""
 
     def __init__(self) -> None:
         self._own = _Own()
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
-        """Count what happens in here for `name`, less the phases entered meanwhile."""
+        """Count the time in this context for `name`, except nested phases."""
         self._count()
         self._own.entered.append(name)
         try:
@@ -38,7 +38,7 @@ class PhaseClock:
             self._own.entered.pop()
 
     def take(self) -> dict[Phase, float]:
-        """Return the seconds of this thread by phase since the last call; a phase that it is in goes on from now."""
+        """Return the seconds of this thread by phase since the last call; the current phase continues."""
         self._count()
         spent, self._own.spent = self._own.spent, dict.fromkeys(PHASES, 0.0)
         return spent
@@ -51,13 +51,13 @@ class PhaseClock:
 
 
 class Clocked(Protocol):
-    """Something with a clock: the machine of a judge."""
+    """An object with a clock: the machine of a judge."""
 
     clock: PhaseClock
 
 
 class OnMachine(Protocol):
-    """Something that works on a machine."""
+    """An object that works on a machine."""
 
     @property
     def machine(self) -> Clocked: ...
@@ -69,7 +69,7 @@ R = TypeVar("R")
 
 
 def in_phase(name: Phase) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
-    """Count a method of an object with a `machine` for a phase."""
+    """Decorate a method of an object with a `machine`: its time counts for a phase."""
 
     def of(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         @wraps(method)

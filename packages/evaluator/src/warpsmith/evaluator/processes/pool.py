@@ -1,4 +1,4 @@
-"""The judge's side of zygotes and workers: starting them, keeping some ready, noticing their deaths."""
+"""The judge's side of zygotes and workers: starts them, keeps some ready, notices their deaths."""
 
 import contextlib
 import math
@@ -41,20 +41,20 @@ FORK_TIMEOUT_S: Final = 30.0
 MAX_START_FAILURES: Final = 3
 GRACE_S: Final = 5.0
 KILLED_S: Final = 10.0
-"""What a killed process takes at most to be gone, unless a driver holds it."""
+"""Longest time a killed process takes to exit, unless a driver holds it."""
 NO_LAYERS: Final = frozenset({"scratch", "start"})
-"""What a zygote names in place of a layer of containment where its own folder or its own start failed."""
+"""Names that a zygote sends instead of a containment layer if its folder or its own start failed."""
 
 
 class WorkerStartError(Exception):
-    """A worker or its zygote could not be started: the machine ran out of something, or the zygote failed at its start.
+    """A worker or its zygote could not be started: a resource of the machine ran out, or the zygote failed at start.
 
-    Nobody's foreign code has run by then. Another attempt may do.
+    No foreign code has run by then. A retry may succeed.
     """
 
 
 class WorkerDiedError(Exception):
-    """A worker ended without an answer: how, and whether it was killed at the memory limit of its own cgroup."""
+    """A worker ended without an answer; `out_of_memory`: it was killed at the memory limit of its own cgroup."""
 
     def __init__(self, role: str, ended: "_native.Exit | None", *, out_of_memory: bool = False) -> None:
         how = "its zygote died" if ended is None else f"exit code {ended.code}, signal {ended.signal}"
@@ -65,7 +65,7 @@ class WorkerDiedError(Exception):
         self.role = role
         self.ended = ended
         self.out_of_memory = out_of_memory
-        # Whether nobody had used it yet, so that nobody's code can have ended it.
+        # Whether it ended before its first use, so that no foreign code can have ended it.
         self.at_start = False
 
     @property
@@ -75,15 +75,15 @@ class WorkerDiedError(Exception):
 
     @property
     def killed(self) -> bool:
-        """Whether somebody killed the worker, as the kernel does when the machine is out of memory."""
+        """Whether the worker was killed from outside, as the kernel does if the machine is out of memory."""
         return self.ended is not None and self.ended.signal == signal.SIGKILL and not self.out_of_memory
 
 
 class WorkerTimeoutError(Exception):
     """A worker gave no answer before the deadline.
 
-    `cpu_seconds` is the CPU time that it had used by then; `starved_seconds` is how long since it was taken it had
-    work to do and no processor, its own threads not to blame. Both are None if unknown.
+    `cpu_seconds` is the CPU time that it had used by then; `starved_seconds` is the time, since it was taken, in which
+    it was ready to run but other processes had the processors. Both are None if unknown.
     """
 
     def __init__(self, role: str, cpu_seconds: float | None = None, starved_seconds: float | None = None) -> None:
@@ -94,7 +94,7 @@ class WorkerTimeoutError(Exception):
 
 
 class Worker:
-    """One contained process and the judge's end of its channel. Single-use: it is killed when it is done with."""
+    """One contained process and the judge's end of its channel. Single-use: it is killed after its use."""
 
     def __init__(self, role: Role, number: int, channel: _native.Channel) -> None:
         self.role = role
@@ -112,12 +112,12 @@ class Worker:
         self._delay_when_taken: float | None = None
         self._peak_when_taken = 0
 
-    def born(self, pid: int, tier: str, pidfd: int, output_fd: int) -> None:
+    def started(self, pid: int, tier: str, pidfd: int, output_fd: int) -> None:
         self.pid, self.tier, self._pidfd, self._output_fd = pid, tier, pidfd, output_fd
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs, and the zygote that it came from: known at once, also before the zygote tells."""
+        """Whether the process and its zygote run; up to date even before the zygote reports an end."""
         return not self.orphaned and not self.ended.done() and not _has_ended(self._pidfd)
 
     def send(self, kind: Kind, fields: dict[str, Any], fds: list[int], timeout_s: float) -> None:
@@ -125,12 +125,12 @@ class Worker:
         self._guarded(lambda: messages.send(self.channel, kind, fields, fds, max(timeout_s, 0.0)))
 
     def receive(self, timeout_s: float) -> Message:
-        """Receive one message. Once `timeout_s` is used up nothing is received, not even what has arrived already.
+        """Receive one message. After `timeout_s` not even a message that has already arrived is received.
 
         Raises:
             WorkerDiedError: the worker ended first.
             WorkerTimeoutError: the deadline passed first; the worker still runs.
-            WireError, FrameError: the worker sent what is no message, or descriptors, which no worker has to give.
+            WireError, FrameError: the worker sent an invalid message, or descriptors, which no worker may send.
         """
         if timeout_s <= 0:
             raise self._overrun()
@@ -141,9 +141,9 @@ class Worker:
         return message
 
     def answers(self, timeout_s: float) -> bool:
-        """Whether the worker, which waits for work, answers within `timeout_s`.
+        """Whether an idle worker answers within `timeout_s`.
 
-        One that was killed a moment ago counts as alive until it is gone, but runs no more.
+        A process that was just killed counts as alive until it is gone, but it does not answer.
         """
         try:
             self.send(Kind.PING, {}, [], timeout_s)
@@ -166,7 +166,7 @@ class Worker:
         return WorkerTimeoutError(self.role, self.cpu_seconds(), since)
 
     def _await_end(self) -> "_native.Exit | None":
-        # A worker may close its channel and live on: it is ended here, so that there is an end to report.
+        # A worker may close its channel and live on; kill it, so that it has an exit to report.
         try:
             return self.ended.result(timeout=0.5)
         except TimeoutError:
@@ -179,12 +179,12 @@ class Worker:
             status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
-        # The program's name, which may hold anything, ends with the last bracket; times follow as fields 14 to 17.
+        # The program's name, which can contain anything, ends at the last bracket; fields 14 to 17 are times.
         ticks = sum(int(value) for value in status.rpartition(")")[2].split()[11:15])
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def used_bytes(self) -> int:
-        """Return the most memory that the worker has held at once since it was taken, or 0 once it is gone."""
+        """Return the worker's peak memory since it was taken, or 0 once it is gone."""
         return max(self._peak_bytes() - self._peak_when_taken, 0)
 
     def _peak_bytes(self) -> int:
@@ -195,17 +195,17 @@ class Worker:
         found = re.search(r"^VmHWM:\s+(\d+) kB$", status, flags=re.MULTILINE)
         return int(found[1]) << 10 if found else 0
 
-    def taken(self) -> None:
-        """Count the time without a processor, and the memory, from now on: the worker's start is not its user's."""
+    def mark_taken(self) -> None:
+        """Measure starvation and memory from now on: the worker's start does not count for its user."""
         self.in_use = True
         self._delay_when_taken = self.run_delay()
         self._peak_when_taken = self._peak_bytes()
 
     def run_delay(self) -> float | None:
-        """Return for how long the worker's first thread was ready to run and others had the processors.
+        """Return the seconds in which the worker's first thread was ready to run but others had the processors.
 
-        What the other threads of the process ran meanwhile is taken off, so that a worker cannot starve itself. None
-        where the kernel does not account for it (no CONFIG_SCHED_INFO) or the worker is gone.
+        The CPU time of its other threads is subtracted, so that a worker cannot starve itself. None if the kernel does
+        not account for it (no CONFIG_SCHED_INFO) or the worker is gone.
         """
         try:
             ran, delayed, _ = map(int, Path(f"/proc/{self.pid}/schedstat").read_text(encoding="ascii").split())
@@ -217,14 +217,14 @@ class Worker:
         return max(delayed / 1e9 - max(used - ran / 1e9, 0.0), 0.0)
 
     def printed(self) -> str:
-        """Return the end of what the worker wrote to stdout and stderr; its file is padded with zero bytes."""
+        """Return the end of the worker's stdout and stderr; the file is padded with zero bytes."""
         if self._output_fd < 0:
             return ""
         text = os.pread(self._output_fd, 1 << 20, 0).rstrip(b"\0")
         return text[-OUTPUT_TAIL_BYTES:].decode("utf-8", "replace")
 
     def kill(self) -> None:
-        """End the process; whoever waits for its answer learns that it died."""
+        """End the process; a caller that waits for its answer gets WorkerDiedError."""
         with self._handles:
             if self._pidfd >= 0 and not self.ended.done():
                 _native.kill(self._pidfd)
@@ -235,10 +235,10 @@ class Worker:
         self._await_end()
 
     def close(self) -> None:
-        """Kill the worker and everything it started, and let go of its descriptors."""
+        """Kill the worker and everything it started, and close its descriptors."""
         self.kill()
         self.channel.close()
-        # Whoever else ends it (the watch over its memory) must not meet a number that is another's by then.
+        # A concurrent `kill` (by the memory watch) must not use a descriptor number that has been reused.
         with self._handles:
             handles = self._pidfd, self._output_fd
             self._pidfd = self._output_fd = -1
@@ -258,12 +258,12 @@ def _has_ended(pidfd: int) -> bool:
 @dataclass
 class _Pending:
     worker: Worker
-    born: Future[Worker]
+    started: Future[Worker]
 
 
 @dataclass
 class Zygote:
-    """One running zygote process: forks workers on request, and reports how each ended."""
+    """One running zygote process: it forks workers on request, and reports how each ended."""
 
     kind: ZygoteKind
     process: subprocess.Popen[bytes]
@@ -279,20 +279,20 @@ class Zygote:
 
     @staticmethod
     def start(kind: ZygoteKind, config: EvaluatorConfig, uuid: str) -> "Zygote":
-        """Start a zygote process, for a GPU of that UUID; call `await_ready` before asking it for workers."""
+        """Start a zygote process, for the GPU with that UUID; call `await_ready` before requesting workers."""
         channel, fd = _native.Channel.pair()
         environment = SINGLE_THREADED | LANG | {"PATH": "/usr/bin:/bin"}
         environment |= language_of(config.language).environment(interpreting=kind == "interpreting")
         environment |= {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
         environment |= config.device_kind.environment(config.gpu)
-        # Made here, so that it is removed also after a zygote that could not do so itself.
+        # Made here, so that it is removed even if the zygote cannot do so.
         folder = temp_dirs.make()
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder.path / "inductor")
         command = [sys.executable, "-I", "-m", "warpsmith.evaluator.workers.zygote", str(fd), kind, str(folder.path)]
-        handed_on = [fd, folder.lock_fd]
+        inherited = [fd, folder.lock_fd]
         try:
             process = subprocess.Popen(
-                command, env=environment, pass_fds=handed_on, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+                command, env=environment, pass_fds=inherited, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
             )
         except BaseException:
             folder.remove()
@@ -309,15 +309,15 @@ class Zygote:
         return zygote
 
     def await_ready(self, timeout_s: float, threads: ThreadPoolExecutor) -> None:
-        """Wait until the zygote has warmed up; closed again if it does not.
+        """Wait until the zygote has warmed up; close it if it does not.
 
         Args:
             timeout_s: how long that may take.
-            threads: run already, one of them to listen from then on: a thread that is started while memory is short may
-                never say so.
+            threads: running threads, one of which then listens. A thread started while memory is short may never signal
+                its start.
 
         Raises:
-            IsolationUnavailableError: a layer of containment that is required cannot be had.
+            IsolationUnavailableError: a required containment layer is unavailable.
             WorkerStartError: it failed for another reason.
         """
         try:
@@ -340,18 +340,18 @@ class Zygote:
             raise WorkerStartError(f"the {self.kind} zygote began with {message.kind.name}; READY was expected")
 
     def fork(self, role: Role, number: int) -> Worker:
-        """Return a worker that has said it is ready.
+        """Return a worker that has reported ready.
 
         Raises:
-            IsolationUnavailableError: a layer of containment cannot be had.
-            WorkerStartError: the machine has no room for it.
+            IsolationUnavailableError: a containment layer is unavailable.
+            WorkerStartError: the machine lacks resources for it.
             WorkerDiedError, WorkerTimeoutError: the worker or the zygote ended or hung at its start.
         """
         channel, fd = _native.Channel.pair()
         try:
             return self._forked(role, number, channel, fd)
         except BaseException:
-            # A worker that comes to life all the same finds its channel closed, and ends.
+            # A worker that starts nevertheless finds its channel closed and exits.
             channel.close()
             raise
 
@@ -368,14 +368,14 @@ class Zygote:
             finally:
                 os.close(fd)
         try:
-            pending.born.result(timeout=FORK_TIMEOUT_S)
+            pending.started.result(timeout=FORK_TIMEOUT_S)
         except TimeoutError:
             raise WorkerStartError(f"the {role} worker was not forked within {FORK_TIMEOUT_S:g} s") from None
         try:
             worker.receive(FORK_TIMEOUT_S)
         except WorkerDiedError as error:
-            # Nobody else will look at what it said.
-            stderr.tell(worker.printed())
+            # Its output is not read anywhere else.
+            stderr.report(worker.printed())
             error.at_start = True
             worker.close()
             raise
@@ -387,14 +387,14 @@ class Zygote:
     def _listen(self) -> None:
         try:
             while True:
-                self._hear(messages.receive(self.channel))
+                self._handle(messages.receive(self.channel))
         except _native.PeerClosed:
             self._died()
-        except Exception as error:  # noqa: BLE001  (whoever waits for a worker must hear of it, whatever it was)
-            stderr.tell_error(error)
+        except Exception as error:  # noqa: BLE001  (callers that wait for a worker must be woken, whatever failed)
+            stderr.report_error(error)
             self._died()
 
-    def _hear(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         fields = message.fields
         number = fields.integer("number")
         match message.kind:
@@ -402,12 +402,12 @@ class Zygote:
                 with self.lock:
                     pending = self.pending.pop(number)
                     self.workers[number] = pending.worker
-                pending.worker.born(fields.integer("pid"), fields.text("tier"), *message.fds)
-                pending.born.set_result(pending.worker)
+                pending.worker.started(fields.integer("pid"), fields.text("tier"), *message.fds)
+                pending.started.set_result(pending.worker)
             case Kind.FORK_FAILED:
                 with self.lock:
                     pending = self.pending.pop(number)
-                pending.born.set_exception(_start_error(fields))
+                pending.started.set_exception(_start_error(fields))
             case Kind.EXITED:
                 with self.lock:
                     worker = self.workers.pop(number)
@@ -416,23 +416,23 @@ class Zygote:
                 worker.ended.set_result(_native.Exit(code, signal))  # type: ignore[arg-type]
 
     def _died(self) -> None:
-        """Fail what was asked of the zygote and end its workers: nobody is left to reap them."""
+        """Fail all pending requests and end the zygote's workers: no process is left to reap them."""
         with self.lock:
             self.dead = True
             pending, self.pending = self.pending, {}
             workers, self.workers = self.workers, {}
-        # All are marked before the first is told of: whoever tries again is then given none of the others.
+        # Mark all before reporting the first, so that a retry cannot be given another one of them.
         for worker in workers.values():
             worker.orphaned = True
         for request in pending.values():
-            request.born.set_exception(WorkerDiedError(request.worker.role, None))
+            request.started.set_exception(WorkerDiedError(request.worker.role, None))
         for worker in workers.values():
             worker.ended.set_result(None)
 
     def close(self) -> None:
-        """Close the channel, at which the zygote kills its workers and ends; kill it if it does not.
+        """Close the channel, so that the zygote kills its workers and ends; kill the zygote if it does not.
 
-        Called twice, also at once by two threads, it closes once: a descriptor's number may be another's by then.
+        Idempotent and thread-safe: closing a descriptor twice could close one with a reused number.
         """
         with self.closing:
             if self.closed:
@@ -450,18 +450,18 @@ class Zygote:
 
 
 def _start_error(fields: codec.Fields) -> Exception:
-    """Return what a zygote says kept it from starting a worker: a missing layer, or that the machine ran out."""
+    """Return the error for a zygote's report that it could not start a worker."""
     layer, message = fields.text("layer"), fields.text("message")
     if fields.integer("errno") in EXHAUSTED or layer in NO_LAYERS:
         return WorkerStartError(f"a worker could not be started: {layer}: {message}")
     return IsolationUnavailableError(
         f"A worker could not be contained: {layer}: {message}",
-        "Run `warpsmith-evaluator doctor` to see what this machine gives, or accept a weaker tier with --isolation.",
+        "Run `warpsmith-evaluator doctor` to see what this machine supports, or accept a weaker tier with --isolation.",
     )
 
 
 def end(process: "subprocess.Popen[bytes]", grace_s: float) -> None:
-    """Wait for a process to end, and kill one that takes longer; one that not even that ends is left behind."""
+    """Wait for a process to end, and kill it after `grace_s`; a process that survives even that is abandoned."""
     try:
         process.wait(grace_s)
     except subprocess.TimeoutExpired:
@@ -474,10 +474,10 @@ class Pool:
     """Keeps workers of one role forked and contained before they are needed.
 
     Args:
-        role: what they are for.
-        size: how many are kept.
-        fork: makes one, ready to be used.
-        at_once: how many are made at a time.
+        role: role of the workers.
+        size: number of workers kept ready.
+        fork: makes a ready worker.
+        at_once: number of workers made concurrently.
     """
 
     def __init__(self, role: Role, size: int, fork: Callable[[Role], Worker], at_once: int = 1) -> None:
@@ -496,7 +496,7 @@ class Pool:
             thread.start()
 
     def take(self, timeout_s: float) -> Worker:
-        """Return a ready worker; the caller owns it and closes it.
+        """Return a ready worker; the caller owns it and must close it.
 
         Raises:
             IsolationUnavailableError: no worker can be contained.
@@ -516,14 +516,14 @@ class Pool:
             if isinstance(item, _Failed):
                 if item.at >= began:
                     raise item.error
-                continue  # of an earlier moment: what the machine lacked then it may have by now
+                continue  # an earlier failure: the machine may have recovered since
             if item.alive and item.answers(deadline - time.monotonic()):
-                item.taken()
+                item.mark_taken()
                 return item
             item.close()
 
     def give_back(self, worker: Worker) -> None:
-        """Take a worker back that was sent nothing; one less is made for it."""
+        """Take back a worker that was sent nothing; one fewer is made for it."""
         if self._closed.is_set():
             worker.close()
             return
@@ -539,7 +539,7 @@ class Pool:
         self._wanted.release()
 
     def await_first(self) -> None:
-        """Wait for the first worker, so that a machine that cannot make one says so at the start."""
+        """Wait for the first worker, so that a machine that cannot make one fails at the start."""
         try:
             item = self._ready.get(timeout=2 * FORK_TIMEOUT_S)
         except queue.Empty:
@@ -555,7 +555,7 @@ class Pool:
                 return
             try:
                 self._ready.put(self._fork(self.role))
-            except BaseException as error:  # noqa: BLE001  (the taker raises it; the pool itself must go on)
+            except BaseException as error:  # noqa: BLE001  (raised by `take`; the pool itself must continue)
                 self._ready.put(_Failed(_as_start_error(error), time.monotonic()))
 
     def _turn_away(self, item: "Worker | _Failed") -> NoReturn:
@@ -565,7 +565,7 @@ class Pool:
         raise _closed()
 
     def close(self) -> None:
-        """Close the ready workers. Whoever waits in `take` is turned away at once, one after the other."""
+        """Close the ready workers. Each caller that waits in `take` gets JudgeUnavailableError at once."""
         self._closed.set()
         self._wanted.release(len(self._threads))
         for thread in self._threads:
@@ -580,27 +580,27 @@ class Pool:
 
 @dataclass(frozen=True)
 class _Failed:
-    """Stands in a pool for a worker that could not be made: why, and when (by the monotonic clock)."""
+    """Takes the place of a worker that could not be made: why, and when (monotonic clock)."""
 
     error: BaseException
     at: float
 
 
 def _as_start_error(error: BaseException) -> BaseException:
-    """Return an error of making a worker; what ran out on the way is one that may pass."""
+    """Return an error of making a worker; resource exhaustion becomes WorkerStartError, which can be retried."""
     if isinstance(error, OSError | RuntimeError | MemoryError | _native.NativeError) and is_exhaustion(error):
         return WorkerStartError(f"a worker could not be started: {with_advice(error)}")
     return error
 
 
 def _closed() -> JudgeUnavailableError:
-    return JudgeUnavailableError("The pool of workers is closed.", "Nothing more can be evaluated; start a new judge.")
+    return JudgeUnavailableError("The pool of workers is closed.", "Start a new judge; this one is closed.")
 
 
 class Lease:
-    """Lets many use a device together, or one alone: whoever wants it alone is waited for by all who come later.
+    """Lets many threads share a device, or one use it alone; a thread that waits for that precedes later sharers.
 
-    A thread that holds it, in either way, may ask for it again to share, and leave it for a while.
+    A thread that holds it, in either mode, can request to share it again, and can release it for a while.
     """
 
     def __init__(self, clock: PhaseClock | None = None) -> None:
@@ -613,7 +613,7 @@ class Lease:
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Use the device beside others."""
+        """Share the device with other threads."""
         if self.held_here():
             yield
             return
@@ -624,8 +624,8 @@ class Lease:
             self._end_sharing()
 
     @contextlib.contextmanager
-    def left(self) -> Iterator[None]:
-        """Leave it to others while this thread waits for what needs no device; for one that shares it."""
+    def released(self) -> Iterator[None]:
+        """Release a shared lease while this thread waits for something that needs no device."""
         if self.held_here() != "shared":
             yield
             return
@@ -636,12 +636,12 @@ class Lease:
             self._begin_sharing()
 
     def give_way(self) -> None:
-        """Let whoever waits for the device alone have it now, if this thread shares it and has nothing under way there.
+        """Yield the device to a thread that waits to use it alone; only if this thread has no work in progress on it.
 
-        Who wants it alone waits for all who share it: for one step of theirs this way, and not for whole trials.
+        That thread thus waits for one step of each sharer, not for whole trials.
         """
         if self._wanted:
-            with self.left():
+            with self.released():
                 pass
 
     def _begin_sharing(self) -> None:
@@ -658,7 +658,7 @@ class Lease:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Use the device with nobody beside; RuntimeError for a thread that shares it, which would wait for itself."""
+        """Use the device alone; RuntimeError if this thread already holds it, since it would wait for itself."""
         if self.held_here():
             raise RuntimeError("this thread shares the device already")
         with self._clock.phase("lease"), self._state:
@@ -679,12 +679,12 @@ class Lease:
                 self._state.notify_all()
 
     def held_here(self) -> str:
-        """Return how this thread holds it: `shared`, `alone`, or "" if not at all."""
+        """Return how this thread holds it: `shared`, `alone`, or `` if not at all."""
         return getattr(self._own, "holds", "")
 
 
 class Machine:
-    """The zygotes and the pools of one judge. A zygote that died is started anew at the next fork."""
+    """The zygotes and pools of one judge. A zygote that died is restarted at the next fork."""
 
     def __init__(self, config: EvaluatorConfig) -> None:
         kind = config.device_kind
@@ -701,7 +701,7 @@ class Machine:
         self._numbers = iter(range(1, 1 << 62))
         self._closing = threading.Event()
         temp_dirs.sweep()
-        # One more than zygotes: a new one is listened to while the listener of the old one ends.
+        # One more than zygotes: the listener of a new zygote can overlap with that of the old one.
         self._listeners = started_executor(len(self._roles) + 1, "zygote")
         self._zygotes = {kind: Zygote.start(kind, config, self._uuid) for kind in self._roles}
         for zygote in self._zygotes.values():
@@ -721,26 +721,26 @@ class Machine:
         return found
 
     def bandwidth(self) -> Bandwidth:
-        """Return how fast the device writes, measured at the first call; RuntimeError on one that does not time."""
+        """Return the write bandwidth of the device, measured at the first call; RuntimeError if it has no clock."""
         if self._bandwidth is None:
             with self.lease.alone():
                 self._bandwidth = measure_bandwidth(self.device)
         return self._bandwidth
 
     def prepare(self) -> None:
-        """Compile and measure on a device what is needed once, so that no evaluation pays for it."""
+        """Compile and measure once what evaluations on a device need, so that the first one is not delayed."""
         if self.device.kind.times:
             compare.prepare(self.device.torch_device)
             self.device.release()
             self.bandwidth()
 
     def await_first_workers(self) -> None:
-        """Wait until each pool has made its first worker; raise what keeps it from that."""
+        """Wait until each pool has made its first worker; raise the error of a pool that cannot."""
         for pool in self.pools.values():
             pool.await_first()
 
     def take(self, role: Role, timeout_s: float) -> Worker:
-        """Return a ready worker of `role`, forking anew where a zygote died meanwhile."""
+        """Return a ready worker of `role`; retry if a zygote died meanwhile."""
         with self.clock.phase("workers"):
             for _ in range(MAX_START_FAILURES - 1):
                 try:
@@ -752,13 +752,13 @@ class Machine:
     def _fork(self, role: Role) -> Worker:
         with self._lock:
             number = next(self._numbers)
-            zygote = self._living(next(kind for kind, roles in self._roles.items() if role in roles))
-        # A context comes into being on the device, which a timing has for itself. Some workers have none, and whoever
+            zygote = self._running(next(kind for kind, roles in self._roles.items() if role in roles))
+        # Creating a context disturbs a timing, which holds the device alone. Some roles create none, and a thread that
         # shares the device may wait for them.
         with self.lease.shared() if role not in OFF_DEVICE else contextlib.nullcontext():
             return zygote.fork(role, number)
 
-    def _living(self, kind: ZygoteKind) -> Zygote:
+    def _running(self, kind: ZygoteKind) -> Zygote:
         if self._zygotes[kind].dead and not self._closing.is_set():
             self._zygotes[kind].close()
             self._zygotes[kind] = Zygote.start(kind, self.config, self._uuid)
@@ -769,7 +769,7 @@ class Machine:
         return self._zygotes[kind]
 
     def close(self) -> None:
-        """End every zygote and with it every worker, busy or not: whoever waits for one hears of it at once."""
+        """End every zygote and with it every worker, busy or idle; callers that wait for one fail at once."""
         self._closing.set()
         if self._watch is not None:
             self._watch.close()

@@ -1,7 +1,7 @@
-"""Finds what of a problem's forward has no one answer: undefined casts, searches in no order, ranks of equal numbers.
+"""Finds parts of a problem's forward with no unique answer: undefined casts, searches in unsorted numbers, ties.
 
-A cast of a floating number to integers is undefined for NaN, and for what the integers do not reach: each chip and each
-compiler has a value of its own. An answer that rests on one can be held against nobody.
+Casting a floating-point number to an integer is undefined for NaN and out-of-range values: the result differs between
+chips and compilers. No candidate can be blamed for an answer that depends on one.
 """
 
 from typing import Any, Final
@@ -12,25 +12,24 @@ from torch.overrides import TorchFunctionMode
 CASTS: Final = frozenset({"to", "type", "type_as", "byte", "char", "short", "int", "long"})
 COPIES: Final = frozenset({"copy_"})
 RANKINGS: Final = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "kthvalue"})
-"""What puts numbers in order; torch promises none for equal ones."""
+"""Functions that order numbers; torch specifies no order for equal ones."""
 PICKS: Final = frozenset(
     {"max", "min", "cummax", "cummin", "median", "nanmedian", "mode", "max_pool1d", "max_pool2d", "max_pool3d"}
     | {f"{kind}_max_pool{count}d" for kind in ("adaptive", "fractional") for count in (1, 2, 3)}
     | {f"{name}_with_indices" for name in ("max_pool1d", "max_pool2d", "max_pool3d")}
 )
-"""What says beside each number where it was found, if it is asked to."""
+"""Functions that can return, besides each number, the index where it was found."""
 SEARCHES: Final = {"searchsorted": (0, "sorted_sequence"), "bucketize": (1, "boundaries")}
-"""What searches in sorted numbers, and where these are given."""
+"""Functions that search in sorted numbers: position and keyword of the argument with these numbers."""
 
 
 class AmbiguityFinder(TorchFunctionMode):
-    """Notes casts of floating numbers to integers, searches, and rankings.
+    """Detects casts of floating-point numbers to integers, searches, and rankings.
 
     Attributes:
         found: whether there was a cast or a search.
-        undefined: whether one of them was undefined: of what the integers do not reach, or in numbers that are not
-            sorted.
-        ranks: whether numbers were put in order.
+        undefined: whether one of them was undefined: a cast of a value out of range, or a search in unsorted numbers.
+        ranks: whether numbers were ordered.
     """
 
     def __init__(self) -> None:
@@ -60,7 +59,7 @@ class AmbiguityFinder(TorchFunctionMode):
         if integer and source.is_floating_point():
             self.found = True
             whole, range_ = source.double().trunc(), torch.iinfo(dtype)
-            # The largest int64 is no float64, and what follows it is.
+            # float64 cannot represent the largest int64, but it can represent that plus one.
             self.undefined |= not bool(((whole >= range_.min) & (whole < float(range_.max) + 1)).all())
 
     def _note_search(self, numbers: Any) -> None:

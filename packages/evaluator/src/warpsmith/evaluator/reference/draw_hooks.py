@@ -1,7 +1,7 @@
-"""Catches what makes numbers while a problem's `get_inputs` runs, and gives it other numbers as the judge's plan asks.
+"""Intercepts the functions that make numbers while a problem's `get_inputs` runs, and changes the numbers by a plan.
 
-Runs in the reference worker. A change happens where a number comes into being and before the problem's code goes on,
-so that whatever the code makes of it (sorted rows, unit norms, masks, symmetric matrices) holds by itself.
+Runs in the reference worker. Numbers change as soon as they are made, before the problem's code sees them, so that
+properties which the code establishes (sorted rows, unit norms, masks, symmetric matrices) hold without extra work.
 """
 
 import hashlib
@@ -33,9 +33,9 @@ from warpsmith.evaluator.reference.draw_plan import (
 )
 
 DEPTH: Final = 6
-"""How many of the problem's own frames tell one site from another."""
+"""How many of the problem's own frames identify a site."""
 OCCURRENCES: Final = 8
-"""Up to so many draws in one place are sites of their own."""
+"""The first draws in one place are sites of their own, up to this number."""
 
 FLOATING_DRAWS: Final = frozenset(
     ["rand", "randn", "rand_like", "randn_like", "normal", "uniform_", "normal_", "exponential_", "log_normal_"]
@@ -57,10 +57,10 @@ QUESTIONS: Final = frozenset({"__get__", "__len__", "size", "dim", "numel", "str
 CASTS: Final = frozenset({"to", "type", "float", "half", "bfloat16", "double", "bool", "int", "long"})
 MOVES: Final = frozenset({"cuda", "cpu", "contiguous", "clone", "requires_grad_", "view", "reshape", "unsqueeze"})
 LOOKS: Final = QUESTIONS | CASTS | MOVES
-"""What leaves a constant alone: it is an input as it was made, or so cast."""
+"""Functions that leave a constant an unchanged (or only cast) input."""
 INTO_INTEGERS: Final = frozenset({"long", "int", "short", "char", "byte", "to", "type", "floor_divide"})
 BOUNDING: Final = frozenset({"clamp", "clip", "clamp_", "remainder", "fmod", "sigmoid", "softmax", "__mod__"})
-"""What puts numbers of any range into one that the code chose."""
+"""Functions that map numbers of any range to a range that the code chose."""
 COMPARISONS: Final = frozenset(
     {"eq", "ne", "lt", "le", "gt", "ge", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
 )
@@ -71,10 +71,10 @@ class Origin:
     """Where a tensor's numbers come from.
 
     Attributes:
-        draws: sites of random draws that it was computed from, since the last bound on its range.
-        tables: sites of tables likewise.
-        written: whether its numbers are integers computed from those of `arange` alone.
-        constant: the site of the constant that it is, and nothing else yet.
+        draws: sites of random draws that it was computed from, since its range was last bounded.
+        tables: sites of tables that it was computed from, since its range was last bounded.
+        written: whether its numbers are integers computed from `arange` alone.
+        constant: the constant that it is, while nothing was computed from it.
     """
 
     draws: frozenset[str] = frozenset()
@@ -85,7 +85,7 @@ class Origin:
 
 @dataclass
 class Constant:
-    """A tensor of one number: by what site it was made, and whether the code made anything else of it."""
+    """A tensor of one repeated number: the site that made it, and whether the code computed anything from it."""
 
     site: str
     used: bool = False
@@ -97,13 +97,13 @@ class Catch(TorchFunctionMode):
     """Context in which `get_inputs` runs.
 
     Attributes:
-        path: the problem's file, by whose frames sites are named.
-        seed: secret; everything that is drawn follows from it.
+        path: the problem's file; frames in it name the sites.
+        seed: secret from which all random numbers are derived.
         plan: which sites change, and how.
-        reseed: seeds torch's own generators.
-        literals: places of calls that make a tensor of written numbers.
-        numbers: what the problem's forward may compare with, which draws on a grid shall hold.
-        sites: which there were, with the highest level that each may have.
+        reseed: seeds torch's global generators.
+        literals: `line:column` of calls that make a tensor of literal numbers.
+        numbers: numbers that the problem's forward may compare with; planted in draws on a grid.
+        sites: the sites seen, with the highest level that each can have.
     """
 
     path: str
@@ -142,15 +142,15 @@ class Catch(TorchFunctionMode):
         if isinstance(kwargs.get("generator"), torch.Generator):
             kwargs["generator"] = self._own_generator(kwargs["generator"])
         name = getattr(func, "__name__", "")
-        given = list(_tensors([args, kwargs]))
+        tensors = list(_tensors([args, kwargs]))
         result = func(*args, **kwargs)
-        self._note_use(name, given)
+        self._note_use(name, tensors)
         for made in _tensors(result):
-            self._made(name, made, given, args, kwargs)
+            self._made(name, made, tensors, args, kwargs)
         return result
 
     def restart(self, key: object) -> None:
-        """Seed every generator from the secret and `key`, whatever the problem itself seeded them with."""
+        """Seed every generator from the secret and `key`, whatever seed the problem chose."""
         self._seed_all(self.derive(f"restart {key}"))
 
     def _seed_all(self, seed: int) -> None:
@@ -159,33 +159,33 @@ class Catch(TorchFunctionMode):
         _SEED_NUMPY(seed % (1 << 32))
 
     def seed_torch(self, seed: int) -> torch.Generator:
-        """Stand in for `torch.manual_seed`."""
+        """Replace `torch.manual_seed`."""
         self.restart(seed)
         return torch.default_generator
 
     def derive(self, key: str) -> int:
-        """Return 48 secret bits of their own for `key`."""
+        """Return 48 secret bits derived for `key`."""
         digest = hashlib.blake2b(f"{self.seed} {key}".encode(), digest_size=6).digest()
         return int.from_bytes(digest, "little")
 
-    def _own_generator(self, given: torch.Generator) -> torch.Generator:
-        """Return the generator that draws in place of one of the problem's: seeded by the secret as well."""
-        if id(given) not in self._generators:
-            own = torch.Generator(given.device).manual_seed(self.derive(f"generator {given.initial_seed()}"))
-            self._generators[id(given)] = given, own
-        return self._generators[id(given)][1]
+    def _own_generator(self, original: torch.Generator) -> torch.Generator:
+        """Return the generator that replaces one of the problem's: it is seeded by the secret as well."""
+        if id(original) not in self._generators:
+            own = torch.Generator(original.device).manual_seed(self.derive(f"generator {original.initial_seed()}"))
+            self._generators[id(original)] = original, own
+        return self._generators[id(original)][1]
 
-    def _note_use(self, name: str, given: list[torch.Tensor]) -> None:
-        for origin in filter(None, map(_origin, given)):
+    def _note_use(self, name: str, tensors: list[torch.Tensor]) -> None:
+        for origin in filter(None, map(_origin, tensors)):
             if origin.constant is not None and name not in LOOKS:
                 origin.constant.used = True
             if name in COMPARISONS:
                 self._bound(origin.tables, PLAIN)
 
     def _made(
-        self, name: str, made: torch.Tensor, given: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, name: str, made: torch.Tensor, tensors: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Vary what came into being, and note on it where it comes from."""
+        """Vary a new tensor, and tag it with its origin."""
         floating = made.is_floating_point() or made.is_complex()
         if name in FLOATING_DRAWS and floating:
             _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO)))
@@ -205,12 +205,12 @@ class Catch(TorchFunctionMode):
         elif name == "arange":
             _tag(made, Origin(written=True))
         else:
-            self._derived(name, made, [origin for origin in map(_origin, given) if origin is not None], given)
+            self._derived(name, made, [origin for origin in map(_origin, tensors) if origin is not None], tensors)
 
-    def _derived(self, name: str, made: torch.Tensor, origins: list[Origin], given: list[torch.Tensor]) -> None:
-        """Hand on where a result comes from; integers of `arange` become a table when they become floats.
+    def _derived(self, name: str, made: torch.Tensor, origins: list[Origin], tensors: list[torch.Tensor]) -> None:
+        """Pass origins on to a result; integers of `arange` become a table when they are cast to floats.
 
-        A draw or a table that is turned into integers chose a range for them.
+        Casting a draw or a table to integers bounds its level: the code chose a range for the integers.
         """
         if not origins:
             return
@@ -220,8 +220,8 @@ class Catch(TorchFunctionMode):
         if not floating and name in INTO_INTEGERS and made.dtype != torch.bool:
             self._bound(draws, IN_RANGE)
             self._bound(tables, PLAIN)
-        all_written = len(origins) == len(given) and all(origin.written for origin in origins)
-        alone = len(given) == 1 and origins[0].constant is not None and name in LOOKS
+        all_written = len(origins) == len(tensors) and all(origin.written for origin in origins)
+        alone = len(tensors) == 1 and origins[0].constant is not None and name in LOOKS
         if alone:
             _tag(made, origins[0])
         elif floating and all_written:
@@ -235,7 +235,7 @@ class Catch(TorchFunctionMode):
             _tag(made, Origin(draws, tables) if floating else Origin(nothing, nothing, all_written))
 
     def draw(self, made: torch.Tensor, *, from_zero: bool = False) -> frozenset[str]:
-        """Vary a floating draw, and return its site; `from_zero` says that zero is in its range, as its least."""
+        """Vary a floating draw and return its site; `from_zero`: its range includes zero as its minimum."""
         site = self._site()
         level = self._level(site, FAR)
         if level > PLAIN:
@@ -249,7 +249,7 @@ class Catch(TorchFunctionMode):
         return frozenset({site})
 
     def _share_rows(self, made: torch.Tensor, dice: torch.Generator) -> None:
-        """Let a draw on a grid have rows of an earlier one whose rows are as long."""
+        """Copy rows of an earlier gridded draw with rows of the same length into this one."""
         form = made.dtype, made.shape[-1], made.device
         if made.dim() > 1 and made.numel() and form in self._gridded:
             mutations.share_rows(made, self._gridded[form], dice)
@@ -265,10 +265,9 @@ class Catch(TorchFunctionMode):
         mutations.vary_integers(made, kind, low, high, generator)
 
     def _table(self, made: torch.Tensor, *, written: bool = False) -> frozenset[str]:
-        """Scale a table, unless it is a mask, or its rows sum to one: then its numbers change places, or stay if they
-        are sorted.
+        """Scale a table, unless it is a mask. If its rows sum to one, permute them instead, or keep them if sorted.
 
-        A tensor of numbers that were computed in Python is no table: others may have been computed from them too.
+        A tensor of numbers that Python computed is not a table: other values may have been computed from them too.
         """
         if written and not self.literals.intersection(self._places()[:1]):
             return frozenset()
@@ -288,11 +287,11 @@ class Catch(TorchFunctionMode):
         return site
 
     def finish(self, inputs: Any) -> None:
-        """Vary the constants that are inputs as they were made: nothing else was made of them."""
+        """Vary the constants that became inputs unchanged: nothing was computed from them."""
         for tensor in _tensors(inputs):
             origin = _origin(tensor)
             if origin is not None and origin.written:
-                # These are given as integers too, and both forms belong together.
+                # The same numbers are inputs as integers too, and both forms must stay consistent.
                 self._bound(frozenset(self._converted), PLAIN)
             constant = origin.constant if origin is not None else None
             most = mutations.constant_level(tensor) if constant is not None and not constant.used else PLAIN
@@ -307,7 +306,7 @@ class Catch(TorchFunctionMode):
                 constant.varied = tensor
 
     def seed_of_list(self, count: int) -> int | None:
-        """Return the seed of another order for written lists of `count` entries; None where they stay."""
+        """Return the seed that reorders literal lists of `count` entries; None if they keep their order."""
         site = f"{LISTS}{count}"
         return self.derive(site) if self._level(site, IN_RANGE) > PLAIN else None
 
@@ -320,13 +319,13 @@ class Catch(TorchFunctionMode):
             self.sites[site] = min(self.sites[site], most)
 
     def _site(self) -> str:
-        """Return the name of the place in the problem's source that runs now, and which draw in it this is."""
+        """Return the name of the current place in the problem's source, with the number of this draw at that place."""
         place = " ".join(self._places())
         self._occurrences[place] += 1
         return f"{place} #{min(self._occurrences[place], OCCURRENCES)}"
 
     def _places(self) -> list[str]:
-        """Return where in the problem's source its frames are, the innermost first."""
+        """Return `line:column` of the problem's frames, innermost first."""
         places: list[str] = []
         frame = sys._getframe(1)
         while frame is not None and len(places) < DEPTH:
@@ -363,7 +362,7 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def _patches(catch: Catch) -> Iterator[AbstractContextManager[Any]]:
-    """Yield what catches numpy's and Python's random functions, and seeds that a problem sets itself."""
+    """Yield patches of numpy's and Python's random functions, and of the functions that set seeds."""
     for owner, name in [(torch, "manual_seed"), (torch.random, "manual_seed"), (torch.cuda, "manual_seed")]:
         yield _replaced(owner, name, catch.seed_torch)
     yield _replaced(torch.cuda, "manual_seed_all", catch.restart)
@@ -395,14 +394,14 @@ def _python_random(catch: Catch) -> Callable[..., random.Random]:
 
 
 def _numpy_class(catch: Catch, base: type) -> Callable[..., Any]:
-    """Return a class of generators whose draws are caught."""
+    """Return a subclass of a generator class whose draws are intercepted."""
     methods = {name: _caught_method(catch, name, getattr(base, name)) for name in _numpy_names(base)}
     return type(base.__name__, (base,), methods)
 
 
 @cache
 def _numpy_names(base: type) -> list[str]:
-    """Return which random functions a class of numpy's has."""
+    """Return the random functions of a numpy class."""
     return sorted(set(_NUMPY_NAMES) & set(dir(base)))
 
 
@@ -414,7 +413,7 @@ def _caught_method(catch: Catch, name: str, original: Any) -> Any:
 
 
 def _caught(catch: Catch, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a random function of numpy whose arrays are varied; single numbers most often are sizes, and stay."""
+    """Wrap a random function of numpy to vary its arrays; single numbers are mostly sizes and are left alone."""
 
     def draw(*args: Any, **kwargs: Any) -> Any:
         made = original(*args, **kwargs)
@@ -431,13 +430,13 @@ def _caught(catch: Catch, name: str, original: Callable[..., Any]) -> Callable[.
 
 
 def _bounds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return the bounds, the upper one excluded, of a draw of integers; None where they are not plain integers."""
-    given: list[Any] = [value for value in args if type(value) is int][:2]
+    """Return the bounds of an integer draw, upper one exclusive; the upper one is None if they are not plain ints."""
+    integers: list[Any] = [value for value in args if type(value) is int][:2]
     low, high = kwargs.get("low", kwargs.get("from")), kwargs.get("high", kwargs.get("to"))
     if low is None:
-        low = given.pop(0) if given else 0
+        low = integers.pop(0) if integers else 0
     if high is None:
-        low, high = (low, given.pop(0)) if given else (0, low)
+        low, high = (low, integers.pop(0)) if integers else (0, low)
     if type(low) is not int or type(high) is not int or kwargs.get("endpoint"):
         return 0, None
     return low, high

@@ -1,7 +1,7 @@
-"""What the judge asks of the numbers that `get_inputs` makes: the plan of one input set. Importable without torch.
+"""The judge's plan for the numbers that `get_inputs` makes for one input set. Importable without torch.
 
-A **site** is a place in the problem's source that makes numbers: a random draw, a table, a constant, a written list.
-Its **level** says how far its numbers may go. A plan gives each site a level and all of them one kind of change.
+A **site** is a place in the problem's source that makes numbers: a random draw, a table, a constant, a literal list.
+Its **level** bounds how far its numbers may vary. A plan sets a level per site and one kind of change for all.
 """
 
 from collections.abc import Mapping
@@ -14,21 +14,21 @@ from warpsmith.evaluator.ipc import codec
 Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "everything"]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 VARIED: Final[tuple[Kind, ...]] = ("shifted", "outliers", "rows", "scaled")
-"""The kinds of a trial; `everything` mixes them in one input set, to find out what a problem bears."""
+"""The kinds of a trial; `everything` mixes them in one input set, to find out what a problem tolerates."""
 WITHOUT_TIES: Final[tuple[Kind, ...]] = ("shifted", "outliers", "small", "scaled")
-"""Those of a trial whose answer rests on the order of numbers: none makes some equal."""
+"""The kinds of a trial for answers that depend on the order of numbers: none makes numbers equal."""
 
 PLAIN: Final = 0
 IN_RANGE: Final = 1
-"""Another distribution within the range of a draw; other numbers where it is no draw."""
+"""Another distribution within the range of a draw; other values if the site is not a draw."""
 SAME_SIGN: Final = 2
 ANY_SIGN: Final = 3
-"""Of either sign, and no row of zeros: what is divided by the norm of one is not finite."""
+"""Either sign, but no row of zeros: dividing by its norm is not finite."""
 ANYWHERE: Final = 4
 FAR: Final = 5
-"""So far that `exp` of it overflows single precision: a reference that subtracts the maximum bears it."""
+"""So far that `exp` overflows in single precision; a reference that subtracts the maximum tolerates it."""
 LISTS: Final = "list "
-"""How the names of the sites begin that are lists of integers in the problem's source."""
+"""Prefix of sites that are lists of integers in the problem's source."""
 MOST_SITES: Final = 64
 
 
@@ -38,8 +38,8 @@ class DrawPlan:
 
     Attributes:
         kind: how varied sites change.
-        levels: how far each may go, by the site's name.
-        default: the level of sites that have no entry.
+        levels: level by name of site.
+        default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
     """
 
@@ -49,7 +49,7 @@ class DrawPlan:
     on_grid: bool = False
 
     def level(self, site: str, most: int) -> int:
-        """Return the level of a site that bears `most`; 0 in a plain input set."""
+        """Return the level of a site that allows at most `most`; 0 in a plain input set."""
         return PLAIN if self.kind == "plain" else min(self.levels.get(site, self.default), most)
 
     def to_wire(self) -> dict[str, Any]:
@@ -57,17 +57,17 @@ class DrawPlan:
 
     @staticmethod
     def from_wire(fields: codec.Fields) -> "DrawPlan":
-        """Return the plan that `to_wire` wrote; WireError if it is none."""
+        """Return the plan that `to_wire` wrote; WireError if it is invalid."""
         kind, levels = fields.text("kind", 20), fields.mapping("levels")
         if kind not in KINDS or not all(isinstance(level, int) for level in levels.values()):
-            raise WireError(f"{kind!r} with {len(levels)} levels is no plan of draws.")
+            raise WireError(f"{kind!r} with {len(levels)} levels is not a plan of draws.")
         return DrawPlan(kind, levels, fields.integer("default"), fields.flag("on_grid"))  # type: ignore[arg-type]
 
 
 PLAINLY: Final = DrawPlan()
 
 
-def sites_of(told: Mapping[str, Any]) -> dict[str, int]:
-    """Return the sites that a reference worker told of, with the highest level of each; what is none is left out."""
-    sound = [(site, most) for site, most in told.items() if type(most) is int and PLAIN <= most <= FAR]
+def sites_of(reported: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sites that a reference worker reported, with the highest level of each; drop malformed entries."""
+    sound = [(site, most) for site, most in reported.items() if type(most) is int and PLAIN <= most <= FAR]
     return dict(sound[:MOST_SITES])

@@ -1,9 +1,8 @@
-"""Lists of integers that a problem writes for its inputs, in another order: lengths, offsets, group sizes, tables.
+"""Reorders the literal lists of integers in a problem's inputs: lengths, offsets, group sizes, tables.
 
-Runs in the reference worker. Another order keeps what such lists promise: their sum, their bounds, their multiples.
-Lists of as many entries take the same order, so that lengths still belong to their rows of a table; sorted lists that
-begin with zero are offsets, of which the differences change places. Other sorted lists hold those of their length as
-they are.
+Runs in the reference worker. A new order preserves what such lists promise: their sum, bounds and multiples. Lists of
+the same length take the same order, so that lengths still match the rows of a table. A sorted list that starts at zero
+holds offsets; its differences are reordered. Any other sorted list keeps all lists of its length unchanged.
 """
 
 import ast
@@ -13,18 +12,18 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 MAKERS: Final = frozenset({"tensor", "as_tensor", "array", "asarray", "IntTensor", "LongTensor", "from_numpy"})
-"""What makes a tensor of a list."""
+"""Functions that make a tensor of a list."""
 
 Evaluate = Callable[[ast.expr], Any]
 
 
 class WrittenLists:
-    """The lists of integers in some statements, by the number of entries in which they change.
+    """The literal lists of integers in some statements, grouped by their number of entries.
 
     Attributes:
-        counts: numbers of entries of which a list may take another order.
+        counts: numbers of entries whose lists can be reordered.
         bound: lengths, sums and entries of the lists.
-        largest: the largest number that one of them holds.
+        largest: the largest number in any list.
     """
 
     def __init__(self, statements: Sequence[ast.stmt], evaluate: Evaluate) -> None:
@@ -49,25 +48,25 @@ class WrittenLists:
         self.bound |= {len(values), sum(flat), written.count, *flat}
 
     def binds(self, size: int) -> bool:
-        """Whether a size may be tied to a list: its length, its sum, an entry, or a bound of what it holds."""
+        """Whether a size may depend on a list: it equals its length, sum or an entry, or bounds its entries."""
         return size in self.bound or size // 4 < self.largest <= size
 
     def matches(self, size: int) -> bool:
-        """Whether a size is the length, the sum or an entry of a list, or the first number that is too large for it."""
+        """Whether a size is the length, the sum or an entry of a list, or the largest entry plus one."""
         return size in self.bound or size == self.largest + 1
 
     def contains(self, node: ast.AST) -> bool:
-        """Whether a node stands in one of the lists."""
+        """Whether a node is inside one of the lists."""
         return id(node) in self._inside
 
     def are_in(self, statement: ast.stmt) -> bool:
-        """Whether one of the lists stands in a statement."""
+        """Whether a statement contains one of the lists."""
         nodes = {id(written.node) for lists in self._groups.values() for written in lists}
         return any(id(node) in nodes for node in ast.walk(statement))
 
     @contextmanager
     def in_order(self, seeds: Mapping[int, int]) -> Iterator[None]:
-        """Let the lists of as many entries as `seeds` names stand in an order drawn by their seed."""
+        """Reorder the lists with each number of entries in `seeds`, by its seed, inside this context."""
         changed = [(written, random.Random(seed)) for count, seed in seeds.items() for written in self._of(count)]
         try:
             for written, rng in changed:
@@ -90,7 +89,7 @@ class _Written:
         self.values = values
         plain = all(type(value) is int for value in values)
         self.is_sorted = plain and len(set(values)) > 1 and sorted(values) in (list(values), list(values)[::-1])
-        # Each entry names one before it, as the parents of a tree do.
+        # Each entry refers to an earlier one, like the parents in a tree.
         self.points_back = plain and values[0] <= 0 and all(value < at for at, value in enumerate(values[1:], 1))
         self.is_offsets = self.is_sorted and values[0] == 0 and values[-1] > 0
         self.count = len(values) - 1 if self.is_offsets else len(values)
@@ -109,7 +108,7 @@ class _Written:
 
 
 def _other_order(count: int, rng: random.Random) -> list[int]:
-    """Return an order of `count` entries, the same for the same state of `rng`, that moves all of them if possible."""
+    """Return a permutation of `count` entries, determined by the state of `rng`, that is not the identity."""
     order = list(range(count))
     rng.shuffle(order)
     return order if order != sorted(order) else [*order[1:], order[0]]
@@ -128,7 +127,7 @@ def _may_change(lists: "list[_Written]") -> bool:
 
 
 def _flat(values: Any) -> Iterator[int]:
-    """Yield the integers of a list of integers or of such lists; nothing where it is anything else."""
+    """Yield the integers of a list of integers or of equally long lists of them; nothing for anything else."""
     rows = values if all(isinstance(row, list | tuple) and len(row) == len(values[0]) for row in values) else [values]
     found = [entry for row in rows for entry in row]
     if len(values) > 1 and all(type(entry) is int for entry in found):
@@ -136,13 +135,13 @@ def _flat(values: Any) -> Iterator[int]:
 
 
 def _lists(statements: Sequence[ast.stmt]) -> Iterator[ast.List | ast.Tuple]:
-    """Yield the lists that a tensor is made of: written in its maker's call, or under a name that such a call reads."""
+    """Yield the lists that become tensors: written in the call of a maker, or assigned to a name in such a call."""
     nodes = (node for statement in statements for node in ast.walk(statement))
     makers = [node for node in nodes if isinstance(node, ast.Call) and _is_maker(node)]
     names = {node.id for call in makers for node in ast.walk(call) if isinstance(node, ast.Name)}
     for call in makers:
-        given = [*call.args, *(word.value for word in call.keywords)]
-        yield from (one for one in given if isinstance(one, ast.List | ast.Tuple))
+        arguments = [*call.args, *(word.value for word in call.keywords)]
+        yield from (one for one in arguments if isinstance(one, ast.List | ast.Tuple))
     for statement in statements:
         for node in ast.walk(statement):
             value = node.value if isinstance(node, ast.Assign) and _targets(node) & names else None
@@ -151,7 +150,7 @@ def _lists(statements: Sequence[ast.stmt]) -> Iterator[ast.List | ast.Tuple]:
 
 
 def literal_calls(statements: Sequence[ast.stmt]) -> frozenset[str]:
-    """Return the places, `line:column`, of calls that make a tensor of numbers that are all written there."""
+    """Return the places, `line:column`, of calls that make a tensor of literal numbers only."""
     nodes = (node for statement in statements for node in ast.walk(statement))
     calls = (node for node in nodes if isinstance(node, ast.Call) and _is_maker(node) and node.args)
     return frozenset(f"{call.lineno}:{call.col_offset}" for call in calls if _is_written(call.args[0]))
@@ -180,9 +179,9 @@ def _is_maker(call: ast.Call) -> bool:
 
 
 def evaluator(names: Mapping[str, Any]) -> Evaluate:
-    """Return what evaluates lists of integers, names of integers in `names` and their sums, products and the like.
+    """Return a function that evaluates integers, names of integers in `names`, their arithmetic, and lists of these.
 
-    The evaluation gives an empty list for anything else.
+    It returns an empty list for anything else.
     """
 
     def evaluate(node: ast.expr) -> Any:

@@ -1,7 +1,7 @@
-"""How numbers change: random draws right where they are made, and the parameters and buffers of a module.
+"""Changes numbers: random draws as soon as they are made, and the parameters and buffers of a module.
 
-Every function changes a tensor in place. What a draw stands for is kept: integers their bounds, distinct ones being
-distinct, permutations and coin tosses what they are. The range of a floating draw is kept at level `IN_RANGE` only.
+Every function changes a tensor in place and preserves what a draw stands for: the bounds and the distinctness of
+integers, permutations, coin tosses. The range of a floating draw is preserved at level `IN_RANGE` only.
 """
 
 import itertools
@@ -14,48 +14,49 @@ import torch
 from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, SAME_SIGN, Kind
 
 FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR: 200.0}
-"""How far an outlier may lie by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
+"""Largest distance of an outlier by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
 LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
-"""By which powers of two a large row is multiplied."""
+"""Range of the power of two that multiplies a large row."""
 OUTLIERS: Final = 1 / 500
 NEARLY_CONSTANT: Final = 0.15
-"""What is left of the spread of a nearly constant row: a one-pass variance in single precision still bears it."""
+"""Remaining share of the spread of a nearly constant row; a one-pass variance in single precision tolerates it."""
 MOST_AT_ONCE: Final = 1 << 26
-"""Elements that change at once: a change takes several times their memory, and more of them change part by part."""
+"""Elements changed at once: a change needs several times their memory. Larger tensors are changed in parts."""
 MOST_COMPARED: Final = 1 << 20
-"""Up to so many integers it is found out whether they are distinct."""
+"""Most integers that are checked for distinctness."""
 PICKS: Final = 4
-"""How many rows get a large number at their first element, and at their last, for each choice of dimensions."""
+"""How many rows get a large number at their first element, and at their last, per choice of dimensions."""
 MOST_DIMS: Final = 4
-"""Up to so many dimensions each choice of some of them is taken; beyond, those that end at the last one."""
+"""Up to this many dimensions, every subset is a choice; beyond it, only those that end at the last dimension."""
 WHOLLY_NEGATIVE: Final = 0.75
 NEGATIVE_SLICES: Final = 0.2
 CALM: Final = (0.45, 0.9)
-"""How far a nearly constant row lies from the mean of its numbers, in standard deviations: most have one sign."""
+"""Distance of a nearly constant row from the mean of the draw, in standard deviations: most have one sign."""
 TINY_SHARE: Final = 1 / 8
 TINY_OCTAVES: Final = (8.0, 16.0)
-"""How far below its value a small statistic lies: a variance of one comes to where an eps of 1e-5 is seen."""
+"""Range of octaves by which a small statistic shrinks: a variance of one gets so small that an eps of 1e-5 matters."""
 SMALL_OCTAVES: Final = (6.0, 16.0)
 LESS_SMALL_OCTAVES: Final = (4.0, 8.0)
-"""How far below the others small rows and columns lie, and how far where none may become equal in half precision."""
+"""Range of octaves by which small rows and columns shrink; the second avoids new ties in half precision."""
 MOST_SORTED: Final = 1 << 16
 GRID_OCTAVES: Final = 2
-"""How far below the spread of a draw the grid is that it may be rounded to: a few dozen numbers are left of it."""
+"""Octaves between the spread of a draw and the step of its grid: a few dozen distinct numbers remain."""
 PLANTED_SHARE: Final = 1 / 16
-"""Share of a gridded draw that numbers of the problem's source replace, where they lie in its range."""
+"""Share of a gridded draw that is replaced by numbers of the problem's source that are in its range."""
 ZERO_SHARE: Final = 1 / 64
-"""Share of a parameter's elements that become zero, as pruning makes them; of many alone."""
+"""Share of a parameter's elements that become zero, as in pruning."""
 LEAST_PRUNED: Final = 64
+"""Smallest parameter with pruned elements."""
 FLIPPED_SHARE: Final = 0.3
 GROWN_SHARE: Final = 0.3
+"""Shares of a parameter of equal elements that change sign, or grow; a parameter of one element always grows."""
 GROWN_OCTAVES: Final = 2.0
 REDUCED_OCTAVES: Final = (4.0, 10.0)
-"""How far below what it was a draw as a whole may lie: the norm of all of it is below one."""
-"""Shares of a parameter of equal elements that change their sign, or grow; of one element, it always grows."""
+"""Range of octaves by which a whole draw can shrink: its norm becomes less than one."""
 
 
 def _drawn_by(generator: torch.Generator) -> dict[str, Any]:
-    """Return the arguments of a random function of torch that let `generator` draw, where it lives."""
+    """Return the arguments that make a random function of torch use `generator`, on its device."""
     return {"generator": generator, "device": generator.device}
 
 
@@ -78,7 +79,7 @@ class Dice:
         return torch.rand(shape, **_drawn_by(self.generator))
 
     def rows(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return one number of [0, 1) for each row, to be broadcast; a vector has four parts of one number each."""
+        """Return one number of [0, 1) per row, broadcastable; a vector has four parts with one number each."""
         if tensor.dim() > 1:
             return self.rand((*tensor.shape[:-1], 1))
         count = tensor.numel()
@@ -87,7 +88,7 @@ class Dice:
 
 
 def vary_draw(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator) -> None:
-    """Change a random draw of floating or complex numbers as `kind` and `level` ask."""
+    """Change a random draw of floating or complex numbers by `kind` and `level`."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     if tensor.numel() > MOST_AT_ONCE and tensor.shape[0] > 1:
@@ -108,16 +109,16 @@ def vary_draw(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Gen
 def to_grid(
     tensor: torch.Tensor, generator: torch.Generator, *, zero: bool, numbers: Sequence[float] = (), rows: bool = False
 ) -> None:
-    """Round a draw to multiples of a power of two, a quarter of its spread at most, within its own range.
+    """Round a draw to multiples of a power of two, at most a quarter of its spread, within its own range.
 
-    Numbers then lie exactly on boundaries, halfway between integers, and on each other, and stay exact in sums and
-    products of few bits: what a kernel does there is not a matter of rounding.
+    Numbers then lie exactly on boundaries, halfway between integers, and on each other, and sums and products of few
+    bits are exact: a wrong result there cannot be explained by rounding.
 
     Args:
-        tensor: is changed.
-        generator: draws, where the tensor lives.
-        zero: whether numbers of one sign may become zero.
-        numbers: numbers that the problem may compare with, of which some are written where they lie in the range.
+        tensor: changed in place.
+        generator: random generator on the tensor's device.
+        zero: whether numbers of one sign can become zero.
+        numbers: numbers that the problem may compare with; those in the range replace some elements.
         rows: whether some rows become equal to others.
     """
     if tensor.is_complex():
@@ -146,7 +147,7 @@ def to_grid(
 
 
 def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
-    """Copy some rows of an earlier draw to a later one: to the same place where both have one form, and to another."""
+    """Copy some rows of an earlier draw to a later one: to the same place if the shapes agree, and to another place."""
     one, other = (draw.detach().view(-1, draw.shape[-1]) for draw in (tensor, earlier))
     dice = Dice(generator)
     if tensor.shape == earlier.shape:
@@ -156,7 +157,7 @@ def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Gen
 
 
 def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Copy one slice of the first and of the last but one dimension to another."""
+    """Copy one slice to another along the first and along the second-to-last dimension."""
     for dim in {0, wide.dim() - 2}:
         if wide.shape[dim] > 2:
             source, target = dice.below(wide.shape[dim]), dice.below(wide.shape[dim])
@@ -173,16 +174,16 @@ def _spread(wide: torch.Tensor) -> float:
 
 
 def _middle_spread(wide: torch.Tensor) -> float:
-    """Return the spread of the middle half of some numbers, which a few large ones leave as it is."""
+    """Return the spread of the middle half of the numbers, which a few large ones do not affect."""
     some = wide.flatten()[:: -(-wide.numel() // MOST_SORTED)].double()
     low, high = torch.quantile(some, torch.tensor([0.25, 0.75], dtype=some.dtype, device=some.device)).tolist()
     return (high - low) / 1.35 or _spread(wide)
 
 
 def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Make a draw negative, or move it across zero with some slices negative; what comes last is among the least.
+    """Make a draw negative, or move it across zero with some slices negative; the last elements are among the least.
 
-    A largest number that begins at zero is wrong only where all numbers are negative.
+    A running maximum that starts at zero is wrong only if all numbers are negative.
     """
     factor = dice.between(1.5, 3.0)
     if level < ANY_SIGN:
@@ -193,7 +194,7 @@ def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 
 
 def _negative_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Return where numbers are to be negative: most often everywhere, or in some slices of each dimension."""
+    """Return a mask of numbers to make negative: mostly all of them, else some slices of each dimension."""
     negative = torch.zeros(wide.shape, dtype=torch.bool, device=dice.generator.device)
     if wide.dim() < 2 or float(dice.rand(())) < WHOLLY_NEGATIVE:
         return ~negative
@@ -204,7 +205,7 @@ def _negative_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
 
 
 def _along(wide: torch.Tensor, dim: int) -> tuple[int, ...]:
-    """Return the shape of one number for each slice of a dimension, to be broadcast."""
+    """Return the broadcastable shape of one number per slice of a dimension."""
     shape = [1] * wide.dim()
     shape[dim] = wide.shape[dim]
     return tuple(shape)
@@ -228,9 +229,9 @@ def _outliers(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 
 
 def _with_ends(wide: torch.Tensor, dice: Dice, size: float) -> torch.Tensor:
-    """Write numbers of about `size` where some rows, columns and slices end, and of the opposite where they begin.
+    """Write numbers of about `size` at the end of some rows, columns and slices, and of about `-size` at their start.
 
-    A reduction that leaves out the last of thousands of elements is wrong there, and right beside rounding elsewhere.
+    This exposes a reduction that skips the last of thousands of elements, which rounding would otherwise hide.
     """
     for chosen in _choices_of_dims(wide.shape):
         picks = [dice.rand((PICKS,)) for _ in range(2)]
@@ -241,7 +242,7 @@ def _with_ends(wide: torch.Tensor, dice: Dice, size: float) -> torch.Tensor:
 
 
 def _choices_of_dims(shape: torch.Size) -> Iterator[tuple[int, ...]]:
-    """Yield which dimensions a reduction may be over, as far as these have several elements."""
+    """Yield the sets of dimensions that a reduction can be over; dimensions of one element are left out."""
     dims = [dim for dim, size in enumerate(shape) if size > 1]
     if len(dims) > MOST_DIMS:
         yield from (tuple(dims[start:]) for start in range(len(dims)))
@@ -251,7 +252,7 @@ def _choices_of_dims(shape: torch.Size) -> Iterator[tuple[int, ...]]:
 
 
 def _ends(shape: torch.Size, chosen: tuple[int, ...], dice: Dice, *, last: bool) -> tuple[torch.Tensor, ...]:
-    """Return the indices of `PICKS` elements that are last (or first) in the chosen dimensions, anywhere in others."""
+    """Return indices of `PICKS` elements: last (or first) in the chosen dimensions, random in the others."""
     device = dice.generator.device
     return tuple(
         torch.full((PICKS,), size - 1 if last else 0, device=device)
@@ -262,9 +263,9 @@ def _ends(shape: torch.Size, chosen: tuple[int, ...], dice: Dice, *, last: bool)
 
 
 def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Make some rows zero and others nearly constant, and some columns so small that an eps beside them is seen.
+    """Make some rows zero and others nearly constant, and some columns so small that an eps added to them matters.
 
-    Below `ANYWHERE` no row is zero; `FAR`, some are large.
+    Below `ANYWHERE` no row is zero; at `FAR`, some are large.
     """
     chosen = dice.rows(wide)
     middle = wide.mean(-1, keepdim=True) if wide.dim() > 1 else wide.mean()
@@ -279,17 +280,17 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     changed = _with_small_slices(changed, dice)
     if level < ANYWHERE:
         return changed
-    # Where no row happens to be chosen, the first one is.
+    # The row with the smallest number is always zero, so that there is one.
     zero = (chosen < 0.3) | (chosen == chosen.min()) | _zero_slices(wide, dice)
     if level == FAR:
-        # One row is as large as any may be: whether a missing maximum is found must not be a matter of luck.
+        # One row always has the largest factor: whether a missing maximum is found must not depend on luck.
         left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
         changed = torch.where(left == left.max(), wide * 2.0**high, changed)
     return changed.masked_fill(zero, 0)
 
 
 def _zero_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Return where one slice is for each choice of dimensions that a reduction may be over: a pixel, a channel."""
+    """Return a mask with one slice for each choice of dimensions that a reduction can be over: a pixel, a channel."""
     inside = torch.zeros(wide.shape, dtype=torch.bool, device=dice.generator.device)
     whole = sum(size > 1 for size in wide.shape)
     for chosen in _choices_of_dims(wide.shape):
@@ -300,7 +301,7 @@ def _zero_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
 
 
 def _with_small_slices(wide: torch.Tensor, dice: Dice, octaves: tuple[float, float] = SMALL_OCTAVES) -> torch.Tensor:
-    """Make some rows and some slices of the second dimension (columns, channels) small, each by a factor of its own."""
+    """Shrink some rows and some slices of the second dimension (columns, channels), each by its own factor."""
     if wide.dim() < 2:
         return wide
     for dim in {1, wide.dim() - 2}:
@@ -313,7 +314,7 @@ def _with_small_slices(wide: torch.Tensor, dice: Dice, octaves: tuple[float, flo
 
 
 def _everything(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Mix all kinds in one tensor, element by element, beside a row of zeros."""
+    """Mix all kinds in one tensor, element by element, with a row of zeros."""
     which = dice.rand(wide.shape)
     changed = torch.where(which < 0.4, -3.0 * wide, 4.0 * wide)
     changed = torch.where(which < 0.1, wide, changed)
@@ -332,7 +333,7 @@ _CHANGES: Final[dict[str, Change]] = {
 
 
 def _as_before(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-    """Return the numbers of `after` without a sign that `before` has not, and none of them zero where none was."""
+    """Return `after` with no sign that `before` lacks, and no zero where `before` has none."""
     low, high = float(before.min()), float(before.max())
     if low < 0 < high:
         return after
@@ -341,7 +342,7 @@ def _as_before(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
 
 
 def _within_range(kind: Kind) -> Change:
-    """Return a change that keeps a draw between its least and its largest number."""
+    """Return a change that keeps a draw between its minimum and its maximum."""
 
     def change(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
         low, high = wide.min(), wide.max()
@@ -368,7 +369,7 @@ def _at_the_ends(part: torch.Tensor, dice: Dice) -> torch.Tensor:
 
 
 def _with_extreme_ends(part: torch.Tensor, dice: Dice, last: float) -> torch.Tensor:
-    """Put `last`, 0 or 1, where some rows, columns and slices end, and the other where they begin."""
+    """Put `last`, 0 or 1, at the end of some rows, columns and slices, and `1 - last` at their start."""
     for chosen in _choices_of_dims(part.shape):
         part[_ends(part.shape, chosen, dice, last=False)] = 1 - last
         part[_ends(part.shape, chosen, dice, last=True)] = last
@@ -391,7 +392,7 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
 
 
 def vary_integers(tensor: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
-    """Draw integers of `low` to `high - 1` otherwise: skewed, extreme, or equal; distinct ones stay distinct."""
+    """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal. Distinct ones stay distinct."""
     if tensor.numel() < 2 or high - low < 2:
         return
     dice = Dice(generator)
@@ -417,7 +418,7 @@ def _are_distinct(tensor: torch.Tensor) -> bool:
 
 
 def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
-    """Make a permutation the identity, its reverse or a rotation; a random one for other kinds."""
+    """Make a permutation the identity, its reverse or a rotation; leave it random for other kinds."""
     if kind in {"rows", "small"}:
         tensor.copy_(tensor.sort().values)
     elif kind == "scaled":
@@ -427,9 +428,9 @@ def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generato
 
 
 def vary_tosses(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator) -> None:
-    """Toss coins of another bias: more ones, more zeros, or whole rows; some rows hold one other only, at their end.
+    """Change the bias of coin tosses: more ones, more zeros, or whole rows of ones; some rows differ only at the end.
 
-    Beyond their range, which may be that some row of them is one, whole rows are zeros.
+    Beyond `IN_RANGE`, whole rows can be zeros: the problem may rely on at least one 1 per row.
     """
     dice = Dice(generator)
     ones = tensor != 0
@@ -457,8 +458,8 @@ def vary_tosses(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.G
 def vary_constant(tensor: torch.Tensor, level: int, generator: torch.Generator) -> None:
     """Change a tensor that holds one number everywhere.
 
-    Zeros and ones become both, as masks have them; at `IN_RANGE`, ones get factors around one. Other floating numbers
-    get such factors too, integers become a number from one to what they were, one of them staying it.
+    Zeros or ones become a mixture, like a mask; at `IN_RANGE`, ones are multiplied by factors around one, as are other
+    floating numbers. Integers become numbers from one to the original value, which at least one element keeps.
     """
     value = tensor.flatten()[0].item()
     dice = Dice(generator)
@@ -473,7 +474,7 @@ def vary_constant(tensor: torch.Tensor, level: int, generator: torch.Generator) 
 
 
 def constant_level(tensor: torch.Tensor) -> int:
-    """Return how far a tensor that holds one number may change; `PLAIN` where that would say nothing."""
+    """Return the highest level of a tensor that holds one number; `PLAIN` if changing it would show nothing."""
     if not tensor.numel() or tensor.is_complex() or not tensor.is_contiguous():
         return 0
     value = tensor.flatten()[0].item()
@@ -483,7 +484,7 @@ def constant_level(tensor: torch.Tensor) -> int:
 
 
 def _some_of_both(tensor: torch.Tensor, value: bool, dice: Dice) -> torch.Tensor:
-    """Return zeros and ones, mostly `value`; the first of a row keeps it, and one element at least does not."""
+    """Return zeros and ones, mostly `value`; the first of a row keeps it, and at least one element does not."""
     flipped = dice.rand(tensor.shape) < 0.3
     if tensor.numel() > 1:
         flipped.view(-1)[1 + dice.below(tensor.numel() - 1)] = True
@@ -492,7 +493,7 @@ def _some_of_both(tensor: torch.Tensor, value: bool, dice: Dice) -> torch.Tensor
 
 
 def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
-    """Scale a table of floating numbers, so that zeros, signs, order and proportions stay."""
+    """Scale a table of floating numbers; zeros, signs, order and proportions are preserved."""
     dice = Dice(generator)
     factor = dice.between(1.1, 1.7) if kind in {"shifted", "outliers", "everything"} else dice.between(0.55, 0.9)
     tensor.detach().copy_(tensor.detach() * factor)
@@ -501,14 +502,14 @@ def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> 
 def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool = False, grows: bool = False) -> None:
     """Add noise of half the tensor's own spread.
 
-    Where all elements are equal the noise is 0.1, and some elements change their sign or are several times as large: a
-    gain of ones is negative somewhere, and a slope of 0.25 exceeds one.
+    If all elements are equal, the noise is 0.1, and some elements change sign or grow several times: a gain of ones
+    becomes negative somewhere, and a slope of 0.25 exceeds one.
 
     Args:
-        tensor: is changed.
-        generator: draws, where the tensor lives.
-        upwards: whether no element becomes less than it was.
-        grows: whether it grows as a whole: a recurrence that contracted has a memory then. Some elements become zero.
+        tensor: changed in place.
+        generator: random generator on the tensor's device.
+        upwards: whether no element may decrease.
+        grows: whether the whole tensor grows, so that a contracting recurrence gets a memory; some elements become 0.
     """
     wide, dice = tensor.double(), Dice(generator)
     spread = float(wide.std()) if tensor.numel() > 1 else 0.0
@@ -529,10 +530,10 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool =
 
 
 def vary(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """Change finite floating numbers; leave masks, and tensors with infinities, as they are.
+    """Change finite floating numbers; leave masks and tensors with infinities unchanged.
 
-    Where none is negative, each is multiplied by a factor in [0.5, 2], and a few by one so small that an eps beside it
-    is seen. Zeros alone, and signed numbers, get noise.
+    Nonnegative numbers are multiplied by factors in [0.5, 2], and a few by one so small that an eps added to them
+    matters. Signed numbers, and zeros alone, get noise.
     """
     wide = tensor.double()
     if not bool(torch.isfinite(wide).all()) or is_mask(wide):
@@ -549,13 +550,13 @@ def vary(tensor: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def scale(tensor: torch.Tensor, octaves: float, generator: torch.Generator) -> None:
-    """Multiply each element by a factor of its own, at most `octaves` powers of two away from one."""
+    """Multiply each element by its own factor, at most `octaves` powers of two away from one."""
     part = torch.rand(tensor.shape, dtype=torch.float64, **_drawn_by(generator))
     tensor.copy_(tensor.double() * torch.exp2((part * 2 - 1) * octaves))
 
 
 def is_mask(tensor: torch.Tensor) -> bool:
-    """Whether zero and one other number are all that a tensor holds, both of them."""
+    """Whether a tensor holds zeros and one other number, both at least once."""
     if not tensor.numel():
         return False
     peak = tensor.flatten()[tensor.abs().argmax()]

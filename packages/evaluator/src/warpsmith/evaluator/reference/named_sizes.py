@@ -1,7 +1,7 @@
-"""Which integers of a problem's source set the sizes of its inputs, found by syntax, and get_inputs() with other ones.
+"""Finds by syntax which integers of a problem's source set input sizes, and builds `get_inputs()` with other sizes.
 
-Runs in the reference worker. A size is a constant of the module that only `get_inputs` depends on, or an integer that
-stands in `get_inputs` itself. What `Model` or `get_init_inputs` depends on is none: it sets the form of parameters.
+Runs in the reference worker. A size is a module constant that only `get_inputs` depends on, or an integer literal in
+`get_inputs`. Integers that `Model` or `get_init_inputs` depends on are excluded: they set parameter shapes.
 """
 
 import ast
@@ -14,21 +14,21 @@ from typing import Any, Final
 from warpsmith.evaluator.reference.literals import WrittenLists, evaluator, literal_calls
 
 LEAST: Final = 4
-"""The smallest integer that is taken for a size: below it are axes, channels of a picture and the like."""
+"""The smallest integer taken for a size: smaller ones are axes, channels of a picture and the like."""
 MOST: Final = 8
-"""How many sizes of one problem are looked at."""
+"""Most sizes of one problem that are varied."""
 COARSE: Final = 16
-"""A power of two above it becomes a quarter at the least, any other size a half."""
+"""A power of two above it shrinks to a quarter at the least, any other size to a half."""
 LARGEST_NUMBER: Final = 128
 NUMBER_STEPS: Final = 8
-"""A number of few bits is a multiple of one over this: bfloat16 holds it up to 32, the others up to the largest."""
+"""A number of few bits is a multiple of 1/8: bfloat16 represents these up to 32, other dtypes up to LARGEST_NUMBER."""
 MOST_NUMBERS: Final = 16
 LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
 EMPTY: Final[Mapping[int, int]] = {}
 
 
 def _short_numbers(tree: ast.Module) -> tuple[float, ...]:
-    """Return the numbers of a source that every floating dtype holds exactly, and their opposites."""
+    """Return the numbers of a source that every floating dtype represents exactly, and their negatives."""
     written = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     sizes = {float(value) for value in written if isinstance(value, int | float) and value <= LARGEST_NUMBER}
     short = sorted(size for size in sizes if size * NUMBER_STEPS == int(size * NUMBER_STEPS))[:MOST_NUMBERS]
@@ -39,12 +39,12 @@ class InputSizes:
     """The sizes of one problem.
 
     Attributes:
-        values: the sample's sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`. One
-            that may be the length, the sum or a bound of a list that is written there is none of them, nor is one whose
-            product with another integer may be: 4 blocks of 8 hold lengths up to 32.
-        lists: the lists of integers that may take another order.
-        literal_calls: places of calls that make a tensor of written numbers.
-        numbers: numbers of few bits that stand in the source, and their opposites: what a forward may compare with.
+        values: sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`. Excluded are
+            numbers that may be the length, the sum or a bound of a literal list, alone or as a product with another
+            integer: 4 blocks of 8 hold lengths up to 32.
+        lists: the lists of integers that can be reordered.
+        literal_calls: places of calls that make a tensor of literal numbers.
+        numbers: numbers of few bits in the source, and their negatives: a forward may compare with them.
     """
 
     def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
@@ -56,7 +56,7 @@ class InputSizes:
         self._needed = self._module.closure(["get_inputs"])
         self._own = self._needed - self._fixed()
         self._literals = self._find_literals()
-        self._known_code: tuple[object, CodeType] | None = None
+        self._cached_code: tuple[object, CodeType] | None = None
         integers = {name: value for name, value in namespace.items() if type(value) is int}
         self.lists = WrittenLists(self._module.binding(self._own), evaluator(integers | self._local_integers()))
         self.literal_calls = literal_calls(self._module.binding(self._own))
@@ -66,12 +66,12 @@ class InputSizes:
         self.values = dict([(name, size) for name, size in found if not self._is_bound(size, factors)][:MOST])
 
     def _fixed(self) -> set[str]:
-        """Return the names that set the form of parameters."""
+        """Return the names that set parameter shapes."""
         classes = [name for name, nodes in self._module.binders.items() if isinstance(nodes[0], ast.ClassDef)]
         return self._module.closure([*classes, "Model", "get_init_inputs"])
 
     def _factors(self, integers: Mapping[str, int]) -> set[int]:
-        """Return the integers that the inputs are made with, entries of written lists left out."""
+        """Return the integers that the inputs are made with, except entries of literal lists."""
         written = {
             node.value
             for node in self._constants("get_inputs")
@@ -80,16 +80,16 @@ class InputSizes:
         return {value for value in {*written, *(integers.get(name, 0) for name in self._needed)} if value > 1}
 
     def _is_bound(self, size: int, factors: Iterable[int]) -> bool:
-        """Whether a written list may rest on a size, or on its product with another integer."""
+        """Whether a literal list may depend on a size, or on its product with another integer."""
         return self.lists.binds(size) or any(self._is_bound_with(size, factor) for factor in factors)
 
     def _is_bound_with(self, size: int, factor: int) -> bool:
-        """Whether a product may be tied to a list: it is in it, or bounds what it holds and may cease to."""
+        """Whether a product may be tied to a list: it is in it, or bounds its entries and may stop bounding them."""
         bounds = is_size(factor) and _least(size) * _least(factor) < self.lists.largest <= size * factor
         return bounds or self.lists.matches(size * factor)
 
     def _local_integers(self) -> dict[str, int]:
-        """Return the names that `get_inputs` binds to a written integer."""
+        """Return the names that `get_inputs` binds to an integer literal."""
         assigned = (node for one in self._module.binding({"get_inputs"}) for node in ast.walk(one))
         return {
             target.id: node.value.value
@@ -120,40 +120,40 @@ class InputSizes:
             if isinstance(statement, ast.FunctionDef):
                 yield from (node for node in ast.walk(statement) if isinstance(node, ast.Constant))
 
-    def _is_anew(self, statement: ast.stmt) -> bool:
-        """Whether a statement that `get_inputs` alone depends on makes tensors, which are others each time."""
+    def _makes_tensors(self, statement: ast.stmt) -> bool:
+        """Whether a statement that only `get_inputs` depends on makes tensors, which must differ each time."""
         if not isinstance(statement, ast.Assign | ast.AnnAssign) or not set(_bound(statement)) <= self._own:
             return False
         return _calls_library(statement, self._namespace) or self.lists.are_in(statement)
 
     def get_inputs(self, sizes: Mapping[str, int], orders: Mapping[int, int] = EMPTY) -> Callable[[], Any]:
-        """Return the problem's `get_inputs` with other sizes; the problem's own namespace stays as it is.
+        """Return the problem's `get_inputs` with other sizes; the problem's own namespace is unchanged.
 
-        What only `get_inputs` depends on is executed anew, so that tensors which the module makes for it are others
-        each time.
+        Statements that only `get_inputs` depends on are executed again, so that module-level tensors differ each time.
 
         Args:
             sizes: the other sizes, by name.
-            orders: which written lists take another order, by their number of entries, and the seed of that.
+            orders: seed of the new order by number of entries, for literal lists to reorder.
         """
         namespace = self._namespace | {name: size for name, size in sizes.items() if name in self._namespace}
         key = frozenset(sizes.items()), frozenset(orders.items())
-        code = self._known_code[1] if self._known_code is not None and self._known_code[0] == key else None
+        cached = self._cached_code
+        code = cached[1] if cached is not None and cached[0] == key else None
         if code is None:
             code = self._code(sizes, orders)
-            self._known_code = key, code
+            self._cached_code = key, code
         exec(code, namespace)
         made: Callable[[], Any] = namespace["get_inputs"]
         return made
 
     def _code(self, sizes: Mapping[str, int], orders: Mapping[int, int]) -> CodeType:
-        """Return what is executed anew for other sizes and orders."""
+        """Compile the statements to execute again for other sizes and orders."""
         literals = [(node, value) for value, nodes in self._literals.items() for node in nodes]
         try:
             for node, value in literals:
                 node.value = sizes.get(f"literal {value}", value)
             with self.lists.in_order(orders):
-                body = list(self._module.affected(self._needed, set(sizes), self._is_anew))
+                body = list(self._module.affected(self._needed, set(sizes), self._makes_tensors))
                 return compile(ast.Module(body, type_ignores=[]), str(self._path), "exec")
         finally:
             for node, value in literals:
@@ -161,24 +161,24 @@ class InputSizes:
 
 
 def _calls_library(statement: ast.Assign | ast.AnnAssign, namespace: Mapping[str, Any]) -> bool:
-    """Whether a statement calls something of torch, numpy or Python's `random`, by a module's name."""
+    """Whether a statement calls torch, numpy or Python's `random` through a module's name."""
     loaded = {name for node in ast.walk(statement) if isinstance(node, ast.Call) for name in _loaded(node.func)}
     modules = [namespace[name] for name in loaded if isinstance(namespace.get(name), ModuleType)]
     return any(module.__name__.partition(".")[0] in LIBRARIES for module in modules)
 
 
 def is_size(value: object) -> bool:
-    """Whether a value may be the size of a dimension: an integer, no boolean, large enough and of 31 bits."""
+    """Whether a value can be the size of a dimension: an integer, not a boolean, at least LEAST and below 2^31."""
     return type(value) is int and LEAST <= value < 1 << 31
 
 
 def _least(size: int) -> int:
-    """Return a bound of what a size may become."""
+    """Return a lower bound of the values that a size can take."""
     return max(size // 4, min(size // 2, COARSE))
 
 
 class _Module:
-    """What a module binds at top level, and which names that depends on."""
+    """The names that a module binds at top level, and the names that each depends on."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.statements = tree.body
@@ -186,11 +186,11 @@ class _Module:
         for statement in tree.body:
             for name in _bound(statement):
                 self.binders.setdefault(name, []).append(statement)
-        # Whatever binds a name besides (a loop, a `global`) makes it no constant.
+        # Any other binding of a name (a loop, a `global`) means that it is not a constant.
         self._stores = Counter(_stored(tree))
 
     def closure(self, roots: Iterable[str]) -> set[str]:
-        """Return the module's names that `roots` depend on, themselves included."""
+        """Return the module's names that `roots` depend on, including `roots`."""
         found: set[str] = set()
         open_names = [name for name in roots if name in self.binders]
         while open_names:
@@ -210,15 +210,15 @@ class _Module:
         """Return the statements that bind one of `names`, in order."""
         return [statement for statement in self.statements if set(_bound(statement)) & names]
 
-    def affected(self, needed: set[str], changed: set[str], is_anew: Callable[[ast.stmt], bool]) -> Iterator[ast.stmt]:
-        """Yield what must be executed anew, in order, when the names `changed` have other values.
+    def affected(self, needed: set[str], changed: set[str], is_fresh: Callable[[ast.stmt], bool]) -> Iterator[ast.stmt]:
+        """Yield the statements to execute again, in order, when the names in `changed` have other values.
 
-        What `is_anew` says so of always is, and whatever depends on that.
+        Statements for which `is_fresh` returns True are always included, with all that depends on them.
         """
         changed = set(changed)
         for statement in self.statements:
             bound = set(_bound(statement))
-            depends = bool(_loaded(statement) & changed) or (not bound & changed and is_anew(statement))
+            depends = bool(_loaded(statement) & changed) or (not bound & changed and is_fresh(statement))
             if depends:
                 changed |= bound
             if bound & needed and (depends or isinstance(statement, ast.FunctionDef)):

@@ -1,4 +1,4 @@
-"""The judge's side of a reference worker: one problem's state, inputs and answers, all on the judge's memory."""
+"""The judge's side of a reference worker: one problem's state, inputs and answers, all in the judge's memory."""
 
 import re
 import threading
@@ -30,11 +30,11 @@ from warpsmith.evaluator.reference.named_sizes import MOST, is_size
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
     from warpsmith.evaluator.reference.trials import Learned, Seen
-    from warpsmith.evaluator.timing.clocks import Kept
+    from warpsmith.evaluator.timing.clocks import CachedTime
 
 
 class ReferenceFailedError(Exception):
-    """The problem's own code raised: in which step, and what."""
+    """The problem's own code raised an exception; `stage` is the step in which it did."""
 
     def __init__(self, fields: codec.Fields) -> None:
         self.stage = fields.text("stage", 40)
@@ -45,12 +45,12 @@ class ReferenceFailedError(Exception):
 
 
 class ReferenceFaultError(Exception):
-    """The problem's own code ended its worker, took its whole deadline, or spoiled its channel or its device context.
+    """The problem's own code ended its worker, used up its deadline, or broke its channel or its device context.
 
-    The session can do nothing more before it is restarted (`ReferenceSession.restart`).
+    The session must be restarted (`ReferenceSession.restart`) before its next step.
 
     Attributes:
-        took_deadline: whether it computed to its deadline, so that another attempt would take as long.
+        took_deadline: whether it computed until its deadline, so that another attempt would take as long.
     """
 
     def __init__(self, message: str, *, took_deadline: bool = False) -> None:
@@ -58,7 +58,7 @@ class ReferenceFaultError(Exception):
         self.took_deadline = took_deadline
 
 
-_SPOILED: Final = (
+_CONTEXT_LOST: Final = (
     "CUDA error: an illegal memory access",
     "CUDA error: misaligned address",
     "CUDA error: an illegal instruction",
@@ -71,39 +71,39 @@ _SPOILED: Final = (
     "CUDA_ERROR_MISALIGNED_ADDRESS",
     "CUDA_ERROR_LAUNCH_FAILED",
 )
-"""What torch and the driver say of a fault after which a context can do nothing more, whoever asks next."""
+"""Messages of torch and the driver for faults after which the device context is unusable."""
 
 
 @contextmanager
-def told_by_a_reference() -> Iterator[None]:
-    """Read what a reference worker tells. Only the problem's code can make it tell what is no answer.
+def blame_reference_for_bad_frames() -> Iterator[None]:
+    """Turn errors in what a reference worker sends into faults: only the problem's code can cause them.
 
     Raises:
-        ReferenceFaultError: it told what none of ours tells.
+        ReferenceFaultError: the worker sent something that is not a valid answer.
     """
     try:
         yield
     except (WireError, _native.FrameError) as error:
-        raise ReferenceFaultError(f"its worker sent what is no answer: {error.message}") from error
+        raise ReferenceFaultError(f"its worker sent an invalid answer: {error.message}") from error
 
 
-_SAID_OF_MEMORY: Final = (
+_OUT_OF_MEMORY: Final = (
     "OutOfMemoryError: ",
     "CUDA error: out of memory",
     "CUDA_ERROR_OUT_OF_MEMORY",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
 )
-"""What torch, the driver and the libraries say where a device is full."""
+"""Messages of torch, the driver and the libraries when a device is out of memory."""
 
 
 def memory_ran_out(error: BaseException) -> bool:
-    """Whether the judge or a reference could not have of a device's memory what it needs, which others may hold."""
+    """Whether an error says that the device had too little free memory; other processes may hold it."""
     match error:
         case torch.OutOfMemoryError() | _native.NativeError(layer="device", errno=2):  # CUDA_ERROR_OUT_OF_MEMORY
             return True
         case ReferenceFailedError():
-            return any(said in str(error) for said in _SAID_OF_MEMORY)
+            return any(message in str(error) for message in _OUT_OF_MEMORY)
         case _:
             return False
 
@@ -121,18 +121,18 @@ class Placed:
 
     @staticmethod
     def of(tree: codec.Value, max_bytes: int) -> "Placed":
-        """Check and place every slot of `tree`; LayoutError if one is unsound or all together are too large."""
+        """Check and place every slot of `tree`; LayoutError if one is invalid or their total exceeds `max_bytes`."""
         placed, size = pack(codec.slots(tree), max_bytes)
         return Placed(codec.replace_slots(tree, iter(placed)), size)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the reference returns for one input set: the tree's form, and the tensors as private copies.
+    """The reference's answer to one input set: the form of the output tree, and private copies of the tensors.
 
     Attributes:
-        defined: whether it rests on no undefined cast and on no search in numbers out of order (`ambiguity.py`).
-        ranks: whether the problem puts numbers in order, of which equal ones have none.
+        defined: whether it depends on no undefined cast and no search in unsorted numbers (`ambiguity.py`).
+        ranks: whether the problem orders numbers; ties then have no defined order.
     """
 
     output: codec.Value
@@ -143,7 +143,7 @@ class Answer:
 
     @property
     def finite(self) -> bool:
-        """Whether all of it are finite numbers, and none was undefined on the way."""
+        """Whether all values are finite and none is undefined."""
         if not self.defined:
             return False
         values = (tensor_views.computable(item.value) for item in self.expected if item.value.is_floating_point())
@@ -151,24 +151,24 @@ class Answer:
 
     @property
     def decidable(self) -> bool:
-        """Whether most elements are bound to what they should be: else a wrong answer could not be told from it."""
+        """Whether most elements have a bound tight enough to detect a wrong value."""
         total = sum(item.value.numel() for item in self.expected)
         return sum(item.decidable * item.value.numel() for item in self.expected) >= LEAST_DECIDABLE * total
 
     @property
     def is_steady(self) -> bool:
-        """Whether each perturbed run gave the same but for rounding: the order of equal numbers makes no difference."""
+        """Whether each perturbed run gave the same up to rounding: the order of ties makes no difference."""
         return all(item.is_steady for item in self.expected)
 
     @property
     def is_exact(self) -> bool:
-        """Whether all expected values come from an fp64 run; else from the reference's own dtype."""
+        """Whether all expected values come from an fp64 run, not from the reference's own dtype."""
         return all(item.is_exact for item in self.expected)
 
 
 @dataclass(frozen=True)
 class MadeWith:
-    """What a set of inputs was made with: the same again makes it again."""
+    """The arguments that made an input set: they reproduce it."""
 
     seed: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -176,8 +176,8 @@ class MadeWith:
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a reference worker has of one tensor of an answer: its form, and whether an fp64 run and a spread."""
+class AnswerTensor:
+    """One tensor of an answer as a reference worker has it: its form, and whether an fp64 run and a spread exist."""
 
     own: TensorSlot
     exact: bool = False
@@ -198,30 +198,30 @@ class Given:
 
 
 def spread_dtype(name: str) -> str:
-    """Return the dtype in which distances between tensors of a dtype are held."""
+    """Return the dtype that holds distances between tensors of a dtype."""
     return "float32" if perturbation.fits_single(tensor_views.TORCH_DTYPES[name]) else "float64"
 
 
 @dataclass(frozen=True)
 class KnownTime:
-    """What is kept of a reference's time, and the ring on which it was found: the inputs of a set, and how many."""
+    """A measured time of a reference, and the ring it was measured on: the form of an input set, and their number."""
 
     ring: tuple[Placed, int]
-    kept: "Kept"
+    time: "CachedTime"
 
 
 class ReferenceSession:
     """One reference worker that has loaded one problem.
 
     Attributes:
-        other_names: further names of parameters and buffers, each with the first name, under which it is described.
-        steady_bytes: bytes, padding included, of the inputs that `get_inputs()` makes as it is written; 0 before the
-            second set of them, and for good where one has another form than the first.
+        other_names: aliases of parameters and buffers, each with the first name, which is used in messages.
+        steady_bytes: bytes, padding included, of the inputs that `get_inputs()` makes with unchanged sizes; 0 until
+            the second set, and from then on if two sets differ in form.
 
     Raises (from every method):
         ReferenceFailedError: the problem's code raised.
         ReferenceFaultError: the problem's code ended its worker, hung in it, or spoiled it.
-        WorkerDiedError, WorkerTimeoutError: the worker was lost by the doing of others.
+        WorkerDiedError, WorkerTimeoutError: the worker was lost for a reason outside the problem.
         BadProblemError: what the problem describes cannot be judged.
     """
 
@@ -237,7 +237,7 @@ class ReferenceSession:
         self._machine = machine
         self._start_timeout_s = config.start_timeout_s
         self.worker: Worker = machine.take("reference", config.start_timeout_s)
-        # Nobody else knows of the worker yet, so nobody else would end it.
+        # No other owner would end the worker yet.
         try:
             self._begin(source, init_seed)
         except BaseException:
@@ -261,13 +261,12 @@ class ReferenceSession:
         self._load(source)
 
     def restart(self) -> None:
-        """Load the problem again in a fresh worker, in place of one that was lost.
+        """Load the problem again in a fresh worker, instead of one that was lost.
 
-        What the judge knows of the problem is kept. The state is as construction gives it, and inputs are to be made
-        anew.
+        What the judge learned about the problem is kept. The state is as constructed; inputs must be made again.
 
         Raises:
-            ReferenceFaultError: the problem constructs another state than it did before.
+            ReferenceFaultError: the problem constructs a different state than before.
         """
         self.end()
         before = self.state.tree
@@ -276,14 +275,14 @@ class ReferenceSession:
         try:
             self._load(self.source)
             if not _is_same(self.state.tree, before):
-                raise ReferenceFaultError("it constructs another state each time")
+                raise ReferenceFaultError("it constructs a different state each time")
         except BaseException:
             self.end()
             raise
 
-    @told_by_a_reference()
+    @blame_reference_for_bad_frames()
     def _ask(self, kind: Kind, fields: dict[str, Any], answer: Kind, fds: list[int] | None = None) -> Message:
-        """Send one step and return its answer."""
+        """Send one request and return its answer."""
         with self._lease.shared():
             self.device.settle()
             self._lease.give_way()
@@ -298,14 +297,14 @@ class ReferenceSession:
                 raise ReferenceFaultError(str(error), took_deadline=fault == "took_deadline") from error
         if message.kind is Kind.FAILED:
             failed = ReferenceFailedError(message.fields)
-            if any(said in str(failed) for said in _SPOILED):
+            if any(message in str(failed) for message in _CONTEXT_LOST):
                 raise ReferenceFaultError(f"{failed.stage} raised {failed}") from failed
             raise failed
         if message.kind is not answer:
             raise WireError(f"{message.kind.name} was sent; {answer.name} was expected")
         return message
 
-    @told_by_a_reference()
+    @blame_reference_for_bad_frames()
     def _load(self, source: str) -> None:
         fields = self._ask(Kind.LOAD, {"source": source, "seed": self.init_seed}, Kind.LOADED).fields
         state = {
@@ -336,7 +335,7 @@ class ReferenceSession:
 
     def _fill(self, arena: str, placed: Placed, buffer: "Shared", *, fresh: bool) -> None:
         fields: dict[str, Any] = {"arena": arena, "bytes": buffer.size}
-        # Inputs may be a dict too: keyword arguments of forward.
+        # Inputs can be a dict too: keyword arguments of forward.
         fields |= placed.tree if arena == "state" and isinstance(placed.tree, dict) else {"inputs": placed.tree}
         self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [])
 
@@ -361,38 +360,38 @@ class ReferenceSession:
         return {name: slot for name, slot in slots.items() if slot.numel and not self.counts_idly(name, slot)}
 
     def counts_idly(self, name: str, slot: TensorSlot) -> bool:
-        """Whether a buffer counts the calls of a normalisation, and neither an output nor another buffer depends on it.
+        """Whether a buffer only counts a normalisation's calls, with no output or other buffer depending on it.
 
-        One does where the statistics are plain means of all calls, or where the problem's own source names the counter.
+        They do depend on it if the statistics are plain means over all calls, or if the problem's source names it.
         """
         counts = name.rpartition(".")[2] == COUNTER and slot.dtype == "int64" and not slot.shape
         return counts and not _COUNTER_IN_USE.search(self.source)
 
     def reset_state(self) -> None:
-        """Put parameters and buffers back to what construction gave them."""
+        """Reset parameters and buffers to their values after construction."""
         tensor_views.content(self.state_buffer).copy_(self._pristine)
 
     @property
     def constructed_state(self) -> torch.Tensor:
-        """The bytes of parameters and buffers as construction gave them."""
+        """The bytes of parameters and buffers after construction."""
         return self._pristine
 
     def make_again(self, made_with: MadeWith) -> None:
-        """Make an input set once more, in the input arena."""
+        """Make an input set again, in the input arena."""
         self.make_inputs(made_with.seed, made_with.sizes, made_with.draws)
 
-    @told_by_a_reference()
+    @blame_reference_for_bad_frames()
     def make_inputs(self, seed: int, sizes: Mapping[str, int] | None = None, draws: DrawPlan = PLAINLY) -> None:
-        """Let the problem make one input set in the input arena.
+        """Make one input set in the input arena with the problem's `get_inputs`, and update `sites`.
 
         Args:
-            seed: all random numbers follow from it, whatever the problem seeds its generators with.
+            seed: source of all random numbers, whatever seeds the problem sets.
             sizes: other sizes, by name.
-            draws: how the numbers are made. `sites` afterwards says what there is to vary.
+            draws: how the numbers are made.
         """
         self.made_with = MadeWith(seed, dict(sizes or {}), draws)
-        asked = {"seed": seed, "sizes": dict(sizes or {}), "draws": draws.to_wire()}
-        answer = self._ask(Kind.MAKE_INPUTS, asked, Kind.INPUTS)
+        request = {"seed": seed, "sizes": dict(sizes or {}), "draws": draws.to_wire()}
+        answer = self._ask(Kind.MAKE_INPUTS, request, Kind.INPUTS)
         self.sites = sites_of(answer.fields.mapping("sites"))
         placed = self._placed(answer.fields.value("inputs"))
         if not placed.slots:
@@ -406,7 +405,7 @@ class ReferenceSession:
                 raise WireError("It filled an arena with inputs of another form.")
             return
         buffer = room(self.device, "reference-inputs", placed.size, held, same=same, writable_by_peer=True)
-        # Where the worker cannot map it, the two hold different arenas: the next one is a new one.
+        # If the worker cannot map it, the two hold different arenas, so the next call must create a new one.
         self._inputs_buffer = None
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
         self._inputs_buffer = buffer
@@ -420,37 +419,37 @@ class ReferenceSession:
 
     @property
     def inputs_buffer(self) -> "Shared | Part":
-        """The input arena, of the bytes that the inputs take."""
+        """The input arena, cut to the bytes that the inputs take."""
         buffer = self._inputs_buffer
         if buffer is None:
-            raise RuntimeError("make_inputs comes first")
+            raise RuntimeError("Call make_inputs first.")
         return buffer if buffer.size == self.inputs.size else Part(buffer, 0, self.inputs.size)
 
     def floating_inputs(self) -> dict[int, TensorSlot]:
-        """Return the slots of floating inputs that are not empty, by their number among all inputs."""
+        """Return the slots of nonempty floating inputs, by their index among all inputs."""
         return {number: slot for number, slot in enumerate(self.inputs.slots) if slot.dtype in FLOATING and slot.numel}
 
-    @told_by_a_reference()
+    @blame_reference_for_bad_frames()
     def answer(self, seed: int, *, exact: bool = True) -> Answer:
-        """Let the problem compute its answer to the input arena's content, and return private copies of it.
+        """Run the problem's forward on the input arena, and return private copies of its answer.
 
         Args:
-            seed: of torch's random numbers.
-            exact: whether the answer is compared with another, for which its fp64 run and its spread are found.
+            seed: seed of torch's generators.
+            exact: whether to compute the fp64 run and the spread too, as a comparison needs them.
         """
         extra_ms = self._extra_ms if exact else 0
         exact = exact and self.inputs.size <= self._most_exact
         fields = self._ask(Kind.RUN, {"seed": seed, "exact": exact, "extra_ms": extra_ms}, Kind.ANSWERED).fields
         tree = codec.Fields(fields.value("answer"))
         slots = list(codec.slots(fields.value("answer")))
-        told = [fields.sequence(name) for name in ("exact", "spread")]
-        if any(len(flags) != len(slots) for flags in told):
-            raise WireError(f"It tells of {len(slots)} tensors and of {len(told[0])} fp64 forms.")
-        given = [
-            Given(_check(slot, self._limit), bool(wide), bool(spread))
-            for slot, wide, spread in zip(slots, *told, strict=True)
+        flags = [fields.sequence(name) for name in ("exact", "spread")]
+        if any(len(one) != len(slots) for one in flags):
+            raise WireError(f"It reports {len(slots)} tensors, but {len(flags[0])} fp64 forms.")
+        tensors = [
+            AnswerTensor(_check(slot, self._limit), bool(wide), bool(spread))
+            for slot, wide, spread in zip(slots, *flags, strict=True)
         ]
-        expected = self._collect(self._affordable(given), collected=fields.flag("collected"))
+        expected = self._collect(self._affordable(tensors), collected=fields.flag("collected"))
         scale, peak = self._inputs_scale() if extra_ms else (1.0, 0.0)
         tf32 = fields.flag("tf32")
         expected = [replace(item, tf32=tf32, inputs_scale=scale, inputs_peak=peak) for item in expected]
@@ -458,7 +457,7 @@ class ReferenceSession:
         return Answer(tree.value("output"), tree.slot_map("buffers"), expected, defined=defined, ranks=ranks)
 
     def _inputs_scale(self) -> tuple[float, float]:
-        """Return the mean and the largest magnitude of the floating inputs where these are largest, from a sample."""
+        """Return the largest mean and the largest magnitude of any floating input, from a sample of each."""
         tensors = [tensor_views.view(self.inputs_buffer, slot).flatten() for slot in self.floating_inputs().values()]
         some = [tensor[:: -(-tensor.numel() // SAMPLED)].double().abs() for tensor in tensors]
         finite = [torch.where(torch.isfinite(sizes), sizes, 0.0) for sizes in some]
@@ -468,15 +467,16 @@ class ReferenceSession:
         mean, peak = found.max(0).values.tolist()
         return mean, peak
 
-    def _affordable(self, given: "list[Given]") -> "list[Given]":
-        """Leave out fp64 forms, and then spreads too, where there is no room for all: the judge does with less then."""
-        choices = (given, [replace(one, exact=False) for one in given], [Given(one.own) for one in given])
+    def _affordable(self, tensors: "list[AnswerTensor]") -> "list[AnswerTensor]":
+        """Drop fp64 forms, then spreads, until the answer fits the size limit; the judge can do without them."""
+        without_exact = [replace(one, exact=False) for one in tensors]
+        choices = (tensors, without_exact, [AnswerTensor(one.own) for one in tensors])
         fitting = (choice for choice in choices if sum(one.nbytes for one in choice) <= self._limit)
         return next(fitting, choices[-1])
 
-    def _collect(self, given: "list[Given]", *, collected: bool) -> list[Expected]:
-        """Return private copies of an answer, which the worker may have put where the one before it was."""
-        wanted: list[Any] = [one.wanted() for one in given]
+    def _collect(self, tensors: "list[AnswerTensor]", *, collected: bool) -> list[Expected]:
+        """Return private copies of an answer; `collected`: the worker reused the arena of the last answer."""
+        wanted: list[Any] = [one.wanted() for one in tensors]
         placed = self._placed(wanted)
         before, held = self._answers or (None, None)
         same = held is not None and _is_same(before, placed.tree)
@@ -495,15 +495,15 @@ class ReferenceSession:
         ]
 
     def ring(self, sets: int, fds: list[int]) -> None:
-        """Let the worker time its forward on input sets of the arena's form, all in one buffer; no set ends that."""
+        """Let the worker make `sets` input sets of the arena's form to time its forward on; 0 frees them."""
         self._ask(Kind.RING, {"sets": sets, "inputs_bytes": self.inputs.size}, Kind.RINGED, fds)
 
     def round(self, fields: dict[str, Any]) -> codec.Fields:
-        """Let the worker walk its ring; the fields are those of `rounds.Rounds.round`."""
+        """Time one walk of the worker's ring; the fields are those of `rounds.Rounds.round`."""
         return self._ask(Kind.ROUND, fields, Kind.ROUNDED).fields
 
     def reduction(self, answer: Answer) -> float:
-        """Return an estimate of how many input elements meet in one output element."""
+        """Return an estimate of how many input elements contribute to one output element."""
         inputs = sum(slot.numel for slot in (*self.inputs.slots, *self.parameters.values()))
         outputs = max(sum(slot.numel for slot in codec.slots(answer.output)), 1)
         return max(inputs / outputs, 1.0)
@@ -512,7 +512,7 @@ class ReferenceSession:
         self.worker.close()
 
     def end(self) -> None:
-        """Close it, and wait until its process is gone, and with it what it holds of a device's memory."""
+        """Close the session, and wait until its process is gone and its device memory is free."""
         with suppress(TimeoutError):
             self.worker.end()
         self.close()
@@ -529,12 +529,12 @@ def _check(slot: TensorSlot, limit: int) -> TensorSlot:
 
 
 def _is_same(one: codec.Value, two: codec.Value) -> bool:
-    """Whether two trees are the same to the bit, as the worker compares them: 1 is not True, and a NaN is itself."""
+    """Whether two trees are bitwise equal, as the worker compares them: 1 is not True, and a NaN equals itself."""
     return codec.encode(one) == codec.encode(two)
 
 
 class ReferenceStore:
-    """Keeps reference sessions for the problem they loaded, and what the audit of each problem found."""
+    """Caches reference sessions by the problem they loaded, and the finding of each problem's audit."""
 
     def __init__(self, machine: Machine, audit: Callable[[ReferenceSession], str]) -> None:
         self._machine = machine
@@ -544,7 +544,7 @@ class ReferenceStore:
         self._findings: dict[str, str] = {}
 
     def take(self, key: str, source: str) -> ReferenceSession:
-        """Return an idle session of this problem, or start one; the caller gives it back or closes it."""
+        """Return an idle session of this problem, or start one; the caller must give it back or close it."""
         with self._lock:
             for index, (found, session) in enumerate(self._idle):
                 if found == key and session.worker.alive:
@@ -555,7 +555,7 @@ class ReferenceStore:
 
     @contextmanager
     def lent(self, key: str, source: str) -> Iterator[ReferenceSession]:
-        """Take a session for a while; one under which something failed is not used again."""
+        """Borrow a session; it is ended if an exception occurs."""
         session = self.take(key, source)
         try:
             yield session
@@ -565,23 +565,23 @@ class ReferenceStore:
         self.give_back(key, session)
 
     def _make_room(self) -> None:
-        """Close all idle sessions where they hold so much of a device's memory that another could want for it."""
+        """End all idle sessions if the device is short of memory."""
         if self._machine.device.is_short():
             self.drop_idle()
 
     def drop_idle(self) -> None:
-        """End the sessions that nobody uses, whatever their problem, and give back what this process holds for them."""
+        """End all idle sessions, and release the device memory that this process holds for them."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, session in idle:
             session.worker.kill()
-        # While they go, which takes tens of milliseconds.
+        # In the meantime: their processes take tens of milliseconds to exit.
         self._machine.device.release()
         for _, session in idle:
             session.end()
 
     def finding(self, key: str, session: ReferenceSession) -> str:
-        """Return what makes the problem degenerate, or an empty string; audited once for each problem."""
+        """Return why the problem is degenerate, or an empty string; each problem is audited once."""
         with self._lock:
             if key in self._findings:
                 return self._findings[key]
@@ -591,9 +591,9 @@ class ReferenceStore:
         return finding
 
     def give_back(self, key: str, session: ReferenceSession) -> None:
-        """Keep a session for the next evaluation of its problem; those idle for longest go.
+        """Keep a session for the next evaluation of its problem, and close those idle for longest.
 
-        All together hold at most what one worker may: a problem can allocate as much at module level.
+        All idle sessions together may use as much memory as one worker: a problem can allocate that at module level.
         """
         with self._lock:
             idle = [*self._idle, (key, session)]

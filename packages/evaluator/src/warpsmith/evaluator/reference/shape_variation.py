@@ -1,7 +1,7 @@
-"""Inputs of other shapes than the sample's: which of a problem's sizes may change, and to what.
+"""Inputs of other shapes than the sample's: which of a problem's sizes can change, and to what.
 
-Sizes only become smaller: a block or a grid that covers the sample is tuning, and no worse for fewer elements. Powers
-of two stay such, and multiples of 16 multiples of 16: a block may be as wide as a dimension, a row aligned.
+Sizes only shrink: a block or a grid sized for the sample is legitimate tuning, and stays valid for fewer elements.
+Powers of two remain powers of two and multiples of 16 remain multiples, since blocks and alignment may rely on them.
 """
 
 import random
@@ -37,9 +37,9 @@ class Resizing:
 
     Attributes:
         sample: the shapes of the sample.
-        sizes: the sample's sizes by name, of those that change.
+        sizes: the sample's value, by name, of each size that changes.
         coarse: whether they stay multiples of a power of two, for problems that split or pool dimensions.
-        keeps_narrow: whether sizes up to 16 stay as they are: Triton multiplies no narrower blocks.
+        keeps_narrow: whether sizes up to 16 stay unchanged, since Triton multiplies no narrower blocks.
     """
 
     sample: Form
@@ -48,16 +48,16 @@ class Resizing:
     keeps_narrow: bool = False
 
     def draw(self, rng: random.Random) -> dict[str, int]:
-        """Return other sizes: odd multiples of what each must stay a multiple of, and of no larger block."""
+        """Return other sizes, each an odd multiple of the step that it must keep if possible (see `smaller`)."""
         return {
             name: size if self.keeps_narrow and size <= COARSEST else smaller(size, _step(size, self.coarse), rng)
             for name, size in self.sizes.items()
         }
 
     def fits(self, inputs: Placed, answer: Answer) -> bool:
-        """Whether an answer to inputs of other sizes has the form of the sample's answer, its dimensions moved along.
+        """Whether an answer to other sizes has the form of the sample's answer with correspondingly changed dimensions.
 
-        A model that holds a size of its own may run on other ones, and mean something else.
+        A model with a built-in size may accept others but compute something different.
         """
         found, placed = Form.of(inputs, answer), self.sample.inputs.slots
         if found.buffers != self.sample.buffers or not _no_larger(placed, inputs.slots):
@@ -73,16 +73,16 @@ class Resizing:
         )
 
     def describe(self, inputs: Placed) -> str:
-        """Return what became of the shapes, for people: `float32[40, 90] for float32[37, 113]`."""
+        """Return a readable list of the changed shapes: `float32[40, 90] for float32[37, 113]`."""
         pairs = zip(inputs.slots, self.sample.inputs.slots, strict=True)
         changed = [f"{after} for {before}" for after, before in pairs if after.shape != before.shape]
         return ", ".join(dict.fromkeys(changed[:4]))
 
 
 def smaller(size: int, step: int, rng: random.Random) -> int:
-    """Return a multiple of `step` between half of `size` and below it, an odd one if possible; else `size` itself.
+    """Return a multiple of `step` in [size/2, size), an odd multiple if possible; `size` if there is none.
 
-    Of a power of two it is the half: a kernel of whole blocks gets the same verdict every time.
+    A power of two is halved, so that a kernel of whole blocks gets the same verdict every time.
     """
     if is_power_of_two(size):
         return size // 2
@@ -96,14 +96,14 @@ def is_power_of_two(size: int) -> bool:
 
 
 def _as_regular(before: int, after: int) -> bool:
-    """Whether a dimension still is a power of two if it was one, and else a multiple of 16 if it was one."""
+    """Whether a power of two is still one, and another multiple of 16 still a multiple of 16."""
     return is_power_of_two(after) if is_power_of_two(before) else before % COARSEST != 0 or after % COARSEST == 0
 
 
 def _step(size: int, coarse: bool) -> int:
-    """Return what a smaller size is a multiple of: 16 where `size` is, else 1, or the largest power of two for coarse.
+    """Return the step of smaller sizes: 16 if it divides `size`, else 1, or the coarse step.
 
-    That is one up to 16 that divides `size` and is a quarter of it at most.
+    The coarse step is the largest power of two, up to 16 and a quarter of `size`, that divides `size`.
     """
     if size % COARSEST == 0:
         return COARSEST
@@ -130,7 +130,7 @@ def _dimensions(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> It
 
 
 def _moved(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> dict[int, set[int]]:
-    """Return what each size of a dimension became."""
+    """Return the new sizes of each old size of a dimension."""
     moved: dict[int, set[int]] = {}
     for one, two in _dimensions(before, after):
         moved.setdefault(one, set()).add(two)
@@ -138,9 +138,9 @@ def _moved(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> dict[in
 
 
 def learn(session: ReferenceSession, rng: random.Random, sample: Form, *, finite: bool = True) -> Resizing | None:
-    """Find the sizes that a problem lets change, by trying: all at once, or one after the other; None if there is none.
+    """Find by trial the sizes that a problem lets change: all at once, then one by one; None if there are none.
 
-    Costs a few runs of the reference, once for each session. `finite` says whether its answers must be.
+    Takes a few runs of the reference, once per session. `finite` says whether its answers must be finite.
     """
     if not session.sizes:
         return None
@@ -163,9 +163,9 @@ def _settings(
 def answer_to_others(
     session: ReferenceSession, resizing: Resizing, rng: random.Random, draws: DrawPlan = PLAINLY, *, finite: bool = True
 ) -> Answer | None:
-    """Make inputs of other sizes and return the answer to them, or None where the problem does not bear them.
+    """Make inputs of other sizes and return the answer to them, or None if the problem does not tolerate them.
 
-    Sizes that make the reference itself fault, run out of memory or time are borne as little as those that it refuses.
+    It does not if the reference rejects them, faults, runs out of memory or times out, or if the answer does not fit.
     """
     answer = tried_answer(session, rng, resizing.draw(rng), draws, finite=finite)
     return answer if answer is not None and resizing.fits(session.inputs, answer) else None

@@ -1,7 +1,7 @@
-"""Whether a problem bears a change of its inputs: its reference still answers, with numbers that are finite.
+"""Whether a problem tolerates a change of its inputs: its reference still answers, with finite numbers.
 
-How precise the answer is decides nothing here: an element that the change makes badly conditioned gets a wide bound
-of its own, and the others are judged as ever.
+The precision of the answer does not matter here: an element that becomes badly conditioned gets a wide bound of its
+own, and the others are judged as usual.
 """
 
 import random
@@ -27,17 +27,17 @@ def tried_answer(
     finite: bool = True,
     exact: bool = True,
 ) -> Answer | None:
-    """Make an input set and return the reference's answer, or None where the problem does not bear it.
+    """Make an input set and return the reference's answer, or None if the problem does not tolerate it.
 
-    A reference that dies of it (an illegal access, a timeout) is loaded anew, in the state that its construction gave.
+    A reference that dies (an illegal access, a timeout) is restarted, in its state after construction.
 
     Args:
         session: the problem.
         rng: draws the seeds.
         sizes: other sizes, by name.
         draws: how the numbers are made.
-        finite: whether the answer must be finite, as it is to plain inputs.
-        exact: whether the fp64 form is wanted as well.
+        finite: whether the answer must be finite.
+        exact: whether to compute the fp64 form as well.
     """
     try:
         session.make_inputs(rng.getrandbits(48), sizes, draws)
@@ -57,5 +57,5 @@ def tried_answer(
 
 
 def _device_is_lost(error: BadProblemError | ReferenceFailedError) -> bool:
-    """Whether what failed makes every later step fail: a fault in a kernel ends the context."""
+    """Whether the failure makes every later step fail: a fault in a kernel destroys the context."""
     return "CUDA error" in str(error) and not memory_ran_out(error)

@@ -1,8 +1,8 @@
-"""What each correctness trial changes, so that no cache and no shortcut of the sample survives.
+"""What each correctness trial changes, so that no cached or sample-specific result passes.
 
-The first trial takes plain inputs and the constructor's parameters. Every later one has other parameters and buffers,
-and, in random order, numbers beyond the sample's (docs/evaluator-design.md), or inputs of other shapes. What a problem
-bears is found out once, and always the same for a problem, so that verdicts can be repeated.
+The first trial uses plain inputs and the constructor's parameters. Each later one has other parameters and buffers,
+and, in random order, numbers beyond the sample's (docs/evaluator-design.md) or inputs of other shapes. What a problem
+tolerates is found once, from seeds fixed per problem, so that verdicts are reproducible.
 """
 
 import random
@@ -43,9 +43,9 @@ DRAWS: Final[Mapping[Kind, str]] = {
 }
 ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
 GRID_KIND: Final[Kind] = "outliers"
-"""The kind of the trials whose numbers are rounded to a grid: most of them lie where get_inputs() has them."""
+"""The kind of the trials whose numbers are rounded to a grid: most of its numbers stay as get_inputs() makes them."""
 MOST_ON_GRID: Final = 1 << 24
-"""Elements of inputs up to which these are: what is exact of the answer is found by a second run."""
+"""Most elements of inputs on a grid: they need a second run that finds which parts of the answer are exact."""
 GOES_FAR: Final = frozenset({"outliers", "rows"})
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
 OTHER_ORDER: Final = "the integers of lists that get_inputs() writes in another order"
@@ -58,13 +58,13 @@ RESHAPINGS: Final = 2
 INDEX: Final = "int64"
 """The dtype of indices in torch."""
 MOST_TRIED: Final = 12
-"""Of how many sites it is found out singly what the problem bears, where it does not bear all together."""
+"""How many sites are tried one at a time if the problem does not tolerate all of them together."""
 STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
-"""How far a parameter may go: noise of either sign, noise that only adds, factors around one."""
+"""Levels of a parameter: noise of either sign, noise that only adds, factors around one."""
 MOST_CALLS: Final = 3
-"""From how many calls on a state is seen that a problem's own calls lead to."""
+"""How many consecutive calls of a problem are followed to collect its buffers."""
 MOST_ALONE: Final = 4
-"""Of how many sites it is found out whether they may be far alone."""
+"""How many sites are tried at level `FAR` alone."""
 MILD_OCTAVES: Final = 0.25
 
 
@@ -74,12 +74,12 @@ class Trial:
 
     Attributes:
         kind: how the numbers of the inputs are made.
-        new_parameters: whether parameters and buffers are others than the constructor's.
+        new_parameters: whether parameters and buffers differ from the constructor's.
         reshaped: whether the inputs have other shapes than the sample's.
-        coarse: whether these stay multiples of a power of two.
-        reordered: whether lists of integers that the problem writes stand in another order.
+        coarse: whether these shapes stay multiples of a power of two.
+        reordered: whether literal lists of integers are reordered.
         on_grid: whether floating draws are multiples of a power of two.
-        shapes: which, once they are made.
+        shapes: the changed shapes, once they are made.
     """
 
     kind: Kind = "plain"
@@ -92,7 +92,7 @@ class Trial:
 
     @property
     def remark(self) -> str:
-        """What a writer of kernels should know about this trial, empty for an ordinary one."""
+        """What a kernel author should know about this trial; empty for an ordinary one."""
         remarks = [
             OTHER_SHAPES.format(self.shapes) if self.reshaped else "",
             CHANGED_STATE if self.new_parameters else "",
@@ -105,11 +105,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of two input sets that `get_inputs()` made under different seeds.
+    """A comparison of two input sets that `get_inputs()` made under different seeds.
 
     Attributes:
         steady: whether both have the same form.
-        alike: whether both have the same content, whatever is given beside tensors.
+        alike: whether both have the same content.
     """
 
     steady: bool
@@ -121,17 +121,17 @@ class Learned:
     """What the judge finds out about a problem before its first trial.
 
     Attributes:
-        levels: how far the numbers of each site may go, by its name, where they may change.
-        draws: the sites whose numbers have a size that multiplies: floating draws, and no coin tosses or constants.
-        state: how far each parameter and buffer may go, by its name, where it may change.
-        reached: its buffers as its own calls leave them, call by call, where these change them.
-        resizing: how the shapes of its inputs may change, if they may.
-        inputs: the form of its inputs; None where that differs from seed to seed.
-        answered: the form of its answer to these, without a value.
+        levels: highest level of each site that can change, by its name.
+        draws: the sites whose numbers have a size that multiplies: floating draws, but not coin tosses or constants.
+        state: highest level of each parameter and buffer that can change, by its name.
+        reached: its buffers after each of its own calls, if these change them.
+        resizing: how the shapes of its inputs can change, if they can.
+        inputs: the form of its inputs; None if that depends on the seed.
+        answered: the form of its answer to these, without values.
         finite: whether the reference answers plain inputs with finite numbers.
-        ranks: whether it puts numbers in order, or answers with int64 as what picks does: equal ones have no order.
+        ranks: whether it orders numbers, or answers with int64, as picks do: ties then have no defined order.
         on_grid: whether its inputs are small enough to be rounded to multiples of a power of two.
-        unvaried: whether nothing at all differs between trials: no number, no parameter and no shape.
+        unvaried: whether nothing differs between trials: no number, no parameter and no shape.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -148,24 +148,24 @@ class Learned:
 
 
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
-    """Return what is known of the session's problem, which is found out once for each session.
+    """Return what is known of the session's problem; learned once per session.
 
-    Its random numbers are no secret: no candidate sees the inputs that are made here.
+    The random numbers here need not be secret: no candidate sees these inputs.
     """
     if session.learned is None:
         seen = session.seen or _look(session)
-        session.learned = _find_out(session, seen, hidden_shapes=hidden_shapes)
+        session.learned = _learn(session, seen, hidden_shapes=hidden_shapes)
     return session.learned
 
 
 def two_seeds(session: ReferenceSession) -> tuple[int, int]:
-    """Return the seeds of the two input sets from which a problem is learned: always the same for a problem."""
+    """Return the seeds of the two input sets from which a problem is learned; they are fixed per problem."""
     rng = random.Random(f"samples {session.init_seed}")
     return rng.getrandbits(48), rng.getrandbits(48)
 
 
 def _look(session: ReferenceSession) -> Seen:
-    """Make the two input sets, and return what is seen of them."""
+    """Make the two input sets and compare them."""
     one, other = two_seeds(session)
     session.make_inputs(one)
     placed, first = session.inputs, tensor_views.content(session.inputs_buffer).clone()
@@ -174,12 +174,12 @@ def _look(session: ReferenceSession) -> Seen:
 
 
 def seen_of(session: ReferenceSession, placed: Placed, first: torch.Tensor) -> Seen:
-    """Return what is seen of two input sets: the form and the content of the first, and what is in the arena now."""
+    """Compare the first input set, given by form and content, with the one that is in the arena now."""
     second = tensor_views.content(session.inputs_buffer)
     return Seen(session.inputs == placed, torch.equal(second, first))
 
 
-def _find_out(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Learned:
+def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Learned:
     rng = random.Random(f"learn {session.init_seed}")
     session.reset_state()
     session.make_inputs(two_seeds(session)[0])
@@ -192,9 +192,9 @@ def _find_out(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> 
     known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=ranks, on_grid=on_grid)
     _refuse_written_parameters(session)
     known = replace(known, reached=_reached(session, answer, rng))
-    known = replace(known, state=_bearable_state(session, known, rng))
+    known = replace(known, state=_tolerated_state(session, known, rng))
     session.reset_state()
-    known = replace(known, levels=_bearable_levels(session, known, sample, sites, rng))
+    known = replace(known, levels=_tolerated_levels(session, known, sample, sites, rng))
     known = replace(known, draws=frozenset(site for site, most in sites.items() if most == FAR))
     if seen.steady and hidden_shapes:
         known = replace(known, resizing=shape_variation.learn(session, rng, sample, finite=known.finite))
@@ -203,10 +203,10 @@ def _find_out(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> 
 
 
 def _refuse_written_parameters(session: ReferenceSession) -> None:
-    """Refuse a problem whose forward writes to a parameter: outputs and buffers are what is compared.
+    """Reject a problem whose forward writes to a parameter: only outputs and buffers are compared.
 
     Raises:
-        BadProblemError: it does.
+        BadProblemError: the forward writes to a parameter.
     """
     now, before = tensor_views.content(session.state_buffer), session.constructed_state
     if torch.equal(now, before):
@@ -221,9 +221,9 @@ def _refuse_written_parameters(session: ReferenceSession) -> None:
 
 
 def _reached(session: ReferenceSession, first: Answer, rng: random.Random) -> tuple[dict[str, torch.Tensor], ...]:
-    """Return the buffers as the problem's own calls leave them, call by call; nothing where calls change none.
+    """Return the buffers after each of the problem's own calls; empty if calls do not change them.
 
-    A kernel that computes the first step of an optimizer is right in every call that begins at step zero.
+    A kernel that computes only the first step of an optimizer is right in every call that starts at step zero.
     """
     states: list[dict[str, torch.Tensor]] = []
     slots, answer = session.kept_buffers, first
@@ -245,64 +245,63 @@ def _reached(session: ReferenceSession, first: Answer, rng: random.Random) -> tu
     return tuple(states)
 
 
-def _bearable_levels(
+def _tolerated_levels(
     session: ReferenceSession, known: Learned, sample: Form, sites: Mapping[str, int], rng: random.Random
 ) -> dict[str, int]:
-    """Return the highest level of each site that the problem bears: of all together, or found one after the other."""
+    """Return the highest level of each site that the problem tolerates, tried for all together, then one by one."""
 
-    def borne(levels: Mapping[str, int]) -> bool:
-        return all(_bears(session, known, sample, DrawPlan(kind, levels), rng) for kind in ("everything", "shifted"))
+    def tolerated(levels: Mapping[str, int]) -> bool:
+        return all(_tolerates(session, known, sample, DrawPlan(k, levels), rng) for k in ("everything", "shifted"))
 
-    # What is far underflows to zeros elsewhere, of which a rank promises no order.
+    # Far numbers make others underflow to zero, and ties have no defined rank.
     for cap in (ANYWHERE, ANY_SIGN) if known.ranks else (FAR, ANYWHERE, ANY_SIGN):
         levels = {site: min(most, cap) for site, most in sites.items()}
-        if not sites or borne(levels):
-            far = _far_alone(sites, borne) if cap == ANYWHERE and not known.ranks else {}
+        if not sites or tolerated(levels):
+            far = _far_alone(sites, tolerated) if cap == ANYWHERE and not known.ranks else {}
             return levels | far
     found: dict[str, int] = {}
     for site, most in list(sites.items())[:MOST_TRIED]:
         highest = min(most, ANYWHERE)
-        level = next((level for level in range(highest, PLAIN, -1) if borne({**found, site: level})), PLAIN)
+        level = next((level for level in range(highest, PLAIN, -1) if tolerated({**found, site: level})), PLAIN)
         if level > PLAIN:
             found[site] = level
     return found
 
 
-def _far_alone(sites: Mapping[str, int], borne: Callable[[dict[str, int]], bool]) -> dict[str, int]:
-    """Return the sites that may be far while the others are plain, as they are in a trial."""
+def _far_alone(sites: Mapping[str, int], tolerated: Callable[[dict[str, int]], bool]) -> dict[str, int]:
+    """Return the sites that can be far while the others are plain, as they are in a trial."""
     able = [site for site, most in sites.items() if most == FAR]
-    return {site: FAR for site in able[:MOST_ALONE] if borne({site: FAR})} if len(able) > 1 else {}
+    return {site: FAR for site in able[:MOST_ALONE] if tolerated({site: FAR})} if len(able) > 1 else {}
 
 
-def _bears(session: ReferenceSession, known: Learned, sample: Form, draws: DrawPlan, rng: random.Random) -> bool:
+def _tolerates(session: ReferenceSession, known: Learned, sample: Form, draws: DrawPlan, rng: random.Random) -> bool:
     answer = tried_answer(session, rng, draws=draws, finite=known.finite, exact=False)
     return answer is not None and (known.inputs is None or Form.of(session.inputs, answer) == sample)
 
 
-def _bearable_state(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, int]:
-    """Return the highest level of each parameter and buffer: of all together, or found one after the other."""
+def _tolerated_state(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, int]:
+    """Return the highest level of each parameter and buffer, tried for all together, then one by one."""
 
-    def borne(levels: Mapping[str, int]) -> bool:
+    def tolerated(levels: Mapping[str, int]) -> bool:
         _change_state(session, levels, rng, known.reached)
         return tried_answer(session, rng, finite=known.finite, exact=False) is not None
 
     levels = dict.fromkeys(_state_slots(session), ANYWHERE)
-    if not levels or borne(levels):
+    if not levels or tolerated(levels):
         return levels
     found: dict[str, int] = {}
     for name in list(levels)[:MOST_TRIED]:
-        level = next((level for level in STATE_LEVELS if borne({**found, name: level})), PLAIN)
+        level = next((level for level in STATE_LEVELS if tolerated({**found, name: level})), PLAIN)
         if level > PLAIN:
             found[name] = level
     rest = dict.fromkeys(list(levels)[MOST_TRIED:], IN_RANGE)
-    return {**found, **rest} if rest and borne({**found, **rest}) else found
+    return {**found, **rest} if rest and tolerated({**found, **rest}) else found
 
 
 def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
     """Return `count` trials: a plain one first, then the others in random order.
 
-    The kinds come in turn; one trial in four has other shapes, where the problem allows that, and one from three trials
-    on.
+    The kinds alternate. With at least three trials, one in four has other shapes if the problem allows that.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
@@ -318,12 +317,12 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
 
 
 def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> tuple[Trial, Answer]:
-    """Write one trial's inputs, parameters and buffers to the session's arenas and let the reference answer.
+    """Write one trial's inputs, parameters and buffers to the session's arenas and run the reference on them.
 
-    A change that the reference does not bear on these numbers is replaced by a milder one.
+    If the reference does not tolerate a change on these numbers, a milder one is tried.
 
     Returns:
-        The trial as it came about, and the reference's answer.
+        The trial as it was made, and the reference's answer.
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     chosen = replace(learned, levels=one_far(learned, rng)) if trial.kind in GOES_FAR else learned
@@ -349,9 +348,9 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
 
 
 def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
-    """Return an answer that says whether its inputs are far, or products of large ones may be.
+    """Mark an answer as far if its inputs are far, or if products of large inputs may be.
 
-    On a grid that is no matter: each rounding of the reference is perturbed, and not its inputs.
+    Not needed on a grid: there the reference's roundings are perturbed instead of its inputs.
     """
     if draws.on_grid:
         return answer
@@ -367,10 +366,10 @@ def reorders(draws: DrawPlan) -> bool:
 
 
 def one_far(learned: Learned, rng: random.Random) -> Mapping[str, int]:
-    """Return levels of which one at most is far, and the other draws plain then, or none is.
+    """Return levels with at most one far site; if there is one, the other draws are plain.
 
-    Where two are far, their products are so large that a rounding of them is a thousandth of their exponential. Coin
-    tosses and constants multiply nothing: they keep their level.
+    The products of two far draws are so large that their rounding is a thousandth of their exponential. Coin tosses
+    and constants do not multiply, so they keep their level.
     """
     levels = learned.levels
     far = [site for site, level in levels.items() if level == FAR]
@@ -387,7 +386,7 @@ def one_far(learned: Learned, rng: random.Random) -> Mapping[str, int]:
 
 
 def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
-    """Yield a trial and how its inputs are made, from the wanted one to milder ones; not the plainest of all."""
+    """Yield a trial and the plan of its inputs, from the wanted one to milder ones, without the plainest."""
     if trial == Trial():
         return
     if trial.reshaped:
@@ -408,9 +407,9 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
 
 
 def changed_answer(session: ReferenceSession, rng: random.Random) -> Answer:
-    """Return the answer to inputs whose numbers are changed as far as the problem bears; the inputs are in the arena.
+    """Make inputs whose numbers change as far as the problem tolerates, in the arena, and return the answer to them.
 
-    For problems of which nothing is known yet.
+    For problems that have not been learned yet.
     """
     for level in range(ANYWHERE, PLAIN, -1):
         answer = tried_answer(session, rng, draws=DrawPlan("shifted", default=level))
@@ -421,7 +420,7 @@ def changed_answer(session: ReferenceSession, rng: random.Random) -> Answer:
 
 
 def _state_slots(session: ReferenceSession) -> dict[str, TensorSlot]:
-    """Return the parameters and the buffers that change."""
+    """Return the slots of the parameters and buffers that change."""
     parameters = {name: slot for name, slot in session.parameters.items() if slot.dtype in FLOATING and slot.numel}
     return parameters | session.varied_buffers
 
@@ -432,7 +431,7 @@ def _change_state(
     rng: random.Random,
     reached: Sequence[Mapping[str, torch.Tensor]] = (),
 ) -> None:
-    """Put parameters and buffers back to what construction gave them, and change them from there."""
+    """Reset parameters and buffers to their values after construction, and change them from there."""
     session.reset_state()
     if reached:
         slots = session.kept_buffers

@@ -1,1 +1,1 @@
-"""What each role of worker may see and use, and the temporary folders that workers leave behind."""
+"""What each worker role can see and use, and cleanup of the workers' temporary folders."""

@@ -1,4 +1,4 @@
-"""What each role of worker may see and use: the policy that the compiled extension enforces."""
+"""What each worker role can see and use: the policy that the compiled extension enforces."""
 
 import sys
 import sysconfig
@@ -21,11 +21,11 @@ SINGLE_THREADED: Final = {
     "MKL_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
 }
-# Beyond what a worker inherits; far more than honest ones map, and 128 MiB of page tables at most.
+# Added to what a worker inherits; far more than honest workers map, with at most 128 MiB of page tables.
 ADDRESS_SPACE_BYTES: Final = 64 << 30
 LANG: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 OF_ROLE: Final[dict[Role, dict[str, str]]] = {
-    # ptxas lives for milliseconds and spends them on page faults: its heap takes huge pages where the kernel has some.
+    # ptxas runs for milliseconds and spends them on page faults; huge pages for its heap help, if the kernel has any.
     "compile": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
 }
 
@@ -61,7 +61,7 @@ def policy_for(
         scratch_path=str(scratch) if scratch else "",
         scratch_bytes=config.scratch_bytes,
         memory_bytes=config.memory_bytes,
-        # CUDA reserves an address space of its own, larger than any bound that would mean something.
+        # CUDA reserves an address space larger than any useful bound.
         address_space_bytes=0 if on_gpu else config.memory_bytes + ADDRESS_SPACE_BYTES,
         processes=config.processes,
         cpu_seconds=_cpu_seconds(role, config),
@@ -71,7 +71,7 @@ def policy_for(
 
 
 def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:
-    """Bound a worker's CPU time beyond its deadline; a reference worker serves many evaluations of its problem."""
+    """Bound a worker's CPU time above its deadline; a reference worker serves many evaluations of its problem."""
     deadlines = {"reference": 3600.0, "compile": 2 * config.compile_timeout_s}
     return int(deadlines.get(role, 2 * config.timeout_s)) + 60
 
@@ -103,5 +103,5 @@ def library_paths(device: DeviceKind) -> list[Path]:
 
 
 def _below_root(prefixes: list[str]) -> list[str]:
-    """Narrow prefixes such as /usr to their libraries: the rest of them is no business of a worker."""
+    """Narrow prefixes such as /usr to their libraries: a worker needs nothing else of them."""
     return [f"{prefix}/lib" if prefix in {"/usr", "/usr/local"} else prefix for prefix in prefixes]

@@ -1,7 +1,7 @@
-"""Removing folders that foreign code filled, however deep, wide or closed to their owner, in slices of bounded time.
+"""Removes folders that foreign code filled, however deep, wide or write-protected, in slices of bounded time.
 
-Imports the standard library alone: run as a program (`python -I -S removal.py FOLDER...`) it starts in milliseconds and
-removes folders whole, so that whoever has others to serve need not.
+Imports only the standard library: run as a program (`python -I -S rmtree.py FOLDER...`) it starts in milliseconds and
+removes whole folders, so that processes that serve others need not.
 """
 
 import errno
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Final
 
 AT_ONCE_S: Final = 0.02
-"""How long a folder is removed where others wait. An ordinary worker's takes a fraction of a millisecond."""
+"""Longest slice while other work waits, in seconds. A usual worker's folder takes a fraction of a millisecond."""
 AT_MOST: Final = 100
-"""How many folders one process is given: their names must fit a command line."""
+"""Most folders per process: their names must fit a command line."""
 YIELDING: Final = 10
 KILLED_S: Final = 10.0
-"""What a killed process takes at most to be gone."""
+"""Longest time a killed process takes to exit."""
 _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 
 
@@ -33,17 +33,17 @@ class _SliceEndedError(Exception):
 
 
 def remove(folder: Path, seconds: float | None = None) -> bool:
-    """Remove a folder with all that is in it, whose writers have ended; return whether nothing of it is left.
+    """Remove a folder with its content; return whether it is completely removed. Its writers must have ended.
 
-    No link is followed. Directories inside directories are first moved up into `folder`, so that no depth needs more
-    than two descriptors, a longer path or a deeper stack. What vanishes meanwhile is gone.
+    Follows no links. Nested directories are first moved up into `folder`, so that any depth needs only two descriptors,
+    short paths and a shallow stack. Entries that vanish meanwhile are ignored.
 
     Args:
         folder: need not exist.
-        seconds: how long to remove at most, but for the one entry under way; what is left is removed by another call.
+        seconds: time limit, except for the current entry; another call removes the rest.
 
     Raises:
-        OSError: something in it cannot be removed.
+        OSError: an entry cannot be removed.
     """
     ends = None if seconds is None else time.monotonic() + seconds
     try:
@@ -72,12 +72,12 @@ class _Removal:
             self._until_empty(name, parent, root, lambda inner: self._flatten(inner, root))
 
     def _flatten(self, name: str, root: int) -> None:
-        """Remove one directory of `root`, its own directories moved beside it."""
+        """Remove one directory of `root`, moving its own directories up into `root`."""
         with _opened(name, root) as directory:
             self._until_empty(name, root, directory, lambda inner: self._move_up(inner, directory, root))
 
     def _until_empty(self, name: str, parent: int, directory: int, with_directory: Callable[[str], None]) -> None:
-        """Remove a directory. One that changes while it is listed may leave something out, hence once more."""
+        """Remove a directory. Listing a directory while it changes may skip entries, hence the repetition."""
         while True:
             while self._each(directory, with_directory):
                 pass
@@ -88,7 +88,7 @@ class _Removal:
                     raise
 
     def _each(self, directory: int, with_directory: Callable[[str], None]) -> bool:
-        """Unlink what a directory lists and do as told with its directories; return whether there was anything."""
+        """Unlink the files of a directory and call `with_directory` for its directories; return if it had entries."""
         found = False
         for entry in _listed(directory):
             found = True
@@ -101,7 +101,7 @@ class _Removal:
         return found
 
     def _move_up(self, name: str, parent: int, root: int) -> None:
-        """Move a directory into `root` under a name that is free there. Only one that is open can be moved."""
+        """Move a directory into `root` under a free name. Only a writable directory can be moved."""
         _unlock(name, parent)
         while True:
             self._check_time()
@@ -133,37 +133,37 @@ def _opened(name: str, parent: int) -> Iterator[int]:
 
 
 def _unlock(name: str, parent: int) -> None:
-    """Open a directory to its owner, who may have closed it to himself."""
+    """Give the owner access to a directory: the worker may have removed it."""
     mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
         os.chmod(name, stat.S_IRWXU, dir_fd=parent)
 
 
 def start_removing(paths: Iterable[Path], keep_open: Sequence[int] = ()) -> "subprocess.Popen[bytes]":
-    """Start a process that removes folders whole and lets others have the processor first.
+    """Start a low-priority process that removes whole folders.
 
     Args:
-        paths: AT_MOST folders.
-        keep_open: descriptors that it holds until it ends, such as a lock on the folder.
+        paths: at most AT_MOST folders.
+        keep_open: descriptors that it keeps until it ends, such as a lock on the folder.
     """
     command = [sys.executable, "-I", "-S", __file__, *map(str, paths)]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=keep_open)
 
 
 class Backlog:
-    """Removes folders where others wait: each for a slice of time, then what is left by one process at a time."""
+    """Removes folders without delaying other work: a time slice for each, then one process at a time for the rest."""
 
     def __init__(self) -> None:
         self._left: deque[Path] = deque()
         self._process: subprocess.Popen[bytes] | None = None
 
     def remove(self, folder: Path) -> None:
-        """Remove a folder, or as much of it as a slice of time allows; never raises for what is in it."""
+        """Remove a folder, or as much as a slice of time allows; never raises because of its content."""
         if not remove_at_once(folder):
             self._left.append(folder)
 
     def begin(self) -> int | None:
-        """Start a process for what is left; return a pidfd to watch, or None where none is needed or one runs."""
+        """Start a process for the rest; return a pidfd to watch, or None if none is needed or one runs."""
         if self._process is not None or not self._left:
             return None
         some = list(islice(self._left, AT_MOST))
@@ -171,8 +171,8 @@ class Backlog:
             self._process = start_removing(some)
             watched = os.pidfd_open(self._process.pid)
         except OSError as error:
-            # No process to be had just now: whoever ends next leads here again.
-            _tell(f"What workers left cannot be removed yet: {error}.\n")
+            # No process is available now; the next worker that ends triggers another attempt.
+            _report(f"Files of workers cannot be removed yet: {error}.\n")
             self.end()
             return None
         for _ in some:
@@ -180,7 +180,7 @@ class Backlog:
         return watched
 
     def end(self) -> None:
-        """Reap the process; one that still runs is killed."""
+        """Reap the process; kill it if it still runs."""
         if self._process is not None:
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -189,9 +189,9 @@ class Backlog:
 
 
 def remove_at_once(folder: Path) -> bool:
-    """Remove a folder where others wait; False where that takes longer than a slice, or fails.
+    """Remove a folder while other work waits; False if that takes longer than a slice, or fails.
 
-    What is in the way is said by the process that tries it again.
+    The process that retries it reports the obstacle.
     """
     try:
         return remove(folder, AT_ONCE_S)
@@ -199,26 +199,26 @@ def remove_at_once(folder: Path) -> bool:
         return False
 
 
-def remove_or_say(folder: Path) -> bool:
-    """Remove a folder whole; where something in it cannot be removed, say so on stderr and return False."""
+def remove_or_report(folder: Path) -> bool:
+    """Remove a folder; if something in it cannot be removed, report it on stderr and return False."""
     try:
         return remove(folder)
     except OSError as error:
-        _tell(f"What a worker left cannot be removed: {error}. Remove {folder} by hand.\n")
+        _report(f"A worker's files cannot be removed: {error}. Remove {folder} by hand.\n")
         return False
 
 
-def _tell(text: str) -> None:
-    """Write to stderr as far as there is somebody to read it; as a program this knows no `diagnostics`."""
+def _report(text: str) -> None:
+    """Write to stderr as far as it is read; when run as a program this module cannot import `system.stderr`."""
     with suppress(OSError, ValueError):
         if select.select([], [2], [], 0)[1]:
             os.write(2, text.encode("utf-8", "backslashreplace")[: select.PIPE_BUF])
 
 
 def main(names: list[str]) -> int:
-    """Remove folders whole, and go on with the next after a failure; return the exit code."""
+    """Remove whole folders, continue after a failure, and return the exit code."""
     os.nice(YIELDING)
-    failed = [name for name in names if not remove_or_say(Path(name))]
+    failed = [name for name in names if not remove_or_report(Path(name))]
     return 1 if failed else 0
 
 

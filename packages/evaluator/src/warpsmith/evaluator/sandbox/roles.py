@@ -1,4 +1,4 @@
-"""What judge, zygotes and workers agree on: which zygote forks which workers, and how a worker ends."""
+"""Conventions shared by judge, zygotes and workers: which zygote forks which workers, and a worker's exit code."""
 
 from typing import Final
 
@@ -15,4 +15,4 @@ def roles_of(config: EvaluatorConfig) -> dict[ZygoteKind, tuple[Role, ...]]:
 
 
 EXHAUSTED_CODE: Final = 75
-"""Exit code of a worker that ended for want of what the machine had no more of. Of a candidate's, it is a hint."""
+"""Exit code of a worker that ended because a resource of the machine ran out. From a candidate it is only a hint."""

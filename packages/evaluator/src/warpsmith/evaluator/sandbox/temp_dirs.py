@@ -1,4 +1,4 @@
-"""Folders that outlive nobody: whoever starts next removes those whose owners were killed before they could."""
+"""Temporary folders that are swept: the next start removes those whose owners were killed before they could."""
 
 import errno
 import fcntl
@@ -20,15 +20,15 @@ PATIENCE_S: Final = 2.0
 
 @dataclass
 class Folder:
-    """A folder for temporary files that is in use for as long as a process holds `lock_fd` or a copy of it."""
+    """A temporary folder, in use as long as a process holds `lock_fd` or a copy of it."""
 
     path: Path
     lock_fd: int
 
     def remove(self) -> None:
-        """Remove the folder, if it is still there, with all that is in it.
+        """Remove the folder with its content, if it still exists.
 
-        What takes longer than PATIENCE_S goes on without the caller, in a process that holds the lock meanwhile.
+        After PATIENCE_S the removal continues in the background, in a process that holds the lock meanwhile.
         """
         try:
             if not remove_at_once(self.path):
@@ -36,7 +36,7 @@ class Folder:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(PATIENCE_S)
         except OSError as error:
-            stderr.tell(f"{self.path} cannot be removed yet, and will be by whoever starts next: {error}.\n")
+            stderr.report(f"{self.path} cannot be removed yet; the next start will remove it: {error}.\n")
         finally:
             if self.lock_fd >= 0:
                 os.close(self.lock_fd)
@@ -44,32 +44,32 @@ class Folder:
 
 
 def make() -> Folder:
-    """Make a folder and lock it; hand the descriptor on to each process that uses it.
+    """Make a folder and lock it; pass the descriptor on to each process that uses it.
 
     Raises:
-        OSError: there is no room for it, or no descriptor.
+        OSError: there is no disk space, or no descriptor.
     """
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX))
         try:
             return Folder(path, _locked(path / LOCK, os.O_CREAT | os.O_EXCL))
         except (FileNotFoundError, BlockingIOError):
-            continue  # somebody who sweeps came between: the folder is theirs
+            continue  # a concurrent sweep took the folder
         except OSError:
             remove_at_once(path)
             raise
 
 
 def sweep() -> None:
-    """Remove this user's folders that no process holds any more. One that cannot be is left for the next time."""
+    """Remove this user's folders that no process holds any more; those that cannot be removed stay until next time."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
             if path.lstat().st_uid == os.geteuid():
                 _remove_unless_held(path)
         except OSError as error:
-            # Gone meanwhile, none of ours, or in use.
+            # Gone meanwhile, not ours, or in use.
             if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EWOULDBLOCK}:
-                stderr.tell(f"{path} cannot be removed: {error}.\n")
+                stderr.report(f"{path} cannot be removed: {error}.\n")
 
 
 def _remove_unless_held(path: Path) -> None:
@@ -82,13 +82,13 @@ def _remove_unless_held(path: Path) -> None:
 
 
 def _remove_if_empty(path: Path) -> None:
-    """Remove what was made and never locked. One that holds anything else is not from here."""
+    """Remove a folder that was made but never locked. A folder with other content is not ours."""
     if not any(path.iterdir()):
         path.rmdir()
 
 
 def _locked(path: Path, flags: int = 0) -> int:
-    """Open and lock a file; BlockingIOError where another process holds the lock."""
+    """Open and lock a file; BlockingIOError if another process holds the lock."""
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

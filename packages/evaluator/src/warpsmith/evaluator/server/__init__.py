@@ -1,1 +1,1 @@
-"""The evaluator behind HTTP: needs the extra `serve`. Nothing here imports torch."""
+"""The evaluator over HTTP: needs the extra `serve`. Nothing here imports torch."""

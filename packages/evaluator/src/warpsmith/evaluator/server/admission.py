@@ -1,4 +1,4 @@
-"""A bounded queue in front of the devices: who waits has a place, and who finds none is told when to come again."""
+"""A bounded queue in front of the devices: a request gets a place in it, or a refusal that says when to retry."""
 
 import asyncio
 import math
@@ -10,21 +10,21 @@ from warpsmith.evaluator.server.errors import RefusalError
 
 _LONGEST_RETRY_S: Final = 60
 _MEMORY: Final = 0.9
-"""Weight of the past in the running mean of seconds an evaluation."""
+"""Weight of the past in the running mean of seconds per evaluation."""
 
 LaneState = Literal["open", "restarting", "out"]
 
 
 @dataclass(eq=False)
 class Lane:
-    """What one device takes at once.
+    """The capacity and state of one device.
 
     Attributes:
-        number: the device's.
-        slots: evaluations at once.
-        running: those that run.
-        state: `open` takes some, `restarting` will again, `out` does not until it is reset.
-        troubles: failures of the device's own in a row; one without any is chosen first.
+        number: the device's number.
+        slots: concurrent evaluations that it takes.
+        running: evaluations that run.
+        state: `open` takes evaluations, `restarting` will again, `out` does not until it is reset.
+        troubles: consecutive failures of the device itself; lanes with fewer are preferred.
     """
 
     number: int
@@ -40,7 +40,7 @@ class Lane:
 
 
 class Place:
-    """One evaluation's place: first in the queue, then on a device, perhaps in the queue again. Left once."""
+    """One evaluation's place: in the queue, then on a device, perhaps in the queue again. Released once."""
 
     def __init__(self, admission: "Admission") -> None:
         self._admission = admission
@@ -51,8 +51,8 @@ class Place:
         """Wait for a device and return its lane; first come, first served.
 
         Args:
-            preferred: the number of the device to wait for; another one is taken where that one is not open.
-            avoided: numbers of devices that this evaluation was lost on.
+            preferred: number of the device to wait for; another one is used if it is not open.
+            avoided: numbers of devices that lost this evaluation.
 
         Raises:
             RefusalError: 503, no device is left for it.
@@ -61,7 +61,7 @@ class Place:
         return self._lane
 
     def step_back(self) -> None:
-        """Give the device to whoever waits next, and keep the place unless it was to be left."""
+        """Release the device for the next waiter; keep the place unless `leave` was called."""
         lane, self._lane = self._lane, None
         if lane is not None:
             self._admission.release(lane)
@@ -69,7 +69,7 @@ class Place:
                 self._admission.admitted -= 1
 
     def leave(self) -> None:
-        """Give the place back; one that is on a device is given back when the device is."""
+        """Release the place: at once if it is in the queue, else together with the device."""
         if not self._leaves:
             self._leaves = True
             if self._lane is None:
@@ -77,7 +77,7 @@ class Place:
 
 
 class _Waiter:
-    """Somebody in the queue, and the future that brings a lane."""
+    """An evaluation in the queue, and the future of its lane."""
 
     def __init__(self, preferred: int | None, avoided: frozenset[int]) -> None:
         self.preferred = preferred
@@ -85,14 +85,14 @@ class _Waiter:
         self.lane: asyncio.Future[Lane] = asyncio.get_running_loop().create_future()
 
     def among(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes that would do, open or about to be."""
+        """Return the lanes that are suitable, open or restarting."""
         usable = [lane for lane in lanes if lane.state != "out" and lane.number not in self.avoided]
         preferred = [lane for lane in usable if lane.number == self.preferred and lane.state == "open"]
         return preferred or usable
 
 
 class Admission:
-    """Counts who is in, and refuses whoever would wait behind more than `queue` others. For one event loop."""
+    """Counts the evaluations in the server, and refuses those that exceed the queue. For one event loop."""
 
     def __init__(self, lanes: Sequence[Lane], queue: int) -> None:
         self.lanes = list(lanes)
@@ -103,7 +103,7 @@ class Admission:
 
     @property
     def size(self) -> int:
-        """Evaluations that the devices take at once, those that are out left aside."""
+        """Concurrent evaluations of all devices, except those that are out."""
         return sum(lane.slots for lane in self.lanes if lane.state != "out")
 
     @property
@@ -120,7 +120,7 @@ class Admission:
         """Return places for `count` evaluations, all or none.
 
         Raises:
-            RefusalError: 429 with a time to come again; 413 where so many never fit; 503 where no device is left.
+            RefusalError: 429 with a time to retry; 413 if so many never fit; 503 if no device is left.
         """
         if not self.size:
             raise no_device()
@@ -137,15 +137,15 @@ class Admission:
             raise RefusalError(
                 429,
                 "overloaded",
-                f"{self.running} evaluations run and {self.waiting} wait; {self.queue} may wait.",
-                f"Ask again in {seconds} s, or ask another server.",
+                f"{self.running} evaluations run and {self.waiting} wait; at most {self.queue} can wait.",
+                f"Try again in {seconds} s, or use another server.",
                 retry_after_s=seconds,
             )
         self.admitted += count
         return [Place(self) for _ in range(count)]
 
     async def lane_for(self, waiter: _Waiter, *, again: bool) -> Lane:
-        """Wait for a lane; whoever was in front once and comes `again` goes there."""
+        """Wait for a lane; a waiter that had one before (`again`) goes to the front."""
         self._waiters.insert(0 if again else len(self._waiters), waiter)
         self._hand_out()
         try:
@@ -155,25 +155,25 @@ class Admission:
             raise
 
     def release(self, lane: Lane) -> None:
-        """Take one evaluation off a lane."""
+        """End one evaluation on a lane."""
         lane.running -= 1
         self._hand_out()
 
     def set_state(self, lane: Lane, state: LaneState) -> None:
-        """Open or close a lane; whoever waits moves on, or is refused where none is left."""
+        """Set a lane's state; its waiters move on, or are refused if no lane is left."""
         lane.state = state
         self._hand_out()
 
     def serves_other_than(self, avoided: Collection[int]) -> bool:
-        """Whether a device is open or about to be that is none of these."""
+        """Whether a device other than these is open or restarting."""
         return any(lane.state != "out" and lane.number not in avoided for lane in self.lanes)
 
-    def took(self, seconds: float) -> None:
-        """Learn how long an evaluation held its slot."""
+    def record_duration(self, seconds: float) -> None:
+        """Update the mean of seconds that an evaluation holds its slot."""
         self._mean_s = _MEMORY * self._mean_s + (1 - _MEMORY) * seconds
 
     def retry_after_s(self, count: int) -> int:
-        """Return about when `count` places will be free, in whole seconds from one to a minute."""
+        """Estimate when `count` places will be free, in whole seconds from one to a minute."""
         excess = self.admitted + count - self.size - self.queue
         return max(1, min(_LONGEST_RETRY_S, math.ceil(excess * self._mean_s / max(self.size, 1))))
 
@@ -191,7 +191,7 @@ class Admission:
                 waiter.lane.set_exception(no_device())
 
     def _withdraw(self, waiter: _Waiter) -> None:
-        """Forget who waits no more; a lane that came in the same moment goes to the next."""
+        """Remove a waiter that was cancelled; a lane that it got at the same moment goes to the next."""
         if waiter in self._waiters:
             self._waiters.remove(waiter)
         elif not waiter.lane.cancelled() and waiter.lane.exception() is None:
@@ -213,6 +213,6 @@ def no_device() -> RefusalError:
         503,
         "no_device",
         "Every device of this server is quarantined.",
-        "Ask another server; /gpu_status names each cause, and POST /reset_gpu/{id} brings a device back.",
+        "Use another server; /gpu_status names each cause, and POST /reset_gpu/{id} puts a device back in service.",
         retry_after_s=30,
     )

@@ -1,4 +1,4 @@
-"""What the routes answer, for /openapi.json: the forms of `Verdict.to_record` and of `execresult.result_of`."""
+"""Response models of the routes, for /openapi.json: the forms of `Verdict.to_record` and `exec_result.result_of`."""
 
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ class BatchError(BaseModel):
 
 
 class BatchLine(BaseModel):
-    """One line of a batch's answer: `verdict` or `error`, for the item of that index."""
+    """One line of a batch's response: `verdict` or `error`, for the item with that index."""
 
     index: int = Field(ge=0)
     verdict: Verdict | None = None
@@ -31,7 +31,7 @@ class BatchLine(BaseModel):
 
 
 class ExecMetadata(BaseModel):
-    """What KernelExecResult leaves open; further keys name what went wrong."""
+    """The open part of KernelExecResult; further keys describe the failure."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -40,7 +40,7 @@ class ExecMetadata(BaseModel):
     status: Status
     flags: list[str]
     correctness_trials: str = Field(
-        description="`(n / n)` for a correct kernel, else `(0 / n)`: how many passed before is not told."
+        description="`(n / n)` for a correct kernel, else `(0 / n)`: how many passed before is not reported."
     )
     isolation: str = Field(description="The weakest containment that a worker of this evaluation had.")
     recording: RecordingWay | None = Field(
@@ -50,7 +50,7 @@ class ExecMetadata(BaseModel):
     cached: bool
     cached_age_s: float
     error_category: str | None = Field(default=None, description="One of TritonForge's categories.")
-    error_kind: str | None = Field(default=None, description="The error category of `/v1/evaluate`, of which are more.")
+    error_kind: str | None = Field(default=None, description="The finer error category of `/v1/evaluate`.")
     compilation_error: str | None = None
     runtime_error: str | None = None
     correctness_issue: str | None = None
@@ -58,7 +58,7 @@ class ExecMetadata(BaseModel):
 
 
 class ExecResult(BaseModel):
-    """KernelBench's KernelExecResult. Times in milliseconds, -1 where nothing is timed."""
+    """KernelBench's KernelExecResult. Times in milliseconds, -1 if nothing was timed."""
 
     compiled: bool
     correctness: bool

@@ -23,7 +23,7 @@ def build_app(service: Service) -> ASGIApp:
     app.include_router(kernelbench.router, responses=DOCUMENTED)
     app.include_router(routes_v1.router, responses=DOCUMENTED)
     app.add_api_route("/metrics", metrics, methods=["GET"], response_class=PlainTextResponse, responses=DOCUMENTED)
-    # FastAPI describes the lines of a stream as if they were one JSON value.
+    # FastAPI documents the lines of a stream as if they were one JSON value.
     content = app.openapi()["paths"]["/v1/evaluate/batch"]["post"]["responses"]["200"]["content"]
     content[LINES] = content.pop("application/json", content.get(LINES, {}))
     app.add_exception_handler(WarpsmithError, requests.on_refusal)
@@ -35,5 +35,5 @@ def build_app(service: Service) -> ASGIApp:
 
 
 async def metrics(request: Request) -> Response:
-    """Return the figures for Prometheus."""
+    """Return the metrics for Prometheus."""
     return Response(requests.service_of(request).metrics.exposition(), media_type=CONTENT_TYPE)

@@ -1,4 +1,4 @@
-"""Verdicts that were reached before, by the content of everything that decides them."""
+"""Cached verdicts, by a hash of everything that determines them."""
 
 import hashlib
 import json
@@ -24,8 +24,8 @@ _DISTURBED: Final = frozenset({"retried", "clocks_disagree"})
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What of a request decides its verdict."""
+class VerdictInputs:
+    """The parts of a request that determine its verdict."""
 
     problem: str
     candidate: str
@@ -35,57 +35,57 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Entry:
     verdict: Verdict
     since: float
 
 
 class VerdictCache:
-    """Keeps the last `capacity` verdicts that would be the same again. For one event loop.
+    """Caches the last `capacity` verdicts that are reproducible. For one event loop.
 
-    A verdict is kept unless the state of the machine may have decided it: `invalid`, `timeout`, out of memory, tried
-    again alone, or two clocks that disagreed. A kept time is that of the first run.
+    A verdict is cached unless the state of the machine may have caused it: `invalid`, `timeout`, out of memory, judged
+    again alone, or two clocks that disagreed. A cached time is that of the first run.
 
     Args:
-        capacity: verdicts kept, the one unused for longest goes first; 0 keeps none.
+        capacity: most verdicts, the least recently used is evicted; 0 caches none.
         config: the evaluators' settings.
     """
 
     def __init__(self, capacity: int, config: EvaluatorConfig) -> None:
         self.capacity = capacity
         self._settings = settings_of(config)
-        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
-    def get(self, asked: Asked, devices: Sequence[DeviceFacts]) -> Verdict | None:
-        """Return what one of these devices found, with `cached` set, its age, and no time spent; None if nothing is."""
+    def get(self, inputs: VerdictInputs, devices: Sequence[DeviceFacts]) -> Verdict | None:
+        """Return the verdict of one of these devices, with `cached` and its age set and no time spent, or None."""
         for device in devices:
-            key = self._key(asked, device)
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
-                return _aged(kept)
+            key = self._key(inputs, device)
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._entries.move_to_end(key)
+                return _aged(entry)
         return None
 
-    def put(self, asked: Asked, device: DeviceFacts, verdict: Verdict) -> None:
-        """Keep a verdict, if it is one to be kept."""
+    def put(self, inputs: VerdictInputs, device: DeviceFacts, verdict: Verdict) -> None:
+        """Cache a verdict if it is reproducible."""
         if not self.capacity or not is_lasting(verdict):
             return
-        key = self._key(asked, device)
-        self._kept[key] = _Kept(verdict, time.monotonic())
-        self._kept.move_to_end(key)
-        while len(self._kept) > self.capacity:
-            self._kept.popitem(last=False)
+        key = self._key(inputs, device)
+        self._entries[key] = _Entry(verdict, time.monotonic())
+        self._entries.move_to_end(key)
+        while len(self._entries) > self.capacity:
+            self._entries.popitem(last=False)
 
-    def _key(self, asked: Asked, device: DeviceFacts) -> bytes:
-        parts = [asked.problem, asked.candidate, asked.trials, asked.seed, asked.timeout_s, *device]
+    def _key(self, inputs: VerdictInputs, device: DeviceFacts) -> bytes:
+        parts = [inputs.problem, inputs.candidate, inputs.trials, inputs.seed, inputs.timeout_s, *device]
         return hashlib.sha256(json.dumps([*parts, self._settings]).encode()).digest()
 
 
 def settings_of(config: EvaluatorConfig) -> dict[str, Any]:
-    """Return everything but the request that decides a verdict: settings, and versions of what judges."""
+    """Return what determines a verdict besides the request: settings, and versions of the judging software."""
     return {
         "config": config.model_dump(mode="json", exclude={*SIZING, "trials"}),
         "versions": [__version__, version("torch"), version("triton"), driver_version()],
@@ -93,7 +93,7 @@ def settings_of(config: EvaluatorConfig) -> dict[str, Any]:
 
 
 def driver_version(path: Path = DRIVER) -> str:
-    """Return the version of NVIDIA's kernel module, or nothing where there is none."""
+    """Return the version of NVIDIA's kernel module, or an empty string without one."""
     try:
         found = re.search(r"\b\d+\.\d+(\.\d+)?\b", path.read_text(encoding="utf-8", errors="replace"))
     except OSError:
@@ -102,7 +102,7 @@ def driver_version(path: Path = DRIVER) -> str:
 
 
 def is_lasting(verdict: Verdict) -> bool:
-    """Whether the same request would end so again, however busy the machine is."""
+    """Whether the same request would end the same way again, however busy the machine is."""
     return (
         verdict.status not in _NEVER
         and verdict.error_category not in _OF_THE_MOMENT
@@ -110,6 +110,6 @@ def is_lasting(verdict: Verdict) -> bool:
     )
 
 
-def _aged(kept: _Kept) -> Verdict:
-    spent = replace(type(kept.verdict.seconds)(), age=time.monotonic() - kept.since)
-    return replace(kept.verdict, cached=True, seconds=spent)
+def _aged(entry: _Entry) -> Verdict:
+    spent = replace(type(entry.verdict.seconds)(), age=time.monotonic() - entry.since)
+    return replace(entry.verdict, cached=True, seconds=spent)

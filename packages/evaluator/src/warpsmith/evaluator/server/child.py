@@ -1,4 +1,4 @@
-"""A server as a child process, with its log read: for tests, notebooks and measurements."""
+"""A server as a child process whose log is read: for tests, notebooks and measurements."""
 
 import json
 import os
@@ -14,27 +14,27 @@ from warpsmith.evaluator.errors import EvaluatorError
 COMMAND: Final = (sys.executable, "-m", "warpsmith.evaluator", "serve")
 _END_S: Final = 120.0
 START_TIMEOUT_S: Final = 270.0
-"""Two judges that start beside other work take more than a minute on two cores."""
+"""Two judges that start under load take more than a minute on two cores."""
 _LAST_WORDS_BYTES: Final = 8000
 
 
 class ServerProcess:
     """`warpsmith-evaluator serve` as a child. A context manager that ends it.
 
-    A thread reads its log all the while: a full pipe would hold the server up.
+    A thread reads its log throughout, because a full pipe would block the server.
 
     Attributes:
-        url: where it listens.
+        url: the server's address.
         port: the port of `url`.
-        events: its log lines that were read so far.
+        events: the log events read so far.
 
     Args:
-        options: of the command, without `--port`.
+        options: options of the command, without `--port`.
         port: port to listen on; 0 takes a free one.
-        environment: variables beside this process's own.
+        environment: variables in addition to this process's own.
 
     Raises:
-        EvaluatorError: it ended before it listened; the message has its last words.
+        EvaluatorError: it ended before it listened; the message has the end of its output.
     """
 
     def __init__(self, *options: str, port: int = 0, **environment: str) -> None:
@@ -64,7 +64,7 @@ class ServerProcess:
         self.terminate()
 
     def await_event(self, name: str, timeout_s: float = 120.0, **fields: Any) -> dict[str, Any]:
-        """Return the first event of that name with these fields, waiting for it.
+        """Wait for the first event with that name and these fields, and return it.
 
         Raises:
             EvaluatorError: it did not come in time, or the server ended.
@@ -79,18 +79,18 @@ class ServerProcess:
             if not self._news.wait_for(came, timeout_s):
                 raise EvaluatorError(f"The server logged no {name!r} in {timeout_s:g} s.", "See `events`.")
         if not found:
-            said = self._last_words.decode(errors="replace")
-            raise EvaluatorError(f"The server ended without {name!r}: {said}", "Its log has the cause.")
+            output = self._last_words.decode(errors="replace")
+            raise EvaluatorError(f"The server ended without {name!r}: {output}", "Its log has the cause.")
         return found[0]
 
     def terminate(self) -> int:
-        """Send SIGTERM and return the exit code; the last log lines are in `events` then."""
+        """Send SIGTERM and return the exit code; `events` is then complete."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self._exit_code()
 
     def kill(self) -> int:
-        """Send SIGKILL, as a crash would end it, and return the exit code."""
+        """Send SIGKILL, like a crash, and return the exit code."""
         self.process.kill()
         return self._exit_code()
 
@@ -111,7 +111,7 @@ class ServerProcess:
                 self._last_words = (self._last_words + line)[-_LAST_WORDS_BYTES:]
 
     def _exit_code(self) -> int:
-        # Its last lines may come after its end: `events` is whole once the pipe is closed.
+        # Its last lines may arrive after its end: `events` is complete once the pipe is closed.
         code = self.process.wait(timeout=_END_S)
         self._reader.join(timeout=_END_S)
         return code

@@ -23,75 +23,82 @@ from warpsmith.evaluator.devices.registry import device_kind
 from warpsmith.evaluator.server.settings import (
     DEFAULT_PORT,
     DEFAULT_TOKEN_ENV,
+    MOST_CACHED,
     MOST_DRAIN_S,
-    MOST_KEPT,
     MOST_QUEUED,
     ServerSettings,
 )
 from warpsmith.records.errors import UsageError
 
 NICE: Final = 10
-"""What evaluations step back for the server itself, so that /health answers however busy the processors are."""
+"""Niceness of evaluations, so that the server itself answers /health however busy the processors are."""
 
 NEEDED: Final = ("fastapi", "uvicorn", "prometheus_client")
 
 NO_ISOLATION: Final = (
-    "warning: --isolation none runs what clients send with your own rights. Use it for code that you wrote yourself.\n"
+    "warning: --isolation none runs clients' code with your own rights. Use it for code that you wrote yourself.\n"
 )
 
 
 def serve(
     *,
-    host: Annotated[str, typer.Option(help="Address to listen on; one that others reach needs a token.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; a non-loopback address needs a token.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = DEFAULT_PORT,
     token_env: Annotated[
-        str, typer.Option(help="Environment variable with the token that clients must show; may be unset on loopback.")
+        str, typer.Option(help="Environment variable with the token that clients must send; optional on loopback.")
     ] = DEFAULT_TOKEN_ENV,
     device: Annotated[
         str, typer.Option(metavar="[cpu|cuda]", help="Interpret kernels on the cpu, or run and time them on GPUs.")
     ] = "cpu",
     gpu: Annotated[
         list[int] | None,
-        typer.Option(min=0, max=LAST_GPU, help="A GPU to serve, with --device cuda; give it once for each."),
+        typer.Option(min=0, max=LAST_GPU, help="A GPU to serve, with --device cuda; repeat it for each."),
     ] = None,
     judges: Annotated[
-        int, typer.Option(min=1, max=64, help="Judges on the cpu, each served as a device of its own.")
+        int, typer.Option(min=1, max=64, help="Judges on the cpu, each served as a separate device.")
     ] = 1,
     slots: Annotated[
-        int, typer.Option(min=0, max=256, help="Evaluations at once on each device; 0: three on a GPU, or a core each.")
+        int,
+        typer.Option(
+            min=0, max=256, help="Concurrent evaluations per device; 0: three on a GPU, one per core on the cpu."
+        ),
     ] = 0,
     queue: Annotated[
-        int, typer.Option(min=0, max=MOST_QUEUED, help="Evaluations that may wait; more are told to come again.")
+        int,
+        typer.Option(min=0, max=MOST_QUEUED, help="Evaluations that can wait; more are refused with a time to retry."),
     ] = 64,
-    trials: Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials where a client names none.")] = 5,
+    trials: Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials if a client names none.")] = 5,
     timed_trials: Annotated[
         int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
     ] = 100,
     timeout: Annotated[
-        float, typer.Option(min=0.1, max=MAX_TIMEOUT_S, help="Seconds of a candidate's run where none are named.")
+        float,
+        typer.Option(
+            min=0.1, max=MAX_TIMEOUT_S, help="Deadline of a candidate's run in seconds, if a client names none."
+        ),
     ] = 30.0,
     isolation: Annotated[
-        Literal["namespaces", "landlock", "none"], typer.Option(help="The weakest containment that is accepted.")
+        Literal["namespaces", "landlock", "none"], typer.Option(help="Weakest accepted containment.")
     ] = "landlock",
     recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
     precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
     drain: Annotated[
-        float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that evaluations under way get after SIGTERM.")
+        float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that running evaluations get after SIGTERM.")
     ] = 30.0,
     max_failures: Annotated[
         int,
         typer.Option(
-            min=1, max=1000, help="Failures in a row before a device is probed and, if it fails, quarantined."
+            min=1, max=1000, help="Consecutive failures before a device is probed and, if it fails, quarantined."
         ),
     ] = 10,
-    cache: Annotated[
-        bool, typer.Option(help="Answer requests that do not say from verdicts that were reached before.")
-    ] = False,
+    cache: Annotated[bool, typer.Option(help="Answer from cached verdicts, unless a request says otherwise.")] = False,
     cache_entries: Annotated[
-        int, typer.Option(min=0, max=MOST_KEPT, help="Verdicts kept for that; 0 keeps none.")
+        int, typer.Option(min=0, max=MOST_CACHED, help="Most cached verdicts; 0 caches none.")
     ] = 4096,
     legacy_errors: Annotated[
-        bool, typer.Option(help="Answer kernels that fail on /eval with HTTP 400, 500 and 504, as TritonForge's does.")
+        bool, typer.Option(help="Answer failing kernels on /eval with HTTP 400, 500 and 504, as TritonForge does.")
     ] = False,
 ) -> None:
     """Serve evaluations over HTTP: TritonForge's routes and /v1. Needs the extra `serve`.
@@ -102,7 +109,7 @@ def serve(
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"The server needs {', '.join(missing)}, which this environment lacks.",
+            f"The server needs {', '.join(missing)}, which is not installed.",
             "Install it with: pip install 'warpsmith-evaluator[serve]'.",
         )
     if isolation == "none":

@@ -1,11 +1,11 @@
-"""Bounds on connections: who opens one and asks nothing, asks slowly, or does not read the answer, is cut off.
+"""Bounds on connections: one that sends no request, sends it slowly, or does not read the answer, is cut off.
 
-A connection is half-open until a whole request has come, head and body, and again once that is answered, and while its
-answer is not read. There is room for so many of these: a new one takes the place of the one that has been half-open for
-longest, so that whoever asks at once, as `/health` is asked, is heard however many others ask nothing.
+A connection is half-open until a whole request has arrived, head and body, again once that is answered, and while its
+answer is not read. Their number is bounded: a new one displaces the one that has been half-open for longest, so that a
+client that sends its request at once (such as for `/health`) is served however many others send none.
 
-A connection is asked nothing further while the answer before is not taken: what a client receives that never reads is
-one answer, however many requests it sends at once.
+No further request of a connection is processed while the previous answer is unread: a client that never reads gets one
+answer, however many requests it sends at once.
 """
 
 import array
@@ -21,21 +21,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 HEAD_S: Final = 10.0
-"""What the head of a request may take, from the connection's first moment or the answer before."""
+"""Deadline for the head of a request, from the start of the connection or the previous answer."""
 BODY_S: Final = 60.0
 READ_S: Final = 60.0
-"""How long a client may leave an answer unread."""
+"""How long a client can leave an answer unread."""
 MOST_HALF_OPEN: Final = 1024
 MOST_DESCRIPTORS: Final = 1 << 16
 FEWEST: Final = 32
 LOOK_S: Final = 0.02
-"""How often it is seen whether an answer has been taken, while the next request waits for that."""
+"""Interval of checks whether an answer has been received, while the next request waits for that."""
 PIECE: Final = 8192
-"""Bytes that one connection has parsed before the others have their turn: a byte may be an event of its own."""
+"""Bytes parsed per connection before others have their turn: each byte can be a separate event."""
 
 
 def raise_descriptor_limit() -> int:
-    """Allow this process as many descriptors as it may have, up to MOST_DESCRIPTORS; return how many that are."""
+    """Raise this process's descriptor limit as far as permitted, up to MOST_DESCRIPTORS; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft == resource.RLIM_INFINITY or soft >= most:
@@ -45,13 +45,13 @@ def raise_descriptor_limit() -> int:
 
 
 def room_for(descriptors: int) -> int:
-    """Return how many half-open connections do for a process of so many descriptors: a quarter of them at most."""
+    """Return how many half-open connections a process with so many descriptors can have: at most a quarter."""
     return max(FEWEST, min(MOST_HALF_OPEN, descriptors // 4))
 
 
 @dataclass
 class HalfOpen:
-    """The connections that are half-open, oldest first; `most` of them at a time.
+    """The half-open connections, oldest first; at most `most`.
 
     Attributes:
         cut: how many were cut off.
@@ -59,30 +59,30 @@ class HalfOpen:
 
     most: int
     cut: int = 0
-    _known: "dict[BoundedProtocol, None]" = field(default_factory=dict)
+    _connections: "dict[BoundedProtocol, None]" = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._connections)
 
     def enter(self, connection: "BoundedProtocol") -> None:
-        """Note a connection that has become half-open; the oldest goes where there are too many."""
-        self._known[connection] = None
-        while len(self._known) > self.most:
-            self.cut_off(next(iter(self._known)))
+        """Add a connection that has become half-open; the oldest is cut off if there are too many."""
+        self._connections[connection] = None
+        while len(self._connections) > self.most:
+            self.cut_off(next(iter(self._connections)))
 
     def leave(self, connection: "BoundedProtocol") -> None:
-        """Forget a connection that has asked something, or is gone."""
-        self._known.pop(connection, None)
+        """Remove a connection that has sent its request, or is gone."""
+        self._connections.pop(connection, None)
 
     def cut_off(self, connection: "BoundedProtocol") -> None:
-        """End a connection at once, whatever is still to be sent."""
+        """End a connection at once, even with data still to send."""
         self.leave(connection)
         self.cut += 1
         connection.transport.abort()
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 as uvicorn speaks it, with a deadline for each thing that a client may leave undone."""
+    """uvicorn's HTTP/1.1, with a deadline for each step that a client must take."""
 
     def __init__(
         self,
@@ -101,19 +101,19 @@ class BoundedProtocol(H11Protocol):
         self._look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a head."""
+        """Start the deadline of the head."""
         super().connection_made(transport)
         self._note()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, and see whether that is a whole request."""
+        """Buffer incoming bytes, and parse them in pieces."""
         waits = bool(self._unparsed)
         self._unparsed += data
         if not waits:
             self._parse_piece()
 
     def _parse_piece(self) -> None:
-        """Parse a piece of what came; the rest waits until other connections have had their turn."""
+        """Parse one piece; the rest waits until other connections have had their turn."""
         if self.transport.is_closing():
             self._unparsed.clear()
             return
@@ -130,7 +130,7 @@ class BoundedProtocol(H11Protocol):
             self.flow.resume_reading()
 
     def handle_events(self) -> None:
-        """Handle what came, once the client has taken the answer before; it is half-open until then."""
+        """Handle parsed events once the client has received the previous answer; half-open until then."""
         if self._look is not None:
             return
         if self.cycle is None or self._is_taken():
@@ -156,31 +156,31 @@ class BoundedProtocol(H11Protocol):
         self._note()
 
     def _is_taken(self) -> bool:
-        """Return whether all that was sent has arrived, in the memory of the client's system at least."""
+        """Whether all sent bytes have reached at least the memory of the client's system."""
         unacknowledged = array.array("i", [0])
         fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, unacknowledged)
         return self.transport.get_write_buffer_size() == 0 and unacknowledged[0] == 0
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next head."""
+        """Start the deadline of the next head."""
         super().on_response_complete()
         self._note()
 
     def pause_writing(self) -> None:
-        """Wait for the client to read; it is half-open until it does."""
+        """Wait for the client to read; the connection is half-open until it does."""
         super().pause_writing()
         self._set_timer("read", READ_S)
         self._half_open.enter(self)
 
     def resume_writing(self) -> None:
-        """Go on: the client has read."""
+        """Continue: the client has read."""
         super().resume_writing()
         self._half_open.leave(self)
         self._stage = "resumed"
         self._note()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection."""
         self._half_open.leave(self)
         self._set_timer("gone", None)
         if self._look is not None:
@@ -188,7 +188,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _note(self) -> None:
-        """Set the deadline of the stage that the connection is in; one goes on while its stage does."""
+        """Set the deadline of the connection's stage; a running deadline stays while its stage does."""
         if self._stage in {"gone", "read"}:
             return
         cycle = self.cycle

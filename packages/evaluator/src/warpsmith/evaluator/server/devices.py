@@ -1,4 +1,4 @@
-"""What evaluates: one evaluator a device, its faults and failures counted, replaced by a fresh one when it is reset."""
+"""The evaluators: one per device, with its faults and failures counted; a reset replaces it by a fresh one."""
 
 import asyncio
 import logging
@@ -18,23 +18,23 @@ MEMORY_FAULTS: Final = frozenset({"memory_fault", "segmentation_fault", "illegal
 NEAR_LIMIT: Final = 0.8
 RETRY_S: Final = 5
 MOST_WAITING: Final = 64
-"""Requests that may wait for one reset; each holds a connection that no other bound counts."""
+"""Most requests that wait for one reset; each holds a connection that no other bound counts."""
 _LOST_IN_A_ROW: Final = 3
 
 
 class Device:
     """One evaluator with its judge process. For one event loop.
 
-    A memory fault of a candidate ends a worker that would have ended anyway: it is counted, and takes nothing out of
-    service. What does is the device's own failure: the evaluator says that the device is out of use, `max_failures`
-    evaluations in a row find no judge, or a right kernel of the server's own fails after as many in a row ended as
-    `invalid`: what clients sent may have made them so. Then nothing is asked of the device until `reset`.
+    A candidate's memory fault ends a worker that would have ended anyway: it is counted, but does not affect service.
+    Only the device's own failure does: the evaluator reports the device as out of use, `max_failures` consecutive
+    evaluations find no judge, or the server's own correct kernel fails after `max_failures` consecutive evaluations
+    ended as `invalid`, which clients may have caused. The device is then unused until `reset`.
 
     Attributes:
         lane: its number, its slots, and whether it is in service.
         faults: memory faults of candidates since the last reset.
-        cause: why it is quarantined; empty where it is not.
-        facts: what it is, as its judge said at the last start.
+        cause: why it is quarantined; empty if it is not.
+        facts: name and chip, as its judge reported at the last start.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class Device:
         self._checking: asyncio.Task[None] | None = None
         self._running = 0
         self._lost_before = 0
-        self._lost_told = 0
+        self._lost_reported = 0
         self._idle = asyncio.Event()
         self._renewal: asyncio.Task[None] | None = None
         self._waiting = 0
 
     @property
     def number(self) -> int:
-        """How requests and answers name it: the GPU as the driver counts it, or from 0 on a CPU."""
+        """Its name in requests and answers: the driver's number of a GPU, or a count from 0 on a CPU."""
         return self.lane.number
 
     @property
@@ -93,32 +93,32 @@ class Device:
         return verdict
 
     def newly_lost(self) -> int:
-        """Return how many judge processes were lost since this was last asked, and log that."""
+        """Return how many judge processes were lost since the last call, and log them."""
         lost = self._lost_before + self._evaluator.judges_lost
-        new, self._lost_told = lost - self._lost_told, lost
+        new, self._lost_reported = lost - self._lost_reported, lost
         if new:
             log("judge lost", level=logging.WARNING, device=self.number, times=new)
         return new
 
     async def open(self) -> None:
-        """Probe the device for the first time; one that fails is quarantined, not an error."""
+        """Probe the device for the first time; a failure quarantines it and is not an error."""
         try:
             await self._probed(self._evaluator)
         except EvaluatorError as error:
             self._quarantine(error.message)
 
     async def reset(self, drain_s: float) -> int:
-        """Put a fresh evaluator in place of the old one, and the device in service once it passed its probe.
+        """Replace the evaluator by a fresh one, and put the device in service once it passes its probe.
 
-        Meanwhile nothing new is begun on the device: two judges would disturb one another's times. What runs gets
-        `drain_s` to end, then it ends as `invalid`.
+        Meanwhile the device takes no evaluations: two judges would disturb each other's times. Running evaluations get
+        `drain_s` seconds, then end as `invalid`.
 
         Returns:
             The old fault count.
 
         Raises:
-            EvaluatorError: a fresh one cannot start or fails its probe; the device is quarantined.
-            RefusalError: too many wait for the reset that is under way.
+            EvaluatorError: the fresh evaluator cannot start or fails its probe; the device is quarantined.
+            RefusalError: too many requests wait for the current reset.
         """
         faults = self.faults
         if self._waiting >= MOST_WAITING:
@@ -126,7 +126,7 @@ class Device:
                 429,
                 "reset_under_way",
                 f"Device {self.number} is being reset, and {self._waiting} requests wait for that.",
-                "Ask /gpu_status for when it is healthy again.",
+                "Poll /gpu_status until it is healthy again.",
                 retry_after_s=RETRY_S,
             )
         if self._renewal is None:
@@ -153,7 +153,7 @@ class Device:
             self._evaluator = fresh = Evaluator(self._evaluator.config)
             await self._probed(fresh)
         except BaseException as error:
-            # Whatever it was, the device must not be left as one that restarts.
+            # Whatever failed, the device must not stay in the state `restarting`.
             self._quarantine(str(error))
             raise
         finally:
@@ -164,7 +164,7 @@ class Device:
         log("device in service", device=self.number)
 
     async def _probed(self, evaluator: Evaluator) -> None:
-        """Start an evaluator where it does not run yet, and have it judge a right kernel."""
+        """Start an evaluator if it does not run yet, and let it judge a correct kernel."""
         self.facts = await asyncio.to_thread(_facts_of, evaluator)
         await probe(evaluator, evaluator.config.start_timeout_s)
 
@@ -176,11 +176,11 @@ class Device:
                 log("device reset under evaluations", device=self.number, running=self._running)
 
     def _count(self, evaluator: Evaluator, failure: str | None, *, of_device: bool = False) -> None:
-        """Count a failure, or that there was none. What a replaced evaluator says counts no more.
+        """Count a failure, or reset the count. Results of a replaced evaluator are ignored.
 
         Args:
-            evaluator: where it was.
-            failure: what happened; None where nothing did.
+            evaluator: the evaluator that was used.
+            failure: what failed; None if nothing did.
             of_device: whether no request can have caused it.
         """
         if evaluator is not self._evaluator or self.lane.state != "open":
@@ -195,7 +195,7 @@ class Device:
             self._checking = asyncio.ensure_future(self._check(evaluator, cause))
 
     async def _check(self, evaluator: Evaluator, cause: str) -> None:
-        """Have a right kernel judged after failures that requests may have caused; one that fails is out of service."""
+        """Judge a correct kernel after failures that requests may have caused; quarantine the device if it fails."""
         try:
             await probe(evaluator, evaluator.config.start_timeout_s + self._busy_s)
         except EvaluatorError as error:

@@ -1,4 +1,4 @@
-"""What the server answers instead of a verdict: each refusal has a status, a type, a message and a remedy."""
+"""Error responses of the server: each refusal has a status, a type, a message and a remedy."""
 
 from typing import Any, Final
 
@@ -22,8 +22,8 @@ _OF_EVALUATOR: Final[tuple[tuple[type[WarpsmithError], int, str], ...]] = (
 )
 
 
-class Told(BaseModel):
-    """What went wrong: a type to go by, and a message and a remedy to read."""
+class ErrorBody(BaseModel):
+    """What went wrong: a machine-readable type, and a readable message and remedy."""
 
     type: str
     message: str
@@ -31,12 +31,12 @@ class Told(BaseModel):
 
 
 class RefusalBody(BaseModel):
-    """The body of every answer that is no verdict."""
+    """The body of every response without a verdict."""
 
     model_config = ConfigDict(extra="allow")
 
     detail: str
-    error: Told
+    error: ErrorBody
 
 
 DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
@@ -44,17 +44,17 @@ DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
     for status, description in {
         400: "An unknown backend, device or, on /eval, a problem that cannot be judged.",
         401: "The token is missing or wrong.",
-        403: "Web pages are refused.",
+        403: "Requests of web pages are refused.",
         404: "There is no such route.",
         405: "The route has no such method.",
         413: "The body, a source or the batch is too large.",
-        422: "The body is not of the form, or the problem cannot be judged.",
-        429: "The queue is full; Retry-After says when to come again.",
+        422: "The body is malformed, or the problem cannot be judged.",
+        429: "The queue is full; Retry-After says when to retry.",
         500: "The server failed; its log has the cause.",
         503: "No device is in service, the evaluator failed, or the server shuts down.",
     }.items()
 }
-"""The refusals that every route may answer with, for /openapi.json."""
+"""The refusals that every route can return, for /openapi.json."""
 
 
 class RefusalError(EvaluatorError):
@@ -64,7 +64,7 @@ class RefusalError(EvaluatorError):
         status: HTTP status.
         kind: the type in the body, in snake_case.
         message, remedy: as for every WarpsmithError.
-        retry_after_s: seconds after which it may be asked again, if that helps.
+        retry_after_s: seconds until a retry may succeed; None if it cannot.
         extra: further fields of the body.
     """
 
@@ -86,7 +86,7 @@ class RefusalError(EvaluatorError):
 
 
 def refusal_of(error: WarpsmithError) -> RefusalError:
-    """Return an error of the evaluator as a refusal."""
+    """Convert an error of the evaluator to a refusal."""
     if isinstance(error, RefusalError):
         return error
     status, kind = next((status, kind) for known, status, kind in _OF_EVALUATOR if isinstance(error, known))
@@ -94,9 +94,9 @@ def refusal_of(error: WarpsmithError) -> RefusalError:
 
 
 def body_of(refusal: RefusalError) -> dict[str, Any]:
-    """Return the JSON body of a refusal; `detail` is what clients of TritonForge's server read."""
-    told = {"type": refusal.kind, "message": refusal.message, "remedy": refusal.remedy}
-    return {"detail": str(refusal), "error": told, **refusal.extra}
+    """Return the JSON body of a refusal; clients of TritonForge's server read `detail`."""
+    error = {"type": refusal.kind, "message": refusal.message, "remedy": refusal.remedy}
+    return {"detail": str(refusal), "error": error, **refusal.extra}
 
 
 def headers_of(refusal: RefusalError) -> dict[str, str]:

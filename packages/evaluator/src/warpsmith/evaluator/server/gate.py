@@ -1,4 +1,4 @@
-"""The outermost layer: request ids, the token, the bound on bodies, one log line and the figures of each request."""
+"""The outermost layer: request ids, the token, the limit on bodies, one log line and the metrics of each request."""
 
 import logging
 import re
@@ -18,16 +18,16 @@ from warpsmith.evaluator.server.metrics import Metrics
 from warpsmith.evaluator.server.settings import ServerSettings
 
 OPEN_PATHS: Final = frozenset({"/health"})
-"""What load balancers ask without a token."""
+"""Paths that load balancers poll without a token."""
 
 _MOST_PATH: Final = 200
-"""Of what a client sends before it has shown a token, so much is written down."""
+"""Longest logged path: the client may not have sent a valid token."""
 
-_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Gate:
-    """ASGI middleware around the whole application; `headers` go with every answer."""
+    """ASGI middleware around the whole application; `headers` are added to every response."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, headers: Mapping[str, str]) -> None:
         self._app = app
@@ -36,7 +36,7 @@ class Gate:
         self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or answer why not."""
+        """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -47,10 +47,10 @@ class Gate:
         except RefusalError as refusal:
             await JSONResponse(body_of(refusal), refusal.status, headers_of(refusal))(scope, receive, visit.send)
         except _NoLengthError:
-            # The rest of it is not parsed: a chunk of one byte costs a thousand times what it should.
+            # The rest of the body is not parsed: chunks of one byte cost a thousand times the usual time.
             head = {**headers_of(NO_LENGTH), "Connection": "close"}
             await JSONResponse(body_of(NO_LENGTH), NO_LENGTH.status, head)(scope, receive, visit.send)
-        except Exception as error:  # noqa: BLE001  (the application has answered 500; here is where it is written down)
+        except Exception as error:  # noqa: BLE001  (the application has answered 500; it is logged here)
             log("error", level=logging.ERROR, error=error, request_id=visit.id)
         finally:
             visit.end(self._metrics)
@@ -68,19 +68,19 @@ class Gate:
         if not length.isdecimal() or int(length) > self._settings.max_body_bytes:
             raise too_large(self._settings.max_body_bytes)
 
-    def _check_token(self, given: str) -> None:
+    def _check_token(self, header: str) -> None:
         expected = self._settings.token
         if expected is None:
             return
-        kind, _, token = given.partition(" ")
+        kind, _, token = header.partition(" ")
         if kind.lower() != "bearer" or not secrets.compare_digest(token.strip().encode(), expected.encode()):
             raise RefusalError(
                 401,
-                "no_token" if not given else "wrong_token",
-                "This server wants a token, and the request has none."
-                if not given
+                "no_token" if not header else "wrong_token",
+                "This server requires a token, and the request has none."
+                if not header
                 else "The token is not the server's.",
-                "Send `Authorization: Bearer TOKEN` with the token that the server was started with.",
+                "Send `Authorization: Bearer TOKEN` with the server's token.",
             )
 
 
@@ -88,8 +88,8 @@ class _Visit:
     """One request from its first byte to its last."""
 
     def __init__(self, scope: Scope, send: Send, headers: Mapping[str, str]) -> None:
-        given = Headers(scope=scope).get("x-request-id", "")
-        self.id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)
+        sent = Headers(scope=scope).get("x-request-id", "")
+        self.id = sent if _VALID_ID.fullmatch(sent) else secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = self.id
         self._scope = scope
         self._send = send
@@ -98,7 +98,7 @@ class _Visit:
         self._code = 0
 
     async def send(self, message: Message) -> None:
-        """Send a part of the answer, with the request's id and what all answers carry in its head."""
+        """Send a part of the response, with the request's id and the common headers in its head."""
         if message["type"] == "http.response.start":
             self._code = message["status"]
             MutableHeaders(scope=message).update({**self._headers, "X-Request-ID": self.id})
@@ -117,11 +117,11 @@ class _Visit:
             code=self._code,
             seconds=round(seconds, 4),
             client=(self._scope.get("client") or ("",))[0],
-            **self._scope["state"].get("told", {}),
+            **self._scope["state"].get("log_fields", {}),
         )
 
     def _route(self) -> str:
-        """Return the route's template: a path of a client's own making would make a figure of its own."""
+        """Return the route's template, so that paths chosen by clients do not create metrics."""
         route: Any = self._scope.get("route")
         return str(route.path) if route is not None else "other"
 
@@ -133,24 +133,24 @@ class _Visit:
 NO_LENGTH: Final = RefusalError(
     411,
     "no_length",
-    "The request's body comes in chunks, and its length is not said.",
+    "The request's body is chunked, and its length is unknown.",
     "Send the whole body with a Content-Length, as clients do with a body of bytes.",
 )
 
 
 class _NoLengthError(Exception):
-    """The body comes in chunks."""
+    """The body is chunked."""
 
 
 def too_large(limit: int) -> RefusalError:
-    """Return the refusal of a body that is too long."""
+    """Return the refusal of a body that is too large."""
     return RefusalError(
         413, "body_too_large", f"The request's body has more than {limit} bytes.", "Send less, or a smaller batch."
     )
 
 
 class _TooLargeError(HTTPException):
-    """Raised while the body is read; FastAPI lets HTTP errors through unchanged."""
+    """Raised while the body is read; FastAPI passes HTTP errors through unchanged."""
 
     def __init__(self, limit: int) -> None:
         refusal = too_large(limit)
@@ -158,7 +158,7 @@ class _TooLargeError(HTTPException):
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:
-    """Return `receive`, ending a request whose body grows beyond `limit` whatever its head said."""
+    """Return a `receive` that ends a request whose body exceeds `limit`, whatever its head says."""
     size = 0
 
     async def counted() -> Message:

@@ -1,7 +1,7 @@
 """The routes of TritonForge's evaluation server, in its own format; see docs/serving.md for what each field means here.
 
-A failed kernel is an answer (200, `compiled` or `correctness` false), unless the server runs with `legacy_errors`. A
-failure of the evaluator is never an answer: 503, so that no client takes it for a score.
+A failed kernel is a normal response (200, `compiled` or `correctness` false), unless the server runs with
+`legacy_errors`. A failure of the evaluator is 503, so that no client takes it for a score.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from warpsmith.evaluator.server.devices import NEAR_LIMIT, Device
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.requests import judged, service_of
 from warpsmith.evaluator.server.routes_v1 import within_bounds
-from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.server.settings import MOST_TRIALS
 from warpsmith.evaluator.verdict import Verdict
 
@@ -32,27 +32,27 @@ Shared = Annotated[Service, Depends(service_of)]
 
 
 class EvalBody(BaseModel):
-    """TritonForge's request. Its server reads `seed_num`, its client sends `seed`: both are taken."""
+    """TritonForge's request. Its server reads `seed_num`, its client sends `seed`: both are accepted."""
 
     model_config = ConfigDict(extra="ignore")
 
     original_model_src: str = Field(min_length=1, description="The problem: `Model`, `get_inputs`.")
     custom_model_src: str = Field(description="The candidate: `ModelNew`.")
-    seed_num: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 64, description="42 where neither is given.")
+    seed_num: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 64, description="42 if both are missing.")
     seed: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 64, description="The same by its other name.")
     num_correct_trials: int = Field(default=5, ge=1, le=MOST_TRIALS, description="Correctness trials.")
-    num_perf_trials: int = Field(default=100, ge=0, description="Taken; the server's own --timed-trials counts.")
-    verbose: bool = Field(default=False, description="Taken and not needed.")
-    measure_performance: bool = Field(default=True, description="Taken; the server's own --timed-trials counts.")
+    num_perf_trials: int = Field(default=100, ge=0, description="Ignored; the server's --timed-trials applies.")
+    verbose: bool = Field(default=False, description="Ignored.")
+    measure_performance: bool = Field(default=True, description="Ignored; the server's --timed-trials applies.")
     preferred_device: int | None = Field(default=None, description="Wait for this device, unless it is out of service.")
-    cache: bool | None = Field(default=None, description="Not TritonForge's: whether a kept verdict will do.")
+    cache: bool | None = Field(default=None, description="Our extension: whether a cached verdict is accepted.")
     backend: str = Field(default="triton", description="`triton`; others are refused.")
 
     @property
     def chosen_seed(self) -> int:
-        """The seed that the client meant."""
-        given = self.seed_num if self.seed_num is not None else self.seed
-        return 42 if given is None else given
+        """The seed that the client chose."""
+        chosen = self.seed_num if self.seed_num is not None else self.seed
+        return 42 if chosen is None else chosen
 
 
 @router.post("/eval", responses=OF_EXEC)
@@ -62,14 +62,14 @@ async def evaluate(body: EvalBody, request: Request, service: Shared) -> JSONRes
         raise RefusalError(
             400,
             "unsupported_backend",
-            f"There is no backend {body.backend!r} here.",
+            f"The backend {body.backend!r} is not supported.",
             f"The backends are: {', '.join(BACKENDS)}.",
             extra={"supported_backends": list(BACKENDS)},
         )
     within_bounds(service, body.original_model_src, body.custom_model_src)
     if body.preferred_device is not None:
         service.device(body.preferred_device)
-    ask = Ask(
+    job = Job(
         "problem",
         body.original_model_src,
         body.custom_model_src,
@@ -79,21 +79,23 @@ async def evaluate(body: EvalBody, request: Request, service: Shared) -> JSONRes
         cache=body.cache,
     )
     try:
-        verdict = await judged(request, service, ask)
+        verdict = await judged(request, service, job)
     except BadProblemError as error:
         raise RefusalError(400, "bad_problem", error.message, error.remedy) from error
     return answer_of(verdict, legacy_errors=service.settings.legacy_errors)
 
 
 def answer_of(verdict: Verdict, *, legacy_errors: bool) -> JSONResponse:
-    """Return a verdict as this format has it.
+    """Return the response for a verdict.
 
     Raises:
-        RefusalError: the verdict is `invalid`, or errors are wanted as HTTP errors and the kernel failed with one.
+        RefusalError: the verdict is `invalid`, which is not a score.
     """
     message = verdict.error_message or verdict.status
     if verdict.status == "invalid":
-        raise RefusalError(503, "invalid", message, "Ask again, or another server: no score.", retry_after_s=1)
+        raise RefusalError(
+            503, "invalid", message, "Try again, or use another server; this is not a score.", retry_after_s=1
+        )
     if legacy_errors and verdict.status in ("compile_error", "runtime_error", "timeout"):
         code = _CATEGORY_CODES.get(verdict.error_category or "", 500)
         return JSONResponse({"detail": message}, code)
@@ -102,7 +104,7 @@ def answer_of(verdict: Verdict, *, legacy_errors: bool) -> JSONResponse:
 
 @router.get("/")
 async def root(service: Shared) -> dict[str, Any]:
-    """Say what this is."""
+    """Return a description of the server."""
     return {
         "service": f"warpsmith-evaluator {__version__}",
         "status": "shutting_down" if service.draining else "running",
@@ -116,7 +118,7 @@ async def root(service: Shared) -> dict[str, Any]:
 
 @router.get("/health")
 async def health(service: Shared) -> dict[str, Any]:
-    """Answer at once from what is known: nothing is asked of a device."""
+    """Return the known state at once, without a request to a device."""
     devices = service.devices.values()
     free = [device.number for device in devices if _is_free(device)]
     return {
@@ -148,7 +150,7 @@ async def health(service: Shared) -> dict[str, Any]:
 
 @router.get("/gpu_status")
 async def gpu_status(service: Shared) -> dict[str, Any]:
-    """Return each device with its load and why it is quarantined, if it is; free slots are the permits."""
+    """Return each device with its load and the cause of its quarantine, if any; free slots are the permits."""
     return {
         "total_devices": len(service.devices),
         "devices": [
@@ -173,7 +175,7 @@ async def gpu_status(service: Shared) -> dict[str, Any]:
 
 @router.get("/backend_info")
 async def backend_info(service: Shared) -> dict[str, Any]:
-    """Return what kernels may be written in."""
+    """Return the languages that kernels can be written in."""
     return {
         "supported_backends": list(BACKENDS),
         "default_backend": BACKENDS[0],
@@ -194,7 +196,7 @@ async def backend_info(service: Shared) -> dict[str, Any]:
 
 @router.get("/fault_statistics")
 async def fault_statistics(service: Shared) -> dict[str, Any]:
-    """Return the memory faults of candidates since the last reset, and which devices fail themselves."""
+    """Return the memory faults of candidates since the last reset, and the devices close to quarantine."""
     limit = service.settings.max_failures
     return {
         "per_device_faults": _faults(service),
@@ -206,7 +208,7 @@ async def fault_statistics(service: Shared) -> dict[str, Any]:
 
 @router.post("/reset_gpu/{device_id}")
 async def reset_gpu(device_id: int, service: Shared) -> dict[str, Any]:
-    """Replace a device's evaluator, with its judge and all workers, by a fresh one that must pass a probe."""
+    """Replace a device's evaluator, including its judge and all workers, by a fresh one that must pass a probe."""
     found = service.device(device_id)
     before = await found.reset(service.settings.drain_s)
     return {
@@ -219,7 +221,7 @@ async def reset_gpu(device_id: int, service: Shared) -> dict[str, Any]:
 
 @router.post("/cleanup")
 async def cleanup(service: Shared) -> dict[str, Any]:
-    """Set the fault counters back; workers leave nothing else behind. No device comes back by this."""
+    """Reset the fault counters; workers leave nothing else behind. Quarantined devices stay quarantined."""
     before = _faults(service)
     for device in service.devices.values():
         device.faults = 0
@@ -232,12 +234,12 @@ async def cleanup(service: Shared) -> dict[str, Any]:
 
 @router.post("/reset_devices")
 async def reset_devices(service: Shared) -> dict[str, Any]:
-    """Replace every device's evaluator by a fresh one, one after the other; the others serve meanwhile.
+    """Replace every device's evaluator by a fresh one, one at a time; the others serve meanwhile.
 
-    A device that does not come back is quarantined and missing in `available_devices`.
+    A device that fails its probe is quarantined and missing in `available_devices`.
     """
     for device in service.devices.values():
-        with contextlib.suppress(EvaluatorError):  # its cause stands in /gpu_status
+        with contextlib.suppress(EvaluatorError):  # /gpu_status has its cause
             await device.reset(service.settings.drain_s)
     return {
         "status": "evaluators replaced and fault counters reset",
@@ -247,7 +249,7 @@ async def reset_devices(service: Shared) -> dict[str, Any]:
 
 
 def _status(service: Service) -> str:
-    """Return `healthy` where each device is, `degraded` where some are, `unhealthy` where none is in service."""
+    """Return `healthy` if all devices are, `unhealthy` if none is in service, else `degraded`."""
     if service.draining:
         return "shutting_down"
     found = [device.status for device in service.devices.values()]
@@ -269,7 +271,7 @@ def _platform(service: Service) -> str:
 
 
 def _arch(service: Service) -> str:
-    """Return the chips of the devices, each once: `sm_90`."""
+    """Return the distinct chips of the devices: `sm_90`."""
     return ", ".join(sorted({f"sm_{device.facts.arch}" for device in service.devices.values()}))
 
 

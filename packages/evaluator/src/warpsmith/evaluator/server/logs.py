@@ -6,14 +6,14 @@ import traceback
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from warpsmith.evaluator.system.stderr import PATIENCE_S, tell
+from warpsmith.evaluator.system.stderr import PATIENCE_S, report
 
 LOGGER: Final = "warpsmith.evaluator.server"
 _FIELDS: Final = "fields"
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON: time, level, event, and the fields that came with it."""
+    """Formats a record as one line of JSON: time, level, event, and its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -29,15 +29,15 @@ class JsonFormatter(logging.Formatter):
 
 
 class StderrHandler(logging.Handler):
-    """Writes to stderr, as far as somebody reads it: a stalled reader misses lines and delays nothing."""
+    """Writes to stderr as far as it is read: a stalled reader loses lines and delays nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self._patience_s = PATIENCE_S
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line. Who left one unread is not waited for again before it reads."""
-        written = tell(self.format(record) + "\n", self._patience_s)
+        """Write one line. After a line was not read in time, do not wait until the reader reads again."""
+        written = report(self.format(record) + "\n", self._patience_s)
         self._patience_s = PATIENCE_S if written else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Figures for Prometheus, in a registry of the server's own."""
+"""Prometheus metrics, in the server's own registry."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 
 class Metrics:
-    """Counts requests and verdicts; the gauges read the admission and the cache when they are asked."""
+    """Counts requests and verdicts; the gauges read admission and cache on each scrape."""
 
     def __init__(self, admission: Admission, cache: VerdictCache) -> None:
         self._admission = admission
@@ -23,7 +23,7 @@ class Metrics:
             f"{prefix}_requests", "Requests answered.", ["method", "route", "code"], registry=self.registry
         )
         self.request_seconds = Histogram(
-            f"{prefix}_request_seconds", "From a request to its answer.", ["route"], buckets=_SECONDS,
+            f"{prefix}_request_seconds", "Time from a request to its response.", ["route"], buckets=_SECONDS,
             registry=self.registry,
         )  # fmt: skip
         self.verdicts = Counter(f"{prefix}_verdicts", "Verdicts by status.", ["status"], registry=self.registry)
@@ -36,17 +36,19 @@ class Metrics:
         )  # fmt: skip
         self.abandoned = Counter(f"{prefix}_abandoned", "Requests whose client went away.", registry=self.registry)
         self.faults = Counter(f"{prefix}_memory_faults", "Memory faults of candidates.", registry=self.registry)
-        self.moved = Counter(f"{prefix}_moved", "Evaluations begun again on another device.", registry=self.registry)
+        self.moved = Counter(f"{prefix}_moved", "Evaluations restarted on another device.", registry=self.registry)
         self.judges_lost = Counter(f"{prefix}_judges_lost", "Judge processes that were lost.", registry=self.registry)
-        self.cache = Counter(f"{prefix}_cache_lookups", "Looks for a kept verdict.", ["result"], registry=self.registry)
-        kept = Gauge(f"{prefix}_cache_entries", "Verdicts kept.", registry=self.registry)
-        kept.set_function(lambda: len(cache))
+        self.cache = Counter(
+            f"{prefix}_cache_lookups", "Lookups of cached verdicts.", ["result"], registry=self.registry
+        )
+        cached = Gauge(f"{prefix}_cache_entries", "Cached verdicts.", registry=self.registry)
+        cached.set_function(lambda: len(cache))
         self._of_device = {
             name: Gauge(f"{prefix}_device_{name}", text, ["device"], registry=self.registry)
             for name, text in {
-                "in_service": "1 where a device takes evaluations, 0 where it restarts or is quarantined.",
+                "in_service": "1 if a device takes evaluations, 0 if it restarts or is quarantined.",
                 "running": "Evaluations on a device.",
-                "failures_in_a_row": "Failures of a device's own since its last verdict.",
+                "failures_in_a_row": "Consecutive failures of the device itself.",
             }.items()
         }
         running = Gauge(f"{prefix}_running", "Evaluations in a slot.", registry=self.registry)
@@ -59,7 +61,7 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return all figures in Prometheus' text format."""
         for lane in self._admission.lanes:
-            told = {"in_service": lane.state == "open", "running": lane.running, "failures_in_a_row": lane.troubles}
-            for name, value in told.items():
+            values = {"in_service": lane.state == "open", "running": lane.running, "failures_in_a_row": lane.troubles}
+            for name, value in values.items():
                 self._of_device[name].labels(str(lane.number)).set(value)
         return generate_latest(self.registry)

@@ -1,4 +1,4 @@
-"""A small evaluation that a device must pass before it is given any other."""
+"""A small evaluation that a device must pass before it takes requests."""
 
 import asyncio
 from typing import Final
@@ -45,22 +45,22 @@ class ModelNew(nn.Module):
 
 
 async def probe(evaluator: Evaluator, timeout_s: float) -> None:
-    """Have a right kernel judged.
+    """Let an evaluator judge a correct kernel.
 
     Raises:
-        JudgeUnavailableError: it was not found to be right, or not in time.
+        JudgeUnavailableError: it was not judged correct, or not in time.
     """
-    asked = evaluator.evaluate_async(Problem.from_source(PROBLEM, "probe"), CANDIDATE, trials=2)
+    evaluation = evaluator.evaluate_async(Problem.from_source(PROBLEM, "probe"), CANDIDATE, trials=2)
     try:
-        verdict = await asyncio.wait_for(asked, timeout_s)
+        verdict = await asyncio.wait_for(evaluation, timeout_s)
     except TimeoutError:
         raise _failed(f"it gave no verdict within {timeout_s:g} s") from None
     if not verdict.correct:
-        raise _failed(f"a right kernel was found {verdict.status}: {verdict.error_message}")
+        raise _failed(f"a correct kernel was judged {verdict.status}: {verdict.error_message}")
 
 
 def _failed(how: str) -> JudgeUnavailableError:
     return JudgeUnavailableError(
         f"The device failed its probe: {how}.",
-        "Look at the driver (nvidia-smi, dmesg) and at the server's log, then POST /reset_gpu/{id}.",
+        "Check the driver (nvidia-smi, dmesg) and the server's log, then POST /reset_gpu/{id}.",
     )

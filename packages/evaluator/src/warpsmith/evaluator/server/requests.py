@@ -1,4 +1,4 @@
-"""What the routes share about a request: its service, its error answers, and a client that goes away."""
+"""Request handling shared by the routes: the service, error responses, and clients that disconnect."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping
@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from warpsmith.evaluator.server.errors import RefusalError, body_of, headers_of, refusal_of
-from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import WarpsmithError
 
@@ -23,20 +23,20 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def tell(request: Request, **fields: Any) -> None:
+def add_log_fields(request: Request, **fields: Any) -> None:
     """Add fields to the request's log line."""
-    request.scope["state"].setdefault("told", {}).update(fields)
+    request.scope["state"].setdefault("log_fields", {}).update(fields)
 
 
 class ClientGoneError(Exception):
-    """The client went away before its answer."""
+    """The client disconnected before its response."""
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:
-    """Return what `work` gives; cancel it as soon as the client is gone.
+    """Return the result of `work`; cancel it as soon as the client disconnects.
 
     Raises:
-        ClientGoneError: it is.
+        ClientGoneError: the client disconnected.
     """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(disconnected(request))
@@ -52,18 +52,18 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
 
 
 async def disconnected(request: Request) -> None:
-    """Return once the client is gone. The request's body must have been read."""
+    """Return once the client has disconnected. The request's body must have been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def judged(request: Request, service: Service, ask: Ask) -> Verdict:
-    """Return the verdict on one candidate for a client that waits for it; a kept one needs no place in the queue."""
-    verdict = service.kept(ask)
+async def judged(request: Request, service: Service, job: Job) -> Verdict:
+    """Return the verdict on one candidate to a waiting client; a cached one bypasses the queue."""
+    verdict = service.cached(job)
     if verdict is None:
         (place,) = service.admit()
-        verdict = await while_connected(request, service.judge(ask, place))
-    tell(request, status=verdict.status)
+        verdict = await while_connected(request, service.judge(job, place))
+    add_log_fields(request, status=verdict.status)
     return verdict
 
 
@@ -75,31 +75,31 @@ async def on_refusal(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def on_bad_fields(request: Request, error: Exception) -> JSONResponse:
-    """Answer a body that is not of the form: each field with its cause, never with its content."""
+    """Answer a malformed body: names each field and its error, never its content."""
     assert isinstance(error, RequestValidationError)
-    remedy = "See /openapi.json for what each route takes."
+    remedy = "See /openapi.json for the fields of each route."
     of_body = any(cause["loc"][0] == "body" for cause in error.errors())
     if of_body and "json" not in request.headers.get("content-type", ""):
         remedy = "Send it as JSON, with the header `Content-Type: application/json`."
-    message = "; ".join(map(_told_of_field, error.errors()[:10]))
+    message = "; ".join(map(_field_error, error.errors()[:10]))
     return await on_refusal(request, RefusalError(422, "bad_request", f"{message}.", remedy))
 
 
-def _told_of_field(cause: Mapping[str, Any]) -> str:
+def _field_error(cause: Mapping[str, Any]) -> str:
     place = ".".join(map(str, cause["loc"]))
     if cause["type"] == "json_invalid":
-        return f"The body is no JSON: {cause['ctx']['error']} at character {place.rpartition('.')[2]}"
+        return f"The body is not JSON: {cause['ctx']['error']} at character {place.rpartition('.')[2]}"
     return f"{place}: {cause['msg']}"
 
 
 async def on_http_error(_request: Request, error: Exception) -> JSONResponse:
-    """Answer a path or a method that does not exist, or a body that is too long."""
+    """Answer an unknown path or method, or a body that is too large."""
     assert isinstance(error, HTTPException)
     if isinstance(error.detail, dict):  # the gate's own
         return JSONResponse(error.detail, error.status_code)
     if error.status_code == 400 and "parsing the body" in error.detail:
-        # FastAPI's words for what JSON itself allows, and its reader does not take.
-        message = "The body cannot be read: bytes that are no UTF-8, lists in lists without end, or a number too long."
+        # FastAPI reports this for JSON that is valid by its grammar but that its parser rejects.
+        message = "The body cannot be read: bytes that are not UTF-8, nesting too deep, or a number too long."
         return await on_refusal(_request, RefusalError(422, "bad_request", message, "Send JSON in UTF-8."))
     kind = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
     refusal = RefusalError(error.status_code, kind, f"{error.detail}.", "See /openapi.json for the routes.")
@@ -107,12 +107,12 @@ async def on_http_error(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def on_client_gone(request: Request, _error: Exception) -> JSONResponse:
-    """Count it; nobody reads the answer."""
+    """Count it; the response is not read."""
     service_of(request).metrics.abandoned.inc()
     return JSONResponse({"detail": "The client went away."}, 499)
 
 
 async def on_fault(_request: Request, _error: Exception) -> JSONResponse:
-    """Answer an error of the server's own; the gate logs it."""
+    """Answer an internal error of the server; the gate logs it."""
     refusal = RefusalError(500, "internal", "The server failed.", "Its log has the cause, under the request's id.")
     return JSONResponse(body_of(refusal), refusal.status)

@@ -1,4 +1,4 @@
-"""Our own routes: the whole verdict of one candidate, or a stream of them."""
+"""Our own routes: the whole verdict on one candidate, or a stream of verdicts."""
 
 import asyncio
 import json
@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from warpsmith.evaluator.server.admission import Place
 from warpsmith.evaluator.server.answers import OF_LINES, OF_VERDICT
 from warpsmith.evaluator.server.errors import RefusalError, body_of, refusal_of
-from warpsmith.evaluator.server.requests import disconnected, judged, service_of, tell
-from warpsmith.evaluator.server.service import Ask, Service
+from warpsmith.evaluator.server.requests import add_log_fields, disconnected, judged, service_of
+from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.server.settings import MOST_TRIALS
 from warpsmith.records.errors import WarpsmithError
 
 MOST_FIELDS: Final = 64
 MOST_BAD_ITEMS: Final = 16
-"""Fields of a body, and items of a batch with more of them, beyond which nothing else of it is looked at."""
+"""A body with more fields, or a batch with more malformed items, is rejected as a whole."""
 LINES: Final = "application/x-ndjson"
 
 router = APIRouter(prefix="/v1")
@@ -32,18 +32,18 @@ class _Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_few_fields(cls, given: Any) -> Any:
-        """Refuse a body of very many fields at once: each would become an error of its own."""
-        if isinstance(given, dict) and len(given) > MOST_FIELDS:
-            raise ValueError(f"{len(given)} fields, of which at most {len(cls.model_fields)} are known")
-        return given
+    def _of_few_fields(cls, data: Any) -> Any:
+        """Reject a body of very many fields at once: each would become a separate error."""
+        if isinstance(data, dict) and len(data) > MOST_FIELDS:
+            raise ValueError(f"{len(data)} fields, of which at most {len(cls.model_fields)} are known")
+        return data
 
 
 class ProblemBody(_Body):
     """A problem in KernelBench's form."""
 
     source: str = Field(min_length=1, description="`class Model`, `get_inputs()`, `get_init_inputs()`.")
-    name: str = Field(default="problem", min_length=1, max_length=200, description="What messages call it.")
+    name: str = Field(default="problem", min_length=1, max_length=200, description="Its name in messages.")
 
 
 class EvaluateBody(_Body):
@@ -64,7 +64,7 @@ class EvaluateBody(_Body):
         default=None, description="Wait for this device, unless it is out of service; any by default."
     )
     cache: bool | None = Field(
-        default=None, description="Whether a verdict that was reached before will do; the server's choice by default."
+        default=None, description="Whether a cached verdict is accepted; the server's setting by default."
     )
 
 
@@ -75,49 +75,49 @@ class BatchBody(_Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_few_bad_items(cls, given: Any) -> Any:
-        """Refuse a batch at once whose items have fields that no item has: each would become an error of its own."""
-        items = given.get("items") if isinstance(given, dict) else None
+    def _of_few_bad_items(cls, data: Any) -> Any:
+        """Reject a batch of many items with unknown fields at once: each would become a separate error."""
+        items = data.get("items") if isinstance(data, dict) else None
         if not isinstance(items, list):
-            return given
+            return data
         known = EvaluateBody.model_fields.keys()
         bad = sum(isinstance(item, dict) and not item.keys() <= known for item in items)
         if bad > MOST_BAD_ITEMS:
             raise ValueError(f"{bad} items have unknown fields; {', '.join(known)} were expected")
-        return given
+        return data
 
 
 @router.post("/evaluate", response_model=None, responses=OF_VERDICT)
 async def evaluate(body: EvaluateBody, request: Request, service: Shared) -> dict[str, Any]:
     """Return `{"verdict": ...}`: the record of `warpsmith-evaluator check --json`, whatever the verdict is."""
-    verdict = await judged(request, service, ask_of(body, service))
+    verdict = await judged(request, service, job_of(body, service))
     return {"verdict": verdict.to_record()}
 
 
 @router.post("/evaluate/batch", response_class=StreamingResponse, responses=OF_LINES)
 async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> StreamingResponse:
-    """Stream one JSON line an item as soon as it is known: `{"index", "verdict"}` or `{"index", "error"}`."""
-    asks = [ask_of(item, service) for item in body.items]
-    places = service.admit(len(asks))
+    """Stream one JSON line per item as soon as it is judged: `{"index", "verdict"}` or `{"index", "error"}`."""
+    jobs = [job_of(item, service) for item in body.items]
+    places = service.admit(len(jobs))
     tasks = {
-        asyncio.ensure_future(_line(service, index, ask, place))
-        for index, (ask, place) in enumerate(zip(asks, places, strict=True))
+        asyncio.ensure_future(_line(service, index, job, place))
+        for index, (job, place) in enumerate(zip(jobs, places, strict=True))
     }
-    tell(request, items=len(asks))
+    add_log_fields(request, items=len(jobs))
     return StreamingResponse(_lines(request, service, tasks), media_type=LINES)
 
 
-async def _line(service: Service, index: int, ask: Ask, place: Place) -> str:
+async def _line(service: Service, index: int, job: Job, place: Place) -> str:
     try:
-        verdict = service.kept(ask)
+        verdict = service.cached(job)
         if verdict is None:
-            verdict = await service.judge(ask, place)
+            verdict = await service.judge(job, place)
         else:
             place.leave()
-        told: dict[str, Any] = {"verdict": verdict.to_record()}
+        result: dict[str, Any] = {"verdict": verdict.to_record()}
     except WarpsmithError as error:
-        told = {"error": body_of(refusal_of(error))["error"]}
-    return json.dumps({"index": index, **told}) + "\n"
+        result = {"error": body_of(refusal_of(error))["error"]}
+    return json.dumps({"index": index, **result}) + "\n"
 
 
 async def _lines(request: Request, service: Service, tasks: set["asyncio.Task[str]"]) -> AsyncIterator[str]:
@@ -131,18 +131,18 @@ async def _lines(request: Request, service: Service, tasks: set["asyncio.Task[st
                 tasks.discard(task)
                 yield task.result()
     finally:
-        if tasks:  # also where the framework noticed first that the client is gone
+        if tasks:  # also if the framework noticed the disconnect first
             service.metrics.abandoned.inc()
         for waiting in (gone, *tasks):
             waiting.cancel()
 
 
-def ask_of(body: EvaluateBody, service: Service) -> Ask:
-    """Return the evaluation that a body asks for; RefusalError beyond the server's bounds."""
+def job_of(body: EvaluateBody, service: Service) -> Job:
+    """Return the evaluation that a body requests; RefusalError beyond the server's bounds."""
     within_bounds(service, body.problem.source, body.candidate, body.timeout_s)
     if body.preferred_device is not None:
         service.device(body.preferred_device)
-    return Ask(
+    return Job(
         body.problem.name,
         body.problem.source,
         body.candidate,
@@ -155,7 +155,7 @@ def ask_of(body: EvaluateBody, service: Service) -> Ask:
 
 
 def within_bounds(service: Service, problem: str, candidate: str, timeout_s: float | None = None) -> None:
-    """Refuse sources or times beyond the server's bounds."""
+    """Reject sources or times beyond the server's bounds."""
     settings = service.settings
     for what, source in (("problem", problem), ("candidate", candidate)):
         if len(source) > settings.max_source_chars:
@@ -170,5 +170,5 @@ def within_bounds(service: Service, problem: str, candidate: str, timeout_s: flo
             422,
             "timeout_too_long",
             f"timeout_s is {timeout_s:g}; at most {settings.max_timeout_s:g} were expected.",
-            "Ask for less.",
+            "Choose a shorter one.",
         )

@@ -1,4 +1,4 @@
-"""What the routes share: admission, the devices, and the way from a request to a verdict."""
+"""State shared by the routes: admission, the devices, and the path from a request to a verdict."""
 
 import asyncio
 import hashlib
@@ -14,7 +14,7 @@ from warpsmith.evaluator.errors import JudgeUnavailableError
 from warpsmith.evaluator.fingerprint import HEADER, conditions_of, name_of
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.server.admission import Admission, Lane, Place
-from warpsmith.evaluator.server.cache import Asked, VerdictCache
+from warpsmith.evaluator.server.cache import VerdictCache, VerdictInputs
 from warpsmith.evaluator.server.devices import MEMORY_FAULTS, Device
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.metrics import Metrics
@@ -27,12 +27,12 @@ SHUT_DOWN: Final = "The server was shut down before this evaluation ended."
 
 
 class _ShutDownError(Exception):
-    """The time that evaluations under way get at a shutdown is over."""
+    """The time that running evaluations get at a shutdown is over."""
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One evaluation as asked for. `cache` None leaves it to the server whether a kept verdict will do."""
+class Job:
+    """One requested evaluation. `cache`: whether a cached verdict is accepted; None uses the server's setting."""
 
     name: str
     problem: str
@@ -45,16 +45,16 @@ class Ask:
 
 
 class Service:
-    """Evaluates what is asked, at most as many at once as the devices have slots. For one event loop.
+    """Runs the requested evaluations, at most as many at once as the devices have slots. For one event loop.
 
     Args:
-        evaluators: one a device, all with the same settings but the device.
+        evaluators: one per device, with the same settings except the device.
         settings: bounds.
-        tier: the containment that workers get here, as `/health` tells it.
+        tier: the containment of workers, as reported by `/health`.
 
     Attributes:
-        conditions: what verdicts hang on here, as `/health` tells it.
-        headers: what every answer carries to say so.
+        conditions: what verdicts depend on here, as reported by `/health`.
+        headers: headers of every response, which identify the conditions.
     """
 
     def __init__(self, evaluators: Sequence[Evaluator], settings: ServerSettings, tier: str) -> None:
@@ -84,14 +84,14 @@ class Service:
         """Probe every device.
 
         Raises:
-            JudgeUnavailableError: none passed.
+            JudgeUnavailableError: no device passed.
         """
         await asyncio.gather(*(device.open() for device in self.devices.values()))
         if not self.admission.size:
             causes = " ".join(f"Device {device.number}: {device.cause}" for device in self.devices.values())
             raise JudgeUnavailableError(
                 f"No device can be served. {causes}",
-                "Look at the driver (nvidia-smi, dmesg), and try `warpsmith-evaluator check` on one device.",
+                "Check the driver (nvidia-smi, dmesg), and run `warpsmith-evaluator check` on one device.",
             )
 
     async def close(self) -> None:
@@ -99,55 +99,55 @@ class Service:
         await asyncio.gather(*(device.close() for device in self.devices.values()))
 
     def device(self, number: int) -> Device:
-        """Return a device by its number; RefusalError 400 where there is no such device."""
+        """Return a device by its number; RefusalError 400 if there is none."""
         found = self.devices.get(number)
         if found is None:
-            there = ", ".join(map(str, self.devices))
-            raise RefusalError(400, "no_such_device", f"Invalid device ID: {number}.", f"The devices are: {there}.")
+            numbers = ", ".join(map(str, self.devices))
+            raise RefusalError(400, "no_such_device", f"Invalid device ID: {number}.", f"The devices are: {numbers}.")
         return found
 
     def admit(self, count: int = 1) -> list[Place]:
-        """Return places in the queue; RefusalError 429 when it is full, 503 while the server shuts down."""
+        """Return places in the queue; RefusalError 429 if it is full, 503 while the server shuts down."""
         if self.draining:
-            raise RefusalError(503, "shutting_down", SHUT_DOWN, "Ask another server.", retry_after_s=5)
+            raise RefusalError(503, "shutting_down", SHUT_DOWN, "Use another server.", retry_after_s=5)
         return self.admission.admit(count)
 
-    async def judge(self, ask: Ask, place: Place) -> Verdict:
-        """Return the verdict. Cancelled while it waits, it gives its place up at once.
+    async def judge(self, job: Job, place: Place) -> Verdict:
+        """Return the verdict. If cancelled while it waits, it releases its place at once.
 
-        An evaluation that runs holds its slot until it ends, also when nobody waits for it any more: the slot is truly
-        taken until then. One that a device loses is begun again on another, where there is one.
+        A running evaluation holds its slot until it ends, even if no client waits for it any more: the slot is in use.
+        An evaluation that a device loses is restarted on another, if there is one.
 
         Raises:
             EvaluatorError: the problem is bad, or no judge can run.
         """
         try:
-            problem = await asyncio.to_thread(Problem.from_source, ask.problem, ask.name)
-            return self._counted(await self._judged(problem, ask, place))
+            problem = await asyncio.to_thread(Problem.from_source, job.problem, job.name)
+            return self._counted(await self._judged(problem, job, place))
         except _ShutDownError:
             return self._counted(replace(invalid(SHUT_DOWN), isolation_tier=self.tier))
         finally:
             place.leave()
 
     def end_soon(self) -> None:
-        """Take nothing new; what is under way gets `drain_s`, then ends as `invalid`."""
+        """Accept nothing new; running evaluations get `drain_s` seconds, then end as `invalid`."""
         self.draining = True
         asyncio.get_running_loop().call_later(self.settings.drain_s, self._over.set)
 
     def end_now(self) -> None:
-        """End what is under way as `invalid`."""
+        """End running evaluations as `invalid`."""
         self._over.set()
 
-    async def _judged(self, problem: Problem, ask: Ask, place: Place) -> Verdict:
-        """Return the first verdict that a device gives, from each of them once at most."""
+    async def _judged(self, problem: Problem, job: Job, place: Place) -> Verdict:
+        """Return the first verdict of a device; each device is tried at most once."""
         waited = 0.0
         avoided: set[int] = set()
         while True:
-            lane, seconds = await self._turn(ask, place, avoided)
+            lane, seconds = await self._turn(job, place, avoided)
             waited += seconds
             avoided.add(lane.number)
             try:
-                verdict = await self._shielded(problem, ask, place, lane)
+                verdict = await self._shielded(problem, job, place, lane)
             except JudgeUnavailableError:
                 if not self.admission.serves_other_than(avoided):
                     raise
@@ -156,21 +156,21 @@ class Service:
                     return replace(verdict, seconds=replace(verdict.seconds, wait=verdict.seconds.wait + waited))
             self.metrics.moved.inc()
 
-    async def _turn(self, ask: Ask, place: Place, avoided: set[int]) -> tuple[Lane, float]:
-        """Wait for a device; return its lane and the seconds that took."""
+    async def _turn(self, job: Job, place: Place, avoided: set[int]) -> tuple[Lane, float]:
+        """Wait for a device; return its lane and the seconds waited."""
         began = time.monotonic()
         try:
-            lane = await self._unless_over(place.turn(ask.preferred_device, avoided))
+            lane = await self._unless_over(place.turn(job.preferred_device, avoided))
         except BaseException:
-            place.step_back()  # a lane that came in the same moment
+            place.step_back()  # a lane may have been assigned at the same moment
             raise
         waited = time.monotonic() - began
         self.metrics.wait_seconds.observe(waited)
         return lane, waited
 
-    async def _shielded(self, problem: Problem, ask: Ask, place: Place, lane: Lane) -> Verdict:
-        """Return what the evaluation gives, which goes on to its end whoever stops waiting."""
-        task = asyncio.ensure_future(self._evaluated(problem, ask, place, self.devices[lane.number]))
+    async def _shielded(self, problem: Problem, job: Job, place: Place, lane: Lane) -> Verdict:
+        """Return the result of the evaluation, which continues to its end even if the caller stops waiting."""
+        task = asyncio.ensure_future(self._evaluated(problem, job, place, self.devices[lane.number]))
         self._running.add(task)
         task.add_done_callback(self._ended)
         try:
@@ -179,57 +179,57 @@ class Service:
             task.add_done_callback(self._count_abandoned)
             raise
 
-    async def _evaluated(self, problem: Problem, ask: Ask, place: Place, device: Device) -> Verdict:
+    async def _evaluated(self, problem: Problem, job: Job, place: Place, device: Device) -> Verdict:
         began = time.monotonic()
-        seed = None if ask.seed is None else self._secret_seed(ask.seed)
+        seed = None if job.seed is None else self._secret_seed(job.seed)
         try:
             verdict = await device.evaluate_async(
-                problem, ask.candidate, trials=ask.trials, seed=seed, timeout_s=ask.timeout_s
+                problem, job.candidate, trials=job.trials, seed=seed, timeout_s=job.timeout_s
             )
         finally:
             place.step_back()
-            self.admission.took(time.monotonic() - began)
+            self.admission.record_duration(time.monotonic() - began)
             self.metrics.slot_seconds.observe(time.monotonic() - began)
             self.metrics.judges_lost.inc(device.newly_lost())
         if verdict.error_category in MEMORY_FAULTS:
             self.metrics.faults.inc()
-        self.cache.put(self._asked(ask), device.facts, verdict)
+        self.cache.put(self._verdict_inputs(job), device.facts, verdict)
         return verdict
 
     def _ended(self, task: "asyncio.Task[Verdict]") -> None:
         self._running.discard(task)
         if not task.cancelled():
-            # Looked at, also where nobody waits any more.
+            # Retrieve it even if no caller waits, or asyncio logs it as never retrieved.
             task.exception()
 
     def _count_abandoned(self, task: "asyncio.Task[Verdict]") -> None:
-        """Count a verdict that nobody waited for."""
+        """Count a verdict for which no caller waited."""
         if not task.cancelled() and task.exception() is None:
             self._counted(task.result())
 
-    def kept(self, ask: Ask) -> Verdict | None:
-        """Return a kept verdict for a request that takes one; None where there is none, or the server shuts down."""
-        if self.draining or not (self.settings.cache if ask.cache is None else ask.cache):
+    def cached(self, job: Job) -> Verdict | None:
+        """Return a cached verdict if the job accepts one; None if there is none, or the server shuts down."""
+        if self.draining or not (self.settings.cache if job.cache is None else job.cache):
             return None
-        preferred = self.devices.get(-1 if ask.preferred_device is None else ask.preferred_device)
-        asked_of = [preferred] if preferred else self.devices.values()
-        found = self.cache.get(self._asked(ask), list(dict.fromkeys(device.facts for device in asked_of)))
+        preferred = self.devices.get(-1 if job.preferred_device is None else job.preferred_device)
+        devices = [preferred] if preferred else self.devices.values()
+        found = self.cache.get(self._verdict_inputs(job), list(dict.fromkeys(device.facts for device in devices)))
         self.metrics.cache.labels("miss" if found is None else "hit").inc()
         return None if found is None else self._counted(found)
 
-    def _asked(self, ask: Ask) -> Asked:
-        return Asked(
-            ask.problem,
-            ask.candidate,
-            self.config.trials if ask.trials is None else ask.trials,
-            ask.seed,
-            self.config.timeout_s if ask.timeout_s is None else ask.timeout_s,
+    def _verdict_inputs(self, job: Job) -> VerdictInputs:
+        return VerdictInputs(
+            job.problem,
+            job.candidate,
+            self.config.trials if job.trials is None else job.trials,
+            job.seed,
+            self.config.timeout_s if job.timeout_s is None else job.timeout_s,
         )
 
     def _secret_seed(self, seed: int) -> int:
-        """Return what the judge draws from: the same for the same seed, and known to nobody outside this process.
+        """Return the judge's seed: deterministic for a client's seed, but unknown outside this process.
 
-        Clients of other servers send 42. A candidate that can foresee its inputs can hold their answers.
+        Clients of other servers send 42. A candidate that can predict its inputs can contain their answers.
         """
         digest = hmac.digest(self._secret, str(seed).encode(), hashlib.sha256)
         return int.from_bytes(digest[:7], "little")
@@ -239,7 +239,7 @@ class Service:
         return verdict
 
     async def _unless_over(self, awaitable: Awaitable[T]) -> T:
-        """Return what is awaited, or raise _ShutDownError once the server gives up."""
+        """Return the awaited result, or raise _ShutDownError once the server gives up."""
         work = asyncio.ensure_future(awaitable)
         over = asyncio.ensure_future(self._over.wait())
         try:

@@ -27,20 +27,20 @@ from warpsmith.records.errors import UsageError
 
 _SHORTEST_TOKEN: Final = 16
 _LAST_ANSWERS_S: Final = 10
-"""What answers get to leave the server after the evaluations behind them were ended."""
+"""Seconds for responses to leave the server after their evaluations were ended."""
 
 
 def serve(configs: Sequence[EvaluatorConfig], settings: ServerSettings, host: str, port: int) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what is under way, for `drain_s` at most.
+    """Serve until SIGTERM or SIGINT; then finish running evaluations, for at most `drain_s` seconds.
 
     Args:
-        configs: one a device.
+        configs: one per device.
         settings: bounds.
         host: address to listen on.
         port: port to listen on; 0 takes a free one.
 
     Raises:
-        UsageError: the port is taken, the address is not this machine's, or an address that others reach has no token.
+        UsageError: the port is taken, the address is not this machine's, or a non-loopback address has no token.
         EvaluatorError: the evaluator cannot start.
     """
     with bound_socket(host, port) as listener:
@@ -51,7 +51,7 @@ def serve(configs: Sequence[EvaluatorConfig], settings: ServerSettings, host: st
             evaluators = [Evaluator(config) for config in configs]
             for evaluator in evaluators:
                 stack.callback(evaluator.close)
-            # Each start is seconds of imports in processes of its own.
+            # Each start is seconds of imports, in processes of its own.
             with ThreadPoolExecutor(len(evaluators)) as threads:
                 list(threads.map(Evaluator.__enter__, evaluators))
             asyncio.run(_serve(evaluators, settings, listener))
@@ -59,10 +59,10 @@ def serve(configs: Sequence[EvaluatorConfig], settings: ServerSettings, host: st
 
 @contextlib.contextmanager
 def _signals_end_at_once() -> Iterator[None]:
-    """Until the server listens, and has handlers of its own, let a signal end this process: nothing is under way.
+    """Exit at once on a signal until the server listens and has its own handlers: no evaluation runs yet.
 
-    The first process of a container would not hear of one without a handler. Judges that start just then end by
-    themselves, with their client's end of the channel.
+    Without a handler the first process of a container would ignore signals. Judges that are just starting end when
+    their client's end of the channel closes.
     """
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
@@ -89,7 +89,9 @@ def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{host!r} is no address: {error}.", "Give one of this machine, as 127.0.0.1.") from error
+        raise UsageError(
+            f"{host!r} is not an address: {error}.", "Give one of this machine, such as 127.0.0.1."
+        ) from error
     with socket.socket(family, kind, protocol) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -104,7 +106,7 @@ def _not_bound(host: str, port: int, error: OSError) -> UsageError:
     if error.errno == errno.EADDRINUSE:
         return UsageError(
             f"Port {port} of {host} is taken.",
-            "Stop what listens there, or choose another with --port; 0 takes a free one.",
+            "Stop the process that listens there, or choose another port with --port; 0 takes a free one.",
         )
     return UsageError(
         f"Cannot listen on port {port} of {host}: {error.strerror}.",
@@ -116,7 +118,7 @@ def _check_token(listener: socket.socket, token: str | None) -> None:
     address = str(listener.getsockname()[0])
     if token is None and not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         raise UsageError(
-            f"{address} can be reached by others, and whoever reaches this server has foreign code run here.",
+            f"{address} is reachable from other machines, and every client of this server can run code here.",
             "Put a token of 16 characters or more into the environment variable that --token-env names, or listen on "
             "127.0.0.1.",
         )
@@ -136,7 +138,7 @@ async def _serve(evaluators: Sequence[Evaluator], settings: ServerSettings, list
     server = _Server(
         uvicorn.Config(
             build_app(service),
-            # Any callable that makes a protocol will do.
+            # uvicorn accepts any callable that makes a protocol.
             http=partial(BoundedProtocol, half_open),  # type: ignore[arg-type]
             log_config=None,
             access_log=False,
@@ -164,7 +166,7 @@ async def _serve(evaluators: Sequence[Evaluator], settings: ServerSettings, list
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but with an end that gives evaluations their time, and exit code 0 after a signal."""
+    """A uvicorn server that lets evaluations finish, and exits with code 0 after a signal."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -172,7 +174,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Turn the first signal into a graceful end and the second into a quick one."""
+        """Turn the first signal into a graceful shutdown and the second into a quick one."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, signal.Signals(number).name)

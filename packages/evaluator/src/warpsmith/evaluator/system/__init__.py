@@ -1,1 +1,1 @@
-"""What the operating system gives and refuses: threads, stderr, exhausted resources."""
+"""Interfaces to the operating system: threads, stderr, exhausted resources."""

@@ -1,4 +1,4 @@
-"""Which errors say that a machine, or a limit around a process, had no more of something: those that may pass."""
+"""Recognizes errors that say that a resource of the machine, or a process limit, ran out: they may be temporary."""
 
 import errno
 import resource
@@ -19,9 +19,9 @@ OF_MACHINE: Final = frozenset(
         errno.ECHILD,
     }
 )
-"""No processes, descriptors or time: compiling a kernel uses none up. ECHILD: a child died before it began."""
+"""No processes, descriptors or time, which compiling a kernel cannot exhaust. ECHILD: a child died before it began."""
 OF_INPUT: Final = frozenset({errno.ENOMEM, errno.ENOSPC, errno.EDQUOT})
-"""No memory, or no room on a disk: the machine's, or what a large input has used up."""
+"""No memory or disk space: the machine's, or used up by a large input."""
 EXHAUSTED: Final = OF_MACHINE | OF_INPUT
 ADVICE: Final = {
     errno.EAGAIN: "Allow more processes and threads (`ulimit -u`, a container's pids limit), or memory (`ulimit -v`).",
@@ -33,32 +33,32 @@ ADVICE: Final = {
 }
 """Which limit to raise."""
 USED_SHARE: Final = 0.5
-"""Share of what a process may have, from which on the process has used it up itself."""
+"""Share of its limit above which a process has exhausted it itself."""
 _NO_THREAD: Final = "can't start new thread"
 
 
 def is_exhaustion(error: BaseException) -> bool:
-    """Whether an error, or one that it came from, says that something ran out."""
+    """Whether an error, or one of its causes, says that a resource ran out."""
     return _exhausted(error) is not None
 
 
 def is_machines(error: BaseException) -> bool:
-    """Whether something ran out that no input exhausts, however large it is."""
+    """Whether a resource ran out that no input can exhaust, however large."""
     return _exhausted(error) in OF_MACHINE
 
 
 def used_much_memory() -> bool:
-    """Whether this process, or one that it started, has held half of what a process may."""
+    """Whether the peak memory of this process, or of a child, is at least half of its limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return limit != resource.RLIM_INFINITY and peak << 10 >= USED_SHARE * limit
 
 
 def with_advice(error: BaseException) -> str:
-    """Return the message of an error, with the limit to raise where something ran out."""
+    """Return the message of an error, and the limit to raise if a resource ran out."""
     number = _exhausted(error)
     advice = ADVICE.get(number) if number is not None else None
-    # A sandbox layer's own remedy is about a layer that is forbidden, as ENOSPC from clone3 says it is.
+    # ENOSPC of a sandbox layer (clone3) means that the layer is forbidden, and the error has its own remedy.
     if advice is None or (isinstance(error, _native.NativeError) and error.errno == errno.ENOSPC):
         return str(error)
     text = error.message if isinstance(error, _native.NativeError) else str(error) or type(error).__name__
@@ -66,7 +66,7 @@ def with_advice(error: BaseException) -> str:
 
 
 def _exhausted(error: BaseException) -> int | None:
-    """Return the errno of what ran out; None where nothing did."""
+    """Return the errno of the resource that ran out; None if none did."""
     seen: BaseException | None = error
     for _ in range(16):
         if seen is None:

@@ -1,4 +1,4 @@
-"""What the evaluator's processes say on stderr, which may be closed, broken or full: nothing ever waits for it."""
+"""Output of the evaluator's processes to stderr, which may be closed, broken or full: writing never blocks for long."""
 
 import os
 import select
@@ -8,17 +8,17 @@ import traceback
 from typing import Final
 
 PATIENCE_S: Final = 0.2
-"""How long a reader that does not read is waited for, all in all; what is left of a text by then is dropped."""
+"""Total time to wait for a reader that does not read; the rest of the text is then dropped."""
 STANDARD: Final = (0, 1, 2)
 _PART: Final = select.PIPE_BUF
 _CLOSED: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
-def tell(text: str, patience_s: float = PATIENCE_S) -> bool:
-    """Write `text` to stderr, as far as somebody reads it. Never raises and never blocks.
+def report(text: str, patience_s: float = PATIENCE_S) -> bool:
+    """Write `text` to stderr as far as it is read. Never raises and never blocks longer than `patience_s`.
 
     Returns:
-        Whether all of it was written within `patience_s`.
+        Whether all of it was written.
     """
     try:
         return _write(2, text.encode("utf-8", "backslashreplace"), patience_s)
@@ -26,9 +26,9 @@ def tell(text: str, patience_s: float = PATIENCE_S) -> bool:
         return False
 
 
-def tell_error(error: BaseException) -> None:
-    """Write the traceback of an error to stderr, as `tell` does."""
-    tell("".join(traceback.format_exception(error)))
+def report_error(error: BaseException) -> None:
+    """Write the traceback of an error to stderr, as `report` does."""
+    report("".join(traceback.format_exception(error)))
 
 
 def _write(fd: int, content: bytes, patience_s: float) -> bool:
@@ -39,15 +39,15 @@ def _write(fd: int, content: bytes, patience_s: float) -> bool:
         ready = poller.poll(1000 * max(deadline - time.monotonic(), 0.0))
         if not ready or ready[0][1] & _CLOSED:
             return False
-        # A pipe with room for PIPE_BUF bytes takes as many without blocking.
+        # A pipe that polls as writable takes PIPE_BUF bytes without blocking.
         content = content[os.write(fd, content[:_PART]) :]
     return True
 
 
 def open_standard_descriptors() -> None:
-    """Open the standard descriptors that are closed on /dev/null.
+    """Open closed standard descriptors on /dev/null.
 
-    Otherwise the next socket or file gets such a number, and whatever a library writes to stderr goes there.
+    Otherwise the next socket or file would get such a number and receive what libraries write to stderr.
     """
     for fd in STANDARD:
         try:

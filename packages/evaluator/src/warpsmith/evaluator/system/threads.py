@@ -1,4 +1,4 @@
-"""Threads that run already when they are first needed: a machine that has none left says so at the start."""
+"""Threads that run before they are needed, so that a machine without free threads fails at the start."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,14 +11,14 @@ def started_executor(count: int, name: str) -> ThreadPoolExecutor:
     """Return an executor whose threads all run, so that `submit` starts none.
 
     Args:
-        count: how many threads it has.
-        name: what they are called.
+        count: number of threads.
+        name: prefix of their names.
 
     Raises:
         RuntimeError: the machine, or a limit, allows no more threads.
     """
     executor = ThreadPoolExecutor(count, name)
-    # Each waits for all others, so that none of them can take two of these tasks.
+    # Each task waits for all others, so that no thread can take two of them.
     all_run = threading.Barrier(count)
     try:
         tasks = [executor.submit(all_run.wait, START_S) for _ in range(count)]

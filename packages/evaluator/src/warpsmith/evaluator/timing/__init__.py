@@ -1,1 +1,1 @@
-"""How time is measured: clocks, rounds in the workers, and the floor of what is believed."""
+"""Timing: clocks, rounds in the workers, and the shortest credible time."""

@@ -1,10 +1,10 @@
-"""The judge's side of timing: what is asked of the workers, the judge's own clock, and the figure that is rewarded.
+"""The judge's side of timing: the workers' rounds, the judge's own clock, and the time that is rewarded.
 
-Candidate and reference are timed in the same way, interleaved, on the same input sets. For each there are two figures:
-the median of the worker's events, each over one call with the L2 cache flushed, and the judge's own: how much longer
-more replays of a graph of calls take than fewer, less the same for a graph of what stands around the calls. What is
-rewarded is the slower of the two, and the judge's alone below 20 microseconds, where an event is longer than a call.
-The judge's figure of a reference may be that of an earlier evaluation (`Kept`).
+Candidate and reference are timed in the same way, interleaved, on the same input sets. Each gets two figures: the
+median of the worker's events, each over one call with the L2 cache flushed, and the judge's own: the time of many
+replays of a graph of calls less that of few, less the same for a graph of the work around the calls. The slower of the
+two is rewarded, and only the judge's below 20 microseconds, where an event takes longer than a call. The judge's figure
+of a reference can come from an earlier evaluation (`CachedTime`).
 
 Source of the order statistics of a median: Le Boudec, Performance Evaluation of Computer and Communication Systems,
 theorem 2.1.
@@ -22,43 +22,43 @@ from typing import Any, Final
 from warpsmith.evaluator.ipc import codec
 
 SHORT_MS: Final = 0.02
-"""Calls below it are timed by graphs alone."""
+"""Shorter calls are timed by graphs alone."""
 WORTH_MS: Final = 10.0
-"""By about how much the judge's longer rounds of calls are longer than its shorter ones."""
+"""Approximate time of the calls by which the judge's longer rounds exceed its shorter ones."""
 PROBED: Final = (1, 8)
-"""Replays from which their duration is estimated; the first alone where it takes as long as PROBE_MS."""
+"""Numbers of replays from which their duration is estimated; only the first if it takes PROBE_MS or longer."""
 PROBE_MS: Final = 4.0
 PROBES: Final = 2
-"""How often they are made: what holds the host up once is not to pass for a replay's duration."""
+"""How often this is repeated, so that one delay of the host is not taken for a replay's duration."""
 WITH_RESETS: Final = 5.0
-"""A replay of long calls is taken to last at most so many times what the calls do. The rest poisons and copies their
-output; whatever is beyond held the host up."""
+"""Longest credible replay of long calls, as a multiple of the calls' time. The rest poisons and copies their output;
+anything longer is a delay of the host."""
 GRAPH_MS: Final = 4.0
 MAX_WALKS: Final = 8
 WARM_UPS: Final = 3
 SEGMENTS: Final = 4
 REPEATS: Final = 2
 MOST_REPEATS: Final = 4
-"""Repetitions where the clocks disagree: what held the host up once is not held against a kernel."""
+"""Most repetitions if the clocks disagree: one delay of the host must not count against a kernel."""
 LONG_MS: Final = 0.5
-"""From there on one repetition is exact enough: the judge's rounds are longer, and its clock's noise is not."""
+"""Calls from here on need only one repetition: the judge's rounds are longer, but its clock's noise is not."""
 REFERENCE_MS: Final = 150.0
 LEAST_CALLS: Final = 15
-"""A slow reference is called less often than the candidate: for so long, and so often at least."""
-KEPT_S: Final = 60.0
+"""A slow reference is called less often than the candidate: about this long in total, and at least this often."""
+CACHED_S: Final = 60.0
 DRIFT: Final = 0.02
-"""For how long a reference's time by the judge's clock is kept, and how far its events may stray meanwhile."""
+"""How long a reference's time by the judge's clock is cached, and how far its events may drift meanwhile."""
 AGREED: Final = 0.05
-"""How near two such times must be to one another for the lesser one to be kept."""
+"""Largest relative difference of two such times for the smaller one to be cached."""
 LOOKS: Final = 2
-"""Answers that are looked at in each segment."""
+"""Answers checked in each segment."""
 FENCED_CALLS: Final = 4
-"""Calls beside those that count, at secret places among them, in which the candidate's kernels are fenced; their
-answers are looked at too. Of long calls it is one: a fenced kernel may take many times as long."""
+"""Calls in addition to the counted ones, at secret places, with the candidate's kernels fenced; their answers are
+checked too. Long calls get one: a fenced kernel may take many times as long."""
 FENCED_GRAPH_MS: Final = 10.0
-"""Up to which calls of one walk round the ring are fenced all at once in a graph; one of them beyond."""
+"""Longest walk round the ring whose calls are all fenced in one graph; only one call is in a longer walk."""
 TOLERATED: Final = 0.05
-"""How much slower than the events the judge's clock may run before its figure is taken: launches lie between calls."""
+"""Tolerated excess of the judge's clock over the events: it includes the launches between calls."""
 TOLERATED_MS: Final = 0.003
 Z95: Final = 1.96
 
@@ -66,21 +66,21 @@ Ask = Callable[[dict[str, Any]], codec.Fields]
 
 
 def disagree(events_ms: float, judge_ms: float | None) -> bool:
-    """Whether the judge's clock is slower than the events by more than what lies between calls."""
+    """Whether the judge's clock exceeds the events by more than the work between calls."""
     return judge_ms is not None and judge_ms > events_ms * (1 + TOLERATED) + TOLERATED_MS
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured of one side; milliseconds.
+    """The measurements of one side, in milliseconds.
 
     Attributes:
         events_ms: median over the calls of the time between a worker's events.
         low_ms: lower end of the median's 95 % confidence interval.
         high_ms: its upper end.
-        judge_ms: a call's time by the judge's clock; None where no graph of it could be captured.
-        gated: whether a gate held every call back until it had been handed over.
-        calls: how many calls the median is of.
+        judge_ms: a call's time by the judge's clock; None if no graph of it could be captured.
+        gated: whether a gate held every call until it was enqueued.
+        calls: number of calls in the median.
     """
 
     events_ms: float
@@ -92,28 +92,28 @@ class Figures:
 
     @property
     def slower_ms(self) -> float:
-        """The events' figure, or the judge's where that is slower by more than what lies between calls."""
+        """The events' figure, or the judge's if that is slower by more than the work between calls."""
         return (self.judge_ms or 0.0) if disagree(self.events_ms, self.judge_ms) else self.events_ms
 
     @property
     def alone_ms(self) -> float:
-        """The figure of a side that is timed alone: the judge's where events say more than the device's time.
+        """The figure of a side that is timed alone: the judge's if events measure more than the device's time.
 
-        That is so where a call is shorter than what an event costs, and where no gate kept the host's time out.
+        They do if a call is shorter than the cost of an event, or if no gate excluded the host's time.
         """
         return self.judge_ms if self.judge_ms and (self.events_ms < SHORT_MS or not self.gated) else self.slower_ms
 
 
 @dataclass(frozen=True)
 class Timing:
-    """A candidate's time and its reference's, with how they were taken."""
+    """The times of a candidate and its reference, and how they were taken."""
 
     candidate: Figures
     reference: Figures
 
     @property
     def tier(self) -> str:
-        """`graph`: by the judge's clock over graph replays; `two_clocks`: events that it supports; `events`: alone."""
+        """`graph`: the judge's clock over graph replays; `two_clocks`: events confirmed by it; `events`: alone."""
         judged = self.candidate.judge_ms is not None and self.reference.judge_ms is not None
         if judged and min(self.candidate.events_ms, self.reference.events_ms) < SHORT_MS:
             return "graph"
@@ -125,9 +125,9 @@ class Timing:
 
     @property
     def reference_ms(self) -> float:
-        """The reference's time, by the judge's clock where the candidate's is: what slows a device slows both.
+        """The reference's time, by the judge's clock if the candidate's is: a slowed device slows both.
 
-        By that clock too where no gate kept the host's time out of its events: nobody is to be rewarded for that.
+        Also by that clock if no gate excluded the host's time from its events, which must not be rewarded.
         """
         if (self.disagrees or not self.reference.gated) and self.reference.judge_ms is not None:
             return self.reference.judge_ms
@@ -135,7 +135,7 @@ class Timing:
 
     @property
     def disagrees(self) -> bool:
-        """Whether the judge's clock says that a call of the candidate took longer than its events do."""
+        """Whether the judge's clock measures a longer call of the candidate than its events do."""
         return self.tier != "graph" and self.candidate.slower_ms != self.candidate.events_ms
 
     def _of(self, side: Figures) -> float:
@@ -145,27 +145,27 @@ class Timing:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the 95 % confidence interval of the median, without an assumption about the distribution.
+    """Return the ends of the 95 % confidence interval of the median, for any distribution.
 
-    Fewer than six values have none; their least and greatest are returned.
+    Fewer than six values have none; their minimum and maximum are returned.
     """
     ordered = sorted(values)
     count = len(ordered)
     reach = Z95 * math.sqrt(count) / 2
-    # The theorem counts from one, and its upper end is one further from the middle than its lower end seems to be.
+    # The theorem's indices are 1-based, and its upper index is one further from the middle than the lower one.
     low, high = math.floor(count / 2 - reach) - 1, math.ceil(count / 2 + reach)
     return ordered[max(low, 0)], ordered[min(high, count - 1)]
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A reference's time by the judge's clock, as earlier evaluations found it.
+class CachedTime:
+    """A reference's time by the judge's clock, from earlier evaluations.
 
     Attributes:
-        judge_ms: that time; the least that was found.
-        events_ms: the events' figure beside it.
-        at: when, in seconds of the judge's clock.
-        confirmed: whether two evaluations in a row found it, so that no passing disturbance of one is kept.
+        judge_ms: the time; the least that was measured.
+        events_ms: the events' figure measured with it.
+        at: time of the measurement, in seconds of the judge's clock.
+        confirmed: whether two consecutive evaluations measured it, which excludes a passing disturbance.
     """
 
     judge_ms: float
@@ -173,17 +173,17 @@ class Kept:
     at: float
     confirmed: bool = False
 
-    def holds(self, events_ms: float, now: float) -> bool:
-        """Whether it stands in for a measurement where the events say `events_ms` at the moment `now`."""
+    def is_valid(self, events_ms: float, now: float) -> bool:
+        """Whether it can replace a measurement if the events measure `events_ms` at the time `now`."""
         return self.confirmed and self._is_near(events_ms, now)
 
-    def followed_by(self, judge_ms: float, events_ms: float, now: float) -> "Kept":
-        """Return what is kept after another measurement."""
+    def updated(self, judge_ms: float, events_ms: float, now: float) -> "CachedTime":
+        """Return the time to cache after another measurement."""
         agrees = abs(judge_ms - self.judge_ms) <= AGREED * judge_ms and self._is_near(events_ms, now)
-        return Kept(min(judge_ms, self.judge_ms) if agrees else judge_ms, events_ms, now, agrees)
+        return CachedTime(min(judge_ms, self.judge_ms) if agrees else judge_ms, events_ms, now, agrees)
 
     def _is_near(self, events_ms: float, now: float) -> bool:
-        return now - self.at <= KEPT_S and abs(events_ms - self.events_ms) <= DRIFT * self.events_ms
+        return now - self.at <= CACHED_S and abs(events_ms - self.events_ms) <= DRIFT * self.events_ms
 
 
 @dataclass
@@ -192,30 +192,30 @@ class Side:
 
     Args:
         ask: sends a ROUND and returns the fields of ROUNDED.
-        sets: how many sets the ring has.
-        rng: chooses the order; nobody can foresee it.
+        sets: number of sets in the ring.
+        rng: chooses the order, which must be unpredictable.
         clock: seconds since some moment.
-        kept: what is known of its time from before.
-        fences: whether its worker has fenced twins of its kernels, which are to be called now and then.
-        least_ms: what any call takes on this device; no noise makes a call shorter.
+        cached: its time from earlier evaluations, if known.
+        fences: whether its worker has fenced twins of its kernels, some of which are to be called.
+        least_ms: shortest time of any call on this device; shorter results are noise.
 
     Attributes:
-        times: of the calls that count, in milliseconds, by events.
-        gated: whether a gate held every call back.
-        graphs: whether its calls can be captured, as far as is known.
+        times: times of the counted calls in milliseconds, by events.
+        gated: whether a gate held every call.
+        graphs: whether its calls can be captured, as far as known.
         captured: whether that was tried.
-        estimate_ms: about how long a call takes.
-        walks: how often one graph goes round the ring.
+        estimate_ms: approximate time of a call.
+        walks: walks of one graph round the ring.
         per_graph: calls of one graph.
-        walls: by mode and count of replays, what they took by the clock, in milliseconds.
-        fenced_sets: whose calls are fenced in the graph of fenced calls.
+        walls: wall times in milliseconds, by mode and number of replays.
+        fenced_sets: sets whose calls are fenced in the graph of fenced calls.
     """
 
     ask: Ask
     sets: int
     rng: random.Random
     clock: Callable[[], float] = time.perf_counter
-    kept: Kept | None = None
+    cached: CachedTime | None = None
     fences: bool = False
     least_ms: float = 0.0
     times: list[float] = field(default_factory=list)
@@ -229,26 +229,26 @@ class Side:
     fenced_sets: list[int] = field(default_factory=list)
 
     def calls(self, count: int, looks: int = 0, *, fenced: int = 0, counted: bool = True) -> list[int]:
-        """Let `count` calls be timed by events, and the answers of some, at secret places, be delivered.
+        """Time `count` calls by events, and let the worker deliver some answers, at secret places.
 
         Args:
-            count: of the calls whose times count.
-            looks: how many of them are looked at.
-            fenced: fenced calls beside them; they are looked at as well, and their times do not count.
+            count: number of calls whose times count.
+            looks: how many of them are checked.
+            fenced: additional fenced calls; they are checked as well, and their times do not count.
             counted: whether any times count.
 
         Returns:
-            The sets whose answers were delivered, each once.
+            The sets whose answers were delivered, without duplicates.
         """
         order = self._order(count + fenced)
         places = self._places(order, looks + fenced)
-        # Where there are few sets, not all that is looked at is to be fenced.
+        # With few sets, not all checked calls may be fenced.
         most = max(len(places) - 1, self.rng.randrange(2))
         apart = self.rng.sample(places, min(fenced, most, len(places)))
-        told = self._ask_round("call", order=order, deliver=places, fenced=sorted(apart))
-        self.gated &= told.flag("gated")
+        answer = self._ask_round("call", order=order, deliver=places, fenced=sorted(apart))
+        self.gated &= answer.flag("gated")
         if counted:
-            times = [ms for place, ms in enumerate(told.sequence("milliseconds")) if place not in apart]
+            times = [ms for place, ms in enumerate(answer.sequence("milliseconds")) if place not in apart]
             self.times += [float(ms) for ms in times if isinstance(ms, int | float)]
         return [order[place] for place in places]
 
@@ -257,7 +257,7 @@ class Side:
         return self.ask({"mode": mode} | nothing | fields)
 
     def _places(self, order: list[int], looks: int) -> list[int]:
-        """Return random places of a walk, no two of one set: the later answer would cover the earlier one."""
+        """Return random places of a walk, no two of the same set: the later answer would overwrite the earlier one."""
         chosen: dict[int, int] = {}
         for place in self.rng.sample(range(len(order)), len(order)):
             if len(chosen) < looks and order[place] not in chosen:
@@ -265,39 +265,39 @@ class Side:
         return sorted(chosen.values())
 
     def _order(self, count: int) -> list[int]:
-        """Return a walk in which every set comes as often as any other, give or take one, in random order."""
+        """Return a walk in random order in which the sets occur equally often, give or take one."""
         order: list[int] = []
         while len(order) < count:
             order += self.rng.sample(range(self.sets), self.sets)
         return order[:count]
 
     def graph(self, mode: str, count: int, walks: int) -> None:
-        """Replay a graph `count` times and note how long that takes by this process's clock, in milliseconds."""
+        """Replay a graph `count` times and record the wall time."""
         started = self.clock()
-        told = self._ask_round(mode, count=count, walks=walks)
+        answer = self._ask_round(mode, count=count, walks=walks)
         elapsed = self.clock() - started
-        self.graphs = self.graphs and told.flag("captured")
-        self.per_graph = max(told.integer("calls"), 1)
+        self.graphs = self.graphs and answer.flag("captured")
+        self.per_graph = max(answer.integer("calls"), 1)
         self.walls.setdefault((mode, count), []).append(1000 * elapsed)
 
     def prepare(self) -> None:
-        """Warm up, and find out how many calls a graph of the judge's clock is to have; long calls warm up sooner."""
+        """Warm up, and choose the number of calls per graph of the judge's clock; long calls warm up sooner."""
         self._estimate(max(self.sets, WARM_UPS))
         if self.estimate_ms < LONG_MS:
             self._estimate((WARM_UPS - 1) * self.sets)
         self.walks = max(1, min(MAX_WALKS, int(GRAPH_MS / (max(self.estimate_ms, 1e-3) * self.sets))))
 
     def begin(self) -> None:
-        """Go round the ring once, with nobody beside, to find out about how long a call takes."""
+        """Walk the ring once, with the device leased alone, to estimate the time of a call."""
         self._estimate(self.sets)
 
     def _estimate(self, calls: int) -> None:
         self.calls(calls)
-        # What is found beside others is not held against the calls that count.
+        # Times taken while others used the device do not count.
         self.estimate_ms, self.times, self.gated = median(self.times), [], True
 
     def capture(self) -> None:
-        """Capture the graphs of the judge's clock, if they were not yet."""
+        """Capture the graphs of the judge's clock, unless done before."""
         if self.captured:
             return
         for mode in ("graph", "empty_graph"):
@@ -306,7 +306,7 @@ class Side:
         if self.graphs and self.fences:
             self._choose_fenced()
             self.fenced_graph(0)
-        # The capture is not to count.
+        # Times of the capture do not count.
         self.walls.clear()
         self.captured = True
 
@@ -315,11 +315,11 @@ class Side:
         self.fenced_sets = self.rng.sample(range(self.sets), self.sets if all_ms <= FENCED_GRAPH_MS else 1)
 
     def fenced_graph(self, count: int = 1) -> None:
-        """Replay a graph of one walk round the ring in which some calls, chosen by lot, are fenced; it is not timed."""
+        """Replay a graph of one walk round the ring in which some random calls are fenced; it is not timed."""
         self._ask_round("fenced_graph", count=count, fenced=sorted(self.fenced_sets))
 
     def judged(self, few: int, many: int) -> float | None:
-        """Return a call's time by this process's clock: what more replays take, less what stands around the calls."""
+        """Return a call's time by this process's clock: the time of more replays less that of the work around calls."""
         if not self.graphs:
             return None
         slopes = {mode: self._slope(mode, few, many) for mode in ("graph", "empty_graph")}
@@ -334,28 +334,28 @@ class Side:
 
 
 Look = Callable[[Sequence[int]], None]
-"""Looks at delivered answers of the candidate, by set; what it finds is its own affair."""
+"""Checks delivered answers of the candidate, by set, and records the result itself."""
 
 
 def make_ready(candidate: Side, reference: Side) -> None:
-    """Do what must come before and has no time: others may use the device meanwhile.
+    """Do the untimed preparations, during which others may use the device.
 
-    The reference's graphs are captured now unless what is kept of it is likely to do; if it does not after all, they
-    are captured while the device is held alone.
+    The reference's graphs are captured now unless its cached time is likely to be valid. If it turns out not to be,
+    they are captured while the device is leased alone.
     """
     candidate.prepare()
     candidate.capture()
     reference.prepare()
-    if reference.kept is None or not reference.kept.holds(reference.kept.events_ms, reference.clock()):
+    if reference.cached is None or not reference.cached.is_valid(reference.cached.events_ms, reference.clock()):
         reference.capture()
 
 
 def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
     """Time `count` calls of each side, taking turns, and each side by the judge's clock, once both are ready.
 
-    The device must be leased to nobody else. Answers of secretly chosen calls are looked at as they come. What the
-    judge's clock said of the reference twice before (`reference.kept`) stands in for its graphs as long as its calls,
-    timed beside the candidate's, take what they took then.
+    The device must be leased alone. Answers of secretly chosen calls are checked as they come. If the judge's clock
+    confirmed a time of the reference earlier (`reference.cached`), it replaces the reference's graphs as long as the
+    reference's calls, timed beside the candidate's, take as long as then.
     """
     sides = (candidate, reference)
     for side in sides:
@@ -371,11 +371,11 @@ def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
                 look(delivered)
     judged = judge_side(candidate, look)
     slowed = disagree(median(candidate.times), judged)
-    return Timing(candidate.figures(judged), reference.figures(_judged_or_kept(reference, anew=slowed)))
+    return Timing(candidate.figures(judged), reference.figures(_judged_or_cached(reference, fresh=slowed)))
 
 
 def _fenced_calls(side: Side) -> list[int]:
-    """Return how many calls of each segment are fenced: by lot."""
+    """Return the number of fenced calls of each segment, chosen at random."""
     wanted = (1 if side.estimate_ms >= LONG_MS else FENCED_CALLS) if side.fences else 0
     chosen = [side.rng.randrange(SEGMENTS) for _ in range(wanted)]
     return [chosen.count(segment) for segment in range(SEGMENTS)]
@@ -393,48 +393,48 @@ def measure_one(side: Side, count: int) -> Figures:
     return side.figures(judge_side(side, None))
 
 
-def _judged_or_kept(reference: Side, *, anew: bool) -> float | None:
-    """Return the reference's time by the judge's clock; what had to be measured is kept, unless the clocks disagree.
+def _judged_or_cached(reference: Side, *, fresh: bool) -> float | None:
+    """Return the reference's time by the judge's clock; cache a measured one, unless the clocks disagree.
 
-    `anew`: whatever slows the candidate's graphs just now (power, a neighbour) is to slow the reference's too.
+    `fresh`: measure it now, so that whatever slows the candidate's graphs (power, a neighbour) affects both.
     """
-    events_ms, now, kept = median(reference.times), reference.clock(), reference.kept
-    if not anew and kept is not None and kept.holds(events_ms, now):
-        return kept.judge_ms
+    events_ms, now, cached = median(reference.times), reference.clock(), reference.cached
+    if not fresh and cached is not None and cached.is_valid(events_ms, now):
+        return cached.judge_ms
     judged = judge_side(reference, None)
     if judged is None or disagree(events_ms, judged):
-        reference.kept = None
+        reference.cached = None
     else:
-        before = kept or Kept(math.inf, events_ms, now)
-        reference.kept = before.followed_by(judged, events_ms, now)
+        before = cached or CachedTime(math.inf, events_ms, now)
+        reference.cached = before.updated(judged, events_ms, now)
     return judged
 
 
 def judge_side(side: Side, look: Look | None) -> float | None:
-    """Return one side's time by the judge's clock, over graph replays of two counts, taking turns."""
+    """Return one side's time by the judge's clock, from two numbers of graph replays, taking turns."""
     side.capture()
     if not side.graphs:
         return None
-    # By the calls that were counted: few came before them, and a kernel may be slow in those.
+    # From the counted calls: the estimate has few calls, and a kernel may be slow in its first ones.
     events_ms = median(side.times)
     is_long = events_ms >= LONG_MS
     least = max(2, math.ceil(WORTH_MS / _replay_ms(side, events_ms)))
-    # Nobody can foresee which replay is the last, whose answers are looked at.
+    # Unpredictable, because the answers of the last replay are checked.
     few, many = 1, 1 + least + side.rng.randrange(max(4, least // 4))
     fenced_first = bool(side.rng.getrandbits(1))
     if fenced_first:
         _fenced_graph(side, look)
-    # The last leaves answers of calls to be looked at.
+    # The last one leaves the answers of its calls for the check.
     *others, last = itertools.product(("empty_graph", "graph"), (few, many))
     for repetition in range(1, MOST_REPEATS + 1):
         for mode, replays in (*others, last):
             side.graph(mode, replays, side.walks)
-        # The first after a look may take longer: that is not to be the same one each time.
+        # The first one after a check may take longer, so rotate it.
         others = [*others[1:], others[0]]
         if look is not None:
             look(range(side.sets))
         judged = side.judged(few, many)
-        # What held the host up in a shorter round makes a call seem to take nothing.
+        # A delay of the host in a shorter round makes a call seem to take no time.
         least_ms = events_ms / 2 if is_long else side.least_ms
         odd = disagree(events_ms, judged) or (judged is not None and judged <= least_ms)
         if repetition >= (1 if is_long else REPEATS) and not odd:
@@ -445,17 +445,17 @@ def judge_side(side: Side, look: Look | None) -> float | None:
 
 
 def _fenced_graph(side: Side, look: Look | None) -> None:
-    """Replay the graph of fenced calls, where there is one, and look at all answers."""
+    """Replay the graph of fenced calls, if there is one, and check all answers."""
     if look is not None and side.fenced_sets:
         side.fenced_graph()
         look(range(side.sets))
 
 
 def _replay_ms(side: Side, events_ms: float) -> float:
-    """Return about how long one replay takes where a call takes `events_ms`, without what the message takes.
+    """Return the approximate time of one replay if a call takes `events_ms`, without the message's overhead.
 
-    The first replay may be slowed by whatever rested before, and then says too much of the message: more replays are
-    not taken for shorter than half of their share. Of long calls one replay says enough: the clock needs few of them.
+    A worker that was idle slows the first replay, whose excess is then not overhead: further replays count as at least
+    half of their share. For long calls one replay is enough, because the clock needs few of them.
     """
     few, many = PROBED
     is_long = events_ms >= LONG_MS
@@ -465,7 +465,7 @@ def _replay_ms(side: Side, events_ms: float) -> float:
         first_ms = min(side.walls["graph", few])
         if first_ms >= PROBE_MS and (first_ms <= most_ms or is_long):
             first_ms = min(first_ms, most_ms)
-            break  # a long one indeed
+            break  # long enough
         side.graph("graph", many, side.walks)
     walls, side.walls = side.walls, {}
     if ("graph", many) not in walls:

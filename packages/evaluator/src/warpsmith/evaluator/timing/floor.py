@@ -1,4 +1,4 @@
-"""How fast a device writes and starts kernels: below that no output can have come into being."""
+"""The write bandwidth and kernel start-up time of a device: a lower bound of the time of any output."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,18 +9,18 @@ from warpsmith.evaluator.devices.base import Device
 
 KERNELS: Final = 200
 LEAST_SHARE: Final = 0.5
-"""Of what torch's smallest kernel takes, one after the other in a graph: no kernel takes less."""
+"""Share of the time of torch's smallest kernel, back to back in a graph, that every kernel needs."""
 
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """What a device does at most.
+    """Upper bounds of a device's speed.
 
     Attributes:
-        cache: bytes a second that it writes to its L2 cache.
-        memory: the same of its memory.
-        cache_bytes: of the L2 cache.
-        least_ms: what a kernel takes at least.
+        cache: write bandwidth of its L2 cache, in bytes per second.
+        memory: write bandwidth of its memory, in bytes per second.
+        cache_bytes: size of the L2 cache.
+        least_ms: shortest time of a kernel.
     """
 
     cache: float
@@ -29,7 +29,7 @@ class Bandwidth:
     least_ms: float
 
     def floor_ms(self, written: int) -> float:
-        """Return the least time in which that many bytes can be written."""
+        """Return the shortest time in which that many bytes can be written, in milliseconds."""
         rate = self.cache if written <= self.cache_bytes else self.memory
         return 1000 * written / rate
 
@@ -55,7 +55,7 @@ def _rate(device: Device, size: int, repeats: int = 20) -> float:
 
 
 def _kernel_ms(device: Device, repeats: int = 20) -> float:
-    """Return what one of many smallest kernels takes that follow one another in a graph."""
+    """Return the time of one smallest kernel, back to back with others in a graph, in milliseconds."""
     number = torch.zeros(1, device=device.torch_device)
     number.add_(1)
     graph = torch.cuda.CUDAGraph()

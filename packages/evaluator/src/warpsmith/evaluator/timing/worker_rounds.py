@@ -1,12 +1,11 @@
-"""Timed rounds in a worker on a GPU: calls that walk a ring of input sets, each behind a gate and between two events.
+"""Timed rounds in a GPU worker: calls that walk a ring of input sets, each behind a gate and between two events.
 
-Runs where no host code of a candidate does: in the replay of its launches, and in the reference worker. The judge has
-its own clock for the same rounds (`timing.py`); what is measured here is believed only as far as that one supports it.
+Runs only where no host code of a candidate runs: in the replay of its launches, and in the reference worker. The judge
+has its own clock for the same rounds (`timing.py`); a worker's times are trusted only as far as that clock confirms.
 
 Before each call its memory is reset, the L2 cache flushed and the multiprocessors scrubbed, in stream order. Then a
-gate holds the stream until the whole call has been handed to the device, so that no time of the host's lies between the
-two events. Host code that waits for the device would wait for the gate: a watchdog opens it, and later rounds do
-without.
+gate holds the stream until the whole call is enqueued, so that no host time lies between the two events. Host code that
+waits for the device would wait for the gate: a watchdog then opens it, and the rest of the round goes without one.
 """
 
 import secrets
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 
 WATCHDOG_S: Final = 0.1
 FLUSHED: Final = 2
-"""How often the L2 cache fits into what is written to flush it."""
+"""Bytes written to flush the L2 cache, as a multiple of its size."""
 MOST_CALLS: Final = 20_000
 MODES: Final = ("call", "graph", "empty_graph", "fenced_graph")
-"""Single calls; graphs of walks round the ring, of calls, of what stands around them alone, and with fenced ones."""
+"""Single calls; graphs of walks round the ring: of calls, of the work around calls alone, and with fenced calls."""
 MOST_UNGATED_ROUNDS: Final = 2
-"""After so many in a row no gate is tried again: each costs what the watchdog waits."""
+"""Consecutive ungated rounds after which no gate is used again: each attempt costs the watchdog's timeout."""
 
 
 class Call:
@@ -36,26 +35,26 @@ class Call:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether a `fenced` run is any other than a plain one."""
+        """Whether a `fenced` run differs from a plain one."""
         return False
 
     def reset(self) -> None:
-        """Put memory back to what it is before a call; not timed."""
+        """Restore memory to its state before a call; not timed."""
         raise NotImplementedError
 
     def scrub(self) -> None:
-        """Overwrite what multiprocessors keep from one kernel to the next, right before the call; not timed."""
+        """Overwrite what multiprocessors keep between kernels, right before the call; not timed."""
 
     def run(self, *, fenced: bool = False) -> None:
-        """Hand the call to the device, on torch's current stream; as `fenced`, with each kernel's fenced twin."""
+        """Enqueue the call on torch's current stream; if `fenced`, with each kernel's fenced twin."""
         raise NotImplementedError
 
     def deliver(self) -> None:
-        """Copy the answer to where the judge reads it; not timed."""
+        """Copy the answer to the judge's memory; not timed."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise IllegalAccessError where a fenced call that is done accessed what is none of its tensors."""
+        """Raise IllegalAccessError if a finished fenced call accessed memory outside its tensors."""
 
 
 class Rounds:
@@ -66,8 +65,8 @@ class Rounds:
         calls: one for each set of the ring.
 
     Attributes:
-        gated: whether a gate holds each call back. False for the rest of a round in which the watchdog opened one (host
-            code waits for the device, or this process stood still), and for good after two such rounds in a row.
+        gated: whether a gate holds each call. False for the rest of a round in which the watchdog opened one (host code
+            waited for the device, or this process was stopped), and permanently after two such rounds in a row.
     """
 
     def __init__(self, device: Device, calls: list[Call]) -> None:
@@ -76,11 +75,11 @@ class Rounds:
         self._ungated_rounds = 0
         self._device = device
         self._gate = device.gate()
-        # Out of reach, as all that calls leave alone: a graph's calls do not rewrite it.
+        # In a region of its own, like all memory that calls do not write: a graph's calls cannot rewrite it.
         self._flush = device.region(FLUSHED * device.l2_bytes).content
         self._events: list[tuple[_native.Event, _native.Event]] = []
         self._graphs: dict[tuple[str, int, frozenset[int]], torch.cuda.CUDAGraph | None] = {}
-        # A kernel's code is loaded at its first launch, which no capture and no timing is to meet.
+        # A kernel's code is loaded at its first launch, which must not be captured or timed.
         self._run_each()
         for call in calls[:1]:
             if call.is_fenced:
@@ -94,14 +93,14 @@ class Rounds:
         call.scrub()
 
     def _run_each(self) -> None:
-        """Run each call once, ungated and untimed, so that what it allocates is there."""
+        """Run each call once, ungated and untimed, so that its allocations exist."""
         for call in self.calls:
             self._prepare(call)
             call.run()
         self._device.settle()
 
     def _settle(self) -> None:
-        """Wait for the device, and see that no fenced call was stopped."""
+        """Wait for the device, and check the fenced calls."""
         self._device.settle()
         for call in self.calls[:1]:
             call.check()
@@ -109,13 +108,13 @@ class Rounds:
     def round(self, fields: codec.Fields) -> dict[str, Any]:
         """Perform one ROUND message; return the fields of ROUNDED.
 
-        `mode` is one of MODES; `order` are the ring's sets, `deliver` the places in it after which an answer is copied
-        out, `fenced` the places whose calls are fenced, `count` how often a graph is replayed and `walks` how often it
-        goes round the ring; in one of these walks, chosen by lot, a set's answer is copied out. Of a `fenced_graph`
-        `fenced` are sets. Times are in milliseconds, one a place.
+        `mode` is one of MODES; `order` lists sets of the ring, `deliver` the places in it after which an answer is
+        copied out, `fenced` the places of fenced calls, `count` the replays of a graph and `walks` its walks round the
+        ring; each set's answer is copied out in a random one of these walks. For a `fenced_graph`, `fenced` lists sets.
+        Times are in milliseconds, one per place.
 
         Raises:
-            IllegalAccessError: a fenced call accessed what is none of its tensors.
+            IllegalAccessError: a fenced call accessed memory outside its tensors.
         """
         mode, order = fields.text("mode"), [int(index) for index in fields.sequence("order", MOST_CALLS)]
         fenced = frozenset(int(place) for place in fields.sequence("fenced", MOST_CALLS))
@@ -160,12 +159,12 @@ class Rounds:
         return {"captured": graph is not None, "calls": walks * len(self.calls)}
 
     def _captured(self, mode: str, walks: int, fenced: frozenset[int]) -> "torch.cuda.CUDAGraph | None":
-        """Return the graph, captured once; None where host code does what no capture allows."""
+        """Return the graph, captured once; None if the host code does something that cannot be captured."""
         key = mode, walks, fenced
         if key not in self._graphs:
             graph = torch.cuda.CUDAGraph()
             try:
-                # A capture that fails may leave another stream than it found; the outer one leaves the right one.
+                # A failed capture may change the current stream; the outer context restores it.
                 with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
                     self._walks(walks, fenced, empty=mode == "empty_graph")
             except torch.OutOfMemoryError:
@@ -174,12 +173,12 @@ class Rounds:
                 self._graphs[key] = None
             else:
                 self._graphs[key] = graph
-            # A capture gives back what torch's allocator kept; no gated call is to wait for new memory.
+            # A capture releases the memory cached by torch's allocator; gated calls must not wait for new memory.
             self._run_each()
         return self._graphs[key]
 
     def _walks(self, walks: int, fenced: frozenset[int], *, empty: bool) -> None:
-        # Once, for a copy takes as long as a short call; by lot, so that no place in a graph is known not to count.
+        # Only once, since a copy takes as long as a short call; at a random walk, so that every call must be right.
         delivering = [secrets.randbelow(walks) for _ in self.calls]
         for walk in range(walks):
             for index, (call, delivers) in enumerate(zip(self.calls, delivering, strict=True)):

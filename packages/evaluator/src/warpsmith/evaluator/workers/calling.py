@@ -1,4 +1,4 @@
-"""How constructors and `forward` are called with what a problem's functions return: by position, by name, or both."""
+"""Calls constructors and `forward` with what a problem's functions return: by position, by name, or both."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -7,57 +7,57 @@ from typing import Any
 Arguments = tuple[list[Any], dict[str, Any]]
 
 
-def init_arguments(given: Any, constructor: Callable[..., Any]) -> Arguments:
-    """Return the arguments of a constructor, of what `get_init_inputs()` returned.
+def init_arguments(returned: Any, constructor: Callable[..., Any]) -> Arguments:
+    """Return a constructor's arguments from the result of `get_init_inputs()`.
 
-    KernelBench returns a list of arguments, KernelBook `[[...], {...}]`: arguments and keyword arguments. Some return
-    a dict of keyword arguments.
+    KernelBench returns a list of arguments, KernelBook `[[...], {...}]`: arguments and keyword arguments. Some problems
+    return a dict of keyword arguments.
 
     Raises:
         TypeError: it is none of these.
     """
-    match given:
+    match returned:
         case None:
             return [], {}
         case Mapping():
-            return [], _named(given)
+            return [], _named(returned)
         case [list() | tuple() as positional, dict() as named] if _are_names(named, constructor):
             return list(positional), _named(named)
         case list() | tuple():
-            return list(given), {}
+            return list(returned), {}
         case _:
             raise TypeError(
                 "get_init_inputs() must return a list of the arguments of Model, a dict of its keyword arguments, or "
-                f"[[arguments], {{keyword arguments}}]; got {type(given).__name__}"
+                f"[[arguments], {{keyword arguments}}]; got {type(returned).__name__}"
             )
 
 
-def _named(given: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(name): value for name, value in given.items()}
+def _named(mapping: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in mapping.items()}
 
 
 def _are_names(named: dict[Any, Any], constructor: Callable[..., Any]) -> bool:
-    """Whether each key names a parameter; else the dict is an argument itself."""
-    known = inspect.signature(constructor).parameters
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
-    return all(isinstance(name, str) and (takes_any or name in known) for name in named)
+    """Whether each key names a parameter; otherwise the dict is an argument itself."""
+    parameters = inspect.signature(constructor).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    return all(isinstance(name, str) and (takes_any or name in parameters) for name in named)
 
 
-def forward_arguments(given: Any) -> list[Any] | dict[str, Any]:
-    """Return what `get_inputs()` returned as arguments of `forward`: a list, or a dict of keyword arguments.
+def forward_arguments(returned: Any) -> list[Any] | dict[str, Any]:
+    """Return the result of `get_inputs()` as arguments of `forward`: a list, or a dict of keyword arguments.
 
     Raises:
         TypeError: it is neither.
     """
-    match given:
+    match returned:
         case Mapping():
-            return _named(given)
+            return _named(returned)
         case list() | tuple():
-            return list(given)
+            return list(returned)
         case _:
             raise TypeError(
                 "get_inputs() must return a list of the arguments of forward, or a dict of its keyword arguments; "
-                f"got {type(given).__name__}"
+                f"got {type(returned).__name__}"
             )
 
 

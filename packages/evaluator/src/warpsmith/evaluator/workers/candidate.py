@@ -1,7 +1,7 @@
-"""The candidate worker: runs host code, and writes down what it does. Nothing that it computes is judged.
+"""The candidate worker: runs host code, and records what it does. Nothing that it computes is judged.
 
-Everything here runs in a process that belongs to the candidate, so what it reports is a hint: a recording can only move
-data and launch kernels of the source, and a player replays it on contents that this process never sees.
+Everything here runs in a process that belongs to the candidate, so its reports are only hints: a recording can only
+move data and launch kernels of the source, and a player replays it on contents that this process never sees.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 MODULE_NAME: Final = "candidate"
 DEVICE_SHARE: Final = 0.6
-"""Share of a device's memory that torch gives a candidate; what takes more by other means is found out later."""
+"""Share of a device's memory that torch may give a candidate; other allocations are detected later."""
 
 
 def prepare(language: KernelLanguage) -> None:
-    """Do what the first candidate would otherwise pay for; called in the zygote."""
+    """Do one-time work that the first candidate would otherwise pay for; called in the zygote."""
     watch = OperatorWatch((), lambda tensor: False, lambda name: None, lambda tensor: None)
     with Watched(watch), gpu_stand_in.GpuHost():
         torch.empty_like(torch.zeros(4)).view(2, 2).transpose(0, 1).contiguous()
@@ -106,14 +106,14 @@ class Candidate:
         return {"unmatched": binding.unmatched, "hints": binding.hints, "buffers": sorted(self.buffers)}
 
     def _host(self) -> AbstractContextManager[Any]:
-        """Where there is no GPU, let host code that is written for one run."""
+        """Let host code written for a GPU run without one."""
         if not self.device.kind.interprets:
             return nullcontext()
         self.gpu_host = gpu_stand_in.GpuHost(disguised=True)
         return self.gpu_host
 
     def _construct(self, seed: int) -> module_state.Binding:
-        """Construct `ModelNew` on the judge's parameters and buffers; return what became of the parameters."""
+        """Construct `ModelNew` on the judge's parameters and buffers; return how its parameters were matched."""
         if not isinstance(self.namespace.get("ModelNew"), type):
             raise CandidateError(
                 "The source defines no class ModelNew. Define `class ModelNew(nn.Module)`, whose constructor takes the "
@@ -126,7 +126,7 @@ class Candidate:
             model = calling.constructed(self.namespace["ModelNew"], init)
         if not isinstance(model, nn.Module):
             raise CandidateError(
-                f"ModelNew is no torch.nn.Module: its constructor gives a {type(model).__name__}. Write "
+                f"ModelNew is not a torch.nn.Module: its constructor returns a {type(model).__name__}. Write "
                 "`class ModelNew(nn.Module)`, and call super().__init__() first."
             )
         with self._host():
@@ -145,7 +145,7 @@ class Candidate:
         return {name: own[self.buffer_names[name]] for name in self.buffers}
 
     def _match_buffers(self) -> None:
-        """Find which of the reference's buffers the module has, of the same shape and under any of their names."""
+        """Find the reference's buffers that the module has, with the same shape and under any of their names."""
         slots, other_names = self.loaded.slot_map("buffers"), self.loaded.mapping("other_names")
         self.buffer_names = module_state.matching(self.model, slots, other_names)
         self.buffers = {name: slots[name] for name in self.buffer_names}
@@ -176,14 +176,14 @@ class Candidate:
         }
 
     def _input(self, memory: "Shared", slot: TensorSlot) -> torch.Tensor:
-        """Return the tensor of the call before where it lies at the same address, as a caller that keeps its own does.
+        """Return an input tensor, reusing the previous call's object at the same address, as a usual caller would.
 
-        So what is remembered by the identity of a tensor, or in an attribute of it, is found again.
+        So anything that host code remembers by a tensor's identity or in its attributes is found again.
         """
-        made, kept = tensor_views.view(memory, slot), self.inputs.get(slot)
-        if kept is None or _layout(kept) != _layout(made):
-            self.inputs[slot] = kept = made
-        return kept
+        made, known = tensor_views.view(memory, slot), self.inputs.get(slot)
+        if known is None or _layout(known) != _layout(made):
+            self.inputs[slot] = known = made
+        return known
 
     def _forward(self, arguments: list[Any] | dict[str, Any], fields: codec.Fields) -> tuple[Any, OperatorWatch]:
         self._begin_recording()
@@ -201,16 +201,16 @@ class Candidate:
         self.device.seed(fields.integer("seed"))
         with Watched(watch), self._host() as host:
             output = calling.called(self.model, arguments)
-        # Work on other streams belongs to the call as well; a fault of it shows here.
+        # Work on other streams belongs to the call as well; its faults surface here.
         self.device.settle()
         self.host_memory = isinstance(host, gpu_stand_in.GpuHost) and host.host_memory
         return output, watch
 
     def _note(self, func: Any, name: str, args: Any, result: Any) -> None:
-        """Note what an operator did where there is no device; nothing there has the content that it has on one."""
+        """Record an operator where there is no device; tensors have no meaningful content there."""
         _refuse_reads(func, name, args, result)
         if not self.interpreted and name in MAKES and not (self.gpu_host is not None and self.gpu_host.making):
-            raise DetachedError(f"{name} is called in a way that does not tell its device")
+            raise DetachedError(f"{name} is called in a way that does not name its device")
         self.recorder.operator(func, name, args, result)
 
     def _check_dtype(self, tensor: torch.Tensor) -> None:
@@ -218,14 +218,14 @@ class Candidate:
             self.language.check_interpreted(tensor)
 
     def _begin_recording(self) -> None:
-        """Begin the recording of a call, in which the module's buffers start as the judge's memory says."""
+        """Start recording a call whose buffers begin as in the judge's memory."""
         self.recorder.begin()
         own = self._own_buffers()
         for name, slot in self.buffers.items():
             self.recorder.starts_as(own[name], slot)
 
     def _trace(self, found: list[torch.Tensor], buffers: dict[str, TensorSlot]) -> dict[str, Any]:
-        """Return the events, and where the outputs and then the buffers lie after them."""
+        """Return the events, and the places of the outputs and then of the buffers after them."""
         own = self._own_buffers()
         described = [self.recorder.tensor(tensor) for tensor in (*found, *(own[name] for name in buffers))]
         return {"events": self.recorder.events, "outputs": described}
@@ -238,16 +238,16 @@ class Candidate:
     def _show_changes(self) -> None:
         """Give parameters and buffers a new version, as a copy into them does.
 
-        The judge's memory changes unseen by torch, and a module may keep what it derived until a version has changed.
+        torch does not see the judge's writes, and a module may reuse derived values until a version changes.
         """
         own = module_state.tensors(self.model).values()
         increment_version([tensor for tensor in own if not tensor.is_inference()])
 
     def _plain(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
-        """Return an output without what belongs to autograd; OutputError for one that is no plain, dense tensor."""
-        device = "cuda"  # where there is no GPU, tensors say that they lie on one
+        """Detach an output from autograd; OutputError if it is not a plain, dense tensor."""
+        device = "cuda"  # without a GPU, tensors claim to be on one
         if type(tensor) not in {torch.Tensor, nn.Parameter}:
-            # A subclass could compute when it is read.
+            # A subclass could compute something when it is read.
             raise OutputError(f"{place} is a {type(tensor).__name__}. Return a plain torch.Tensor.")
         if tensor.layout != torch.strided or tensor.dtype not in tensor_views.NAMES:
             raise OutputError(
@@ -255,7 +255,7 @@ class Candidate:
             )
         if tensor.device.type != device:
             raise OutputError(
-                f"{place} is on {tensor.device}, and not on {device}. Make it on the device of the inputs: "
+                f"{place} is on {tensor.device}, not on {device}. Make it on the device of the inputs: "
                 "torch.empty(..., device=x.device)."
             )
         return tensor.detach()
@@ -289,7 +289,7 @@ def _refuse_write(operator: str) -> None:
 
 
 def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Return what a candidate may have changed of a tensor without writing to it (`unsqueeze_`, `requires_grad_`)."""
+    """Return what a candidate can change of a tensor without writing to it (`unsqueeze_`, `requires_grad_`)."""
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad
 
 
@@ -298,7 +298,7 @@ def serve(
 ) -> None:
     """Record one candidate, or play recordings, until the judge closes the channel.
 
-    `detached` has a candidate's launches written down alone, in a process that has no device.
+    `detached`: launches are only recorded, in a process without a device.
     """
     path = scratch / f"{MODULE_NAME}.py"
     held: Candidate | Player | None = None
@@ -330,7 +330,7 @@ def _step(
     language: KernelLanguage,
     detached: bool,
 ) -> Candidate | Player | None:
-    """Answer one message; return what the next one is for."""
+    """Answer one message; return the object that serves the next one."""
     fields, fds = message.fields, message.fds
     match message.kind, held:
         case Kind.LOAD, None:
@@ -348,5 +348,5 @@ def _step(
         case Kind.ROUND, Player():
             messages.send(channel, Kind.ROUNDED, held.round(fields))
         case _:
-            raise WireError(f"A candidate worker has no answer to {message.kind.name} now.")
+            raise WireError(f"A candidate worker cannot handle {message.kind.name} now.")
     return held

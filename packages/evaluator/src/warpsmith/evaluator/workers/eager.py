@@ -1,7 +1,7 @@
-"""Lets host code run eagerly: what asks torch to compile or to capture Python is given back as it is.
+"""Lets host code run eagerly: functions that compile or capture Python return it unchanged.
 
-`torch.compile` would need a C compiler, which no worker may run, and importing its parts takes seconds. Eagerly the
-same code allocates and launches the same. Custom operators run as the Python that is behind them.
+`torch.compile` would need a C compiler, which no worker can run, and importing its parts takes seconds. Eagerly the
+same code makes the same allocations and launches. Custom operators run their Python implementation.
 """
 
 import sys
@@ -26,7 +26,7 @@ CHECKPOINT_OPTIONS: Final = frozenset(
 
 
 def install() -> None:
-    """Replace torch's compilers and capture in this process, which must be a candidate's own."""
+    """Replace torch's compilers and capture in this process, which must belong to a candidate."""
     changed: Any = torch
     changed.compile = _as_it_is
     dynamo = _dynamo()
@@ -58,17 +58,17 @@ def _install_library() -> None:
 
 
 def _triton_op(name: str, fn: Any = None, /, *, mutates_args: Any, schema: str | None = None) -> Any:
-    """Define an operator that is called and never captured: a custom one."""
+    """Define a plain custom operator, since operators are never captured here."""
     return torch.library.custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
 def _wrapped(triton_kernel: Any, /) -> Any:
-    """Return a kernel as it is: there is no graph to capture it into."""
+    """Return a kernel unchanged: there is no graph to capture it into."""
     return triton_kernel
 
 
 def _as_it_is(function: Any = None, /, *_: Any, **options: Any) -> Any:
-    """Return a function undecorated; stands in for decorators that are used with and without arguments."""
+    """Return a function undecorated; replaces decorators that are used with and without arguments."""
     function = options.get("model", options.get("fn", function))
     return _undecorated if function is None else function
 
@@ -86,7 +86,7 @@ def _no_context(*_: Any, **__: Any) -> AbstractContextManager[None]:
 
 
 def _checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function: without a backward pass there is nothing to compute again."""
+    """Call a function; without a backward pass there is nothing to recompute."""
     return function(*args, **{name: value for name, value in kwargs.items() if name not in CHECKPOINT_OPTIONS})
 
 
@@ -97,7 +97,7 @@ def _checkpoint_sequential(functions: Any, segments: int, input: Any, *_: Any, *
 
 
 def _dynamo() -> ModuleType:
-    """Return what is imported as `torch._dynamo`; its parts, where somebody wants one, are torch's own."""
+    """Return a replacement of `torch._dynamo`, whose submodules are still torch's own."""
     module: Any = ModuleType(DYNAMO)
     module.__path__ = [str(place) + "/_dynamo" for place in torch.__path__]
     module.config = SimpleNamespace(cache_size_limit=8, recompile_limit=8, suppress_errors=False, verbose=False)

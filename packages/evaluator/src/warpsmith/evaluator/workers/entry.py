@@ -1,4 +1,4 @@
-"""The life of a worker after the fork: contained already, it serves one role over its one channel and ends."""
+"""The life of a worker after the fork: already contained, it serves one role over its one channel and exits."""
 
 import os
 import tempfile
@@ -27,8 +27,8 @@ def run(child: _native.InChild, role: Role, scratch: Path | None, config: Evalua
         code = 0
     except _native.PeerClosed:
         code = 0
-    except BaseException as error:  # noqa: BLE001  (whatever it is, it must not unwind into the zygote's loop)
-        stderr.tell_error(error)
+    except BaseException as error:  # noqa: BLE001  (nothing may unwind into the zygote's loop)
+        stderr.report_error(error)
         code = EXHAUSTED_CODE if is_exhaustion(error) else 1
     finally:
         os._exit(code)
@@ -63,6 +63,6 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
 
 
 def _set_precision(role: Role, config: EvaluatorConfig) -> None:
-    """Let torch's own products take the same precision in every worker that may run some, the timed ones included."""
+    """Set the same precision of torch's products in every worker that may compute some, including timed ones."""
     if role != "compile":
         precision.apply(config.precision)

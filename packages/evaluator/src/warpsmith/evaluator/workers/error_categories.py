@@ -1,4 +1,4 @@
-"""What an exception of a candidate's process is called in a verdict: its error category."""
+"""Maps exceptions of a candidate's process to the error category of a verdict."""
 
 import re
 from typing import Final
@@ -16,7 +16,7 @@ from warpsmith.evaluator.workers.foreign_code import root_cause
 
 
 class CandidateError(RuntimeError):
-    """The candidate's source has not the form that was asked for."""
+    """The candidate's source does not have the required form."""
 
 
 _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
@@ -31,16 +31,16 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     InputMutationError: "memory_fault",
     WireError: "process_error",
 }
-"""Types of our own and of torch, which say more than what they began with or led to."""
+"""Our own types and those of torch and Triton, which are more specific than their base types, causes or effects."""
 
-_SAID: Final[dict[str, ErrorCategory]] = {
+_MESSAGES: Final[dict[str, ErrorCategory]] = {
     "an illegal memory access was encountered": "illegal_memory_access",
     "misaligned address": "illegal_memory_access",
     "CUDA error: out of memory": "out_of_memory",
     "CUDA_ERROR_OUT_OF_MEMORY": "out_of_memory",
     "CUDA error: invalid configuration argument": "argument_error",
 }
-"""What torch and the driver call by no type of their own."""
+"""Messages of torch and the driver for errors without a specific type."""
 
 _PATTERNS: Final[dict[ErrorCategory, re.Pattern[str]]] = {
     "device_error": re.compile(
@@ -60,7 +60,7 @@ _PATTERNS: Final[dict[ErrorCategory, re.Pattern[str]]] = {
         r"|same dtype|Unsupported dtype|unsupported ScalarType"
     ),
 }
-"""How torch words what it raises as a plain RuntimeError, IndexError, ValueError or TypeError."""
+"""Wording of errors that torch raises as a plain RuntimeError, IndexError, ValueError or TypeError."""
 
 _OF_PYTHON: Final[dict[type[BaseException], ErrorCategory]] = {
     NameError: "name_error",
@@ -79,7 +79,7 @@ _OF_PYTHON: Final[dict[type[BaseException], ErrorCategory]] = {
     NativeError: "device_error",
     RuntimeError: "runtime_error",
 }
-"""Python's own, from the more special to the more general."""
+"""Python's own types, from specific to general."""
 _WORDED: Final = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
 
 
@@ -100,8 +100,8 @@ def _of_the_evaluator(error: BaseException, language: KernelLanguage) -> str | N
     if told is not None:
         return told
     text = str(error)
-    for said, category in _SAID.items():
-        if said in text:
+    for message, category in _MESSAGES.items():
+        if message in text:
             return category
     for kind, category in _KINDS.items():
         if isinstance(error, kind):

@@ -1,7 +1,7 @@
-"""What `torch.cuda` and `torch.accelerator` answer where there is no GPU: as for one GPU that has nothing else to do.
+"""Replaces `torch.cuda` and `torch.accelerator` where there is no GPU: they answer for one idle GPU.
 
-Work on a stream is done at once and in order, and a recording keeps that order. A player has one stream, so whether
-somebody waited for a stream is noted here: on a GPU, work that nobody waits for may come too late.
+Work on a stream is done at once and in order, and a recording keeps that order. A player has only one stream, so this
+module records whether host code waited for each stream: on a GPU, work that is not waited for may be late.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ import torch
 import torch.cuda.nvtx
 
 ELAPSED_MS: Final = 0.01
-"""Time between any two events: some, since host code divides by it."""
+"""Time between any two events: positive, since host code divides by it."""
 CUDA_VERSION: Final = "13.0"
 
 _NO_CONTEXT: Final = ("device_of", "use_mem_pool")
@@ -30,17 +30,17 @@ _ZERO: Final = """
 
 
 def number_of(device: Any) -> int | None:
-    """Return the number of a GPU by what names it in torch; None for what names none."""
+    """Return the number of a GPU named in any of torch's ways; None if `device` does not name one."""
     if isinstance(device, str) and device.partition(":")[0] == "cuda":
         device = torch.device(device)
     if isinstance(device, torch.device):
         return (device.index or 0) if device.type == "cuda" else None
-    # numpy's whole numbers are numbers of GPUs to torch, too.
+    # torch accepts numpy's integers as GPU numbers, too.
     return index(device) if isinstance(device, SupportsIndex) and not isinstance(device, bool | torch.Tensor) else None
 
 
 def check(device: Any = None) -> None:
-    """Raise, as the driver does, for another GPU than the one that is said to be there.
+    """Raise, as the driver does, for any GPU other than number 0.
 
     Raises:
         RuntimeError: there is no such GPU.
@@ -51,16 +51,16 @@ def check(device: Any = None) -> None:
 
 
 def of(device: Any, value: Any) -> Any:
-    """Return what is asked of a GPU, if it is there."""
+    """Return `value` if the GPU exists."""
     check(device)
     return value
 
 
 class Streams:
-    """The streams of this process: which is current, and which have work that nobody has waited for."""
+    """The streams of this process: the current one, and those with work that was not waited for."""
 
     def __init__(self) -> None:
-        # Classes, since host code asks whether something is an instance of them.
+        # Classes, since host code uses isinstance on them.
         self.stream: type[Stream] = type("Stream", (Stream,), {"streams": self})
         self.event: type[Event] = type("Event", (Event,), {"streams": self})
         self.default = self.stream()
@@ -69,7 +69,7 @@ class Streams:
 
     @contextmanager
     def on(self, stream: "Stream | None") -> Iterator["Stream | None"]:
-        """Make a stream the current one; what is done meanwhile is its work."""
+        """Make a stream the current one inside this context."""
         before = self.current
         self.make_current(stream)
         try:
@@ -89,7 +89,7 @@ class Streams:
 
 
 class Stream:
-    """Stands in for `torch.cuda.Stream`: everything on it is done already; whether it was waited for is noted."""
+    """Replaces `torch.cuda.Stream`: its work is done at once; waits for it are recorded."""
 
     streams: ClassVar[Streams]
 
@@ -123,7 +123,7 @@ class Stream:
             stream.synchronize()
 
     def wait_event(self, event: Any) -> None:
-        """Let later work of this stream wait for what an event stands for."""
+        """Let later work of this stream wait for an event."""
         if isinstance(event, Event):
             event.synchronize()
 
@@ -134,7 +134,7 @@ class Stream:
 
 
 class Event:
-    """Stands in for `torch.cuda.Event`."""
+    """Replaces `torch.cuda.Event`."""
 
     streams: ClassVar[Streams]
 
@@ -144,15 +144,15 @@ class Event:
         self._stream: Stream | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Stand for the work so far of a stream, by default of the current one."""
+        """Mark the work so far of a stream, by default of the current one."""
         self._stream = stream if isinstance(stream, Stream) else self.streams.current
 
     def wait(self, stream: Any = None) -> None:
-        """Let later work of a stream wait for this."""
+        """Let later work of a stream wait for this event."""
         self.synchronize()
 
     def synchronize(self) -> None:
-        """Wait for the work that it stands for."""
+        """Wait for the marked work."""
         if self._stream is not None:
             self._stream.synchronize()
 
@@ -164,7 +164,7 @@ class Event:
 
 
 class _Chosen(nullcontext[None]):
-    """Stands in for `torch.cuda.device`, `torch.accelerator.device_index` and the like."""
+    """Replaces `torch.cuda.device`, `torch.accelerator.device_index` and the like."""
 
     def __init__(self, device: Any = None) -> None:
         super().__init__()
@@ -185,11 +185,11 @@ def _zero(*_: Any, **__: Any) -> int:
 
 
 def install(properties: SimpleNamespace, *, usable: bool) -> Streams:
-    """Change what torch says of GPUs in this process, which must be foreign code's own.
+    """Replace torch's functions for GPUs in this process, which must belong to foreign code.
 
     Args:
-        properties: of the GPU that is said to be there.
-        usable: whether torch says that it can use it.
+        properties: properties of the pretended GPU.
+        usable: whether torch reports it as usable.
     """
     streams = Streams()
     answers: dict[str, Callable[..., Any]] = {

@@ -1,4 +1,4 @@
-"""Runs foreign source in a contained worker, and says of an exception what its writer can act on."""
+"""Runs foreign source in a contained worker, and reports its exceptions so that its author can act on them."""
 
 import sys
 import traceback
@@ -14,7 +14,7 @@ MAX_MESSAGE: Final = 4000
 
 
 def execute(source: str, path: Path, module_name: str) -> dict[str, Any]:
-    """Execute foreign source as a module of its own and return its namespace. The worker must be contained."""
+    """Execute foreign source as a separate module and return its namespace. The worker must be contained."""
     path.write_text(source, encoding="utf-8", errors="surrogatepass")
     module = ModuleType(module_name)
     module.__file__ = str(path)
@@ -24,10 +24,10 @@ def execute(source: str, path: Path, module_name: str) -> dict[str, Any]:
 
 
 def failure(stage: str, error: BaseException, source_path: Path) -> dict[str, Any]:
-    """Return the fields of a FAILED message: what was raised, and where in the foreign source.
+    """Return the fields of a FAILED message: the exception, and where in the foreign source it was raised.
 
     Raises:
-        NativeError: `error` itself, at which the worker ends: a call of ours lacked what the foreign code has not used.
+        NativeError: `error` itself, to end the worker: our own call lacked a resource that foreign code did not use.
     """
     if isinstance(error, _native.NativeError) and is_exhaustion(error) and not used_much_memory():
         raise error
@@ -40,7 +40,7 @@ def failure(stage: str, error: BaseException, source_path: Path) -> dict[str, An
 
 
 def _trace(error: BaseException, source_path: Path) -> str:
-    """Return the frames of the foreign file alone: what its writer can act on."""
+    """Return only the frames of the foreign file, which its author can act on."""
     frames = [
         f"line {frame.lineno}, in {frame.name}: {(frame.line or '').strip()}"
         for cause in _causes(error)
@@ -60,5 +60,5 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """Return the error that a chain of `raise ... from` began with."""
+    """Return the first error of a chain of `raise ... from`."""
     return _causes(error)[-1]

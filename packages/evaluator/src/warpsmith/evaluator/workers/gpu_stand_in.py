@@ -1,4 +1,4 @@
-"""Lets host code that is written for a GPU run where there is none, as far as that changes nothing of the result.
+"""Lets host code written for a GPU run without one, as far as that does not change the result.
 
 `x.is_cuda` is true, `.cuda()` and `device="cuda"` give memory of the host, `torch.cuda` answers for one chip
 (`fake_cuda.py`), and what torch would compile runs as it is (`eager.py`). Whether a forward takes memory that would lie
@@ -40,34 +40,34 @@ PROPERTIES: Final = SimpleNamespace(
     is_multi_gpu_board=0,
     gcnArchName="",
 )
-"""An H100 SXM, which has the chip that is compiled for by default."""
+"""An H100 SXM, whose chip is the default compilation target."""
 
 FACTORIES: Final = frozenset(
     {"empty", "zeros", "ones", "full", "arange", "linspace", "eye", "tensor", "empty_strided", "empty_permuted"}
 )
-"""Functions of torch that return memory of the host unless they are told a device."""
+"""Functions of torch that return host memory unless they get a device."""
 USER: Final = "candidate"
 
 
-def properties_of(told: Mapping[str, Any]) -> SimpleNamespace:
-    """Return a device's properties: those that are told, and the others of `PROPERTIES`."""
-    known = vars(PROPERTIES)
-    return SimpleNamespace(**known | {name: value for name, value in told.items() if name in known})
+def properties_of(reported: Mapping[str, Any]) -> SimpleNamespace:
+    """Return a device's properties: the reported ones, completed from `PROPERTIES`."""
+    defaults = vars(PROPERTIES)
+    return SimpleNamespace(**defaults | {name: value for name, value in reported.items() if name in defaults})
 
 
 def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False) -> fake_cuda.Streams:
     """Change what torch says of devices in this process, which must be a candidate's own.
 
     Args:
-        properties: of the device that is said to be there.
-        disguised: whether tensors also say that they lie on it, and torch that it can use it.
+        properties: properties of the pretended device.
+        disguised: whether tensors also claim to be on it, and torch reports it as usable.
 
     Returns:
         The streams that host code uses.
     """
     streams = fake_cuda.install(properties, usable=disguised)
     eager.install()
-    name_the_user()
+    provide_user()
     changed: Any = torch.Tensor
     if disguised:
         changed.device = property(lambda _: torch.device("cuda", 0))
@@ -76,38 +76,38 @@ def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False
         changed.pin_memory = lambda self, device=None: self
     changed.is_cuda = property(lambda _: True)
     default = _DefaultDevice()
-    told: Any = torch
-    told.set_default_device, told.get_default_device = default.set, default.get
-    _let_it_be_moved()
+    changed = torch
+    changed.set_default_device, changed.get_default_device = default.set, default.get
+    _allow_moving()
     return streams
 
 
 def install_for_problem() -> None:
-    """Let a problem that is written for a GPU run on the host, in a reference worker: `.cuda()` and `device="cuda"`."""
+    """Let a problem written for a GPU run on the host, in a reference worker: `.cuda()` and `device="cuda"`."""
     fake_cuda.install(PROPERTIES, usable=False)
-    _let_it_be_moved()
+    _allow_moving()
 
 
 def install_beside_device() -> None:
     """Spare a candidate on a real GPU what needs a C compiler or a user of the machine."""
     eager.install()
-    name_the_user()
+    provide_user()
 
 
-def _let_it_be_moved() -> None:
+def _allow_moving() -> None:
     tensor: Any = torch.Tensor
     tensor.cuda = lambda self, device=None, *_, **__: of(device, self)
     module: Any = nn.Module
     module.cuda = lambda self, device=None: of(device, self)
 
 
-def name_the_user() -> None:
-    """Name a user, which `getpass` and `pwd` look for and the sandbox does not have."""
-    known = pwd.getpwuid
+def provide_user() -> None:
+    """Provide a user account for `getpass` and `pwd`, which the sandbox lacks."""
+    original = pwd.getpwuid
 
     def getpwuid(uid: int) -> pwd.struct_passwd:
         try:
-            return known(uid)
+            return original(uid)
         except KeyError:
             home = os.environ.get("HOME", "/tmp")
             return pwd.struct_passwd((USER, "x", uid, uid, "", home, "/bin/sh"))
@@ -119,14 +119,14 @@ def name_the_user() -> None:
 
 
 class GpuHost(TorchFunctionMode):
-    """Takes a device that is not there for the host, and notes memory that would not lie on a GPU.
+    """Maps the pretended device to the host, and records memory that would not be on a GPU.
 
     Args:
-        disguised: whether tensors say that they lie on the device, as `install` was told.
+        disguised: whether tensors claim to be on the device, as for `install`.
 
     Attributes:
         host_memory: whether a tensor was made without a device, or moved to or made on `"cpu"`.
-        making: whether one of `FACTORIES` is under way; other ways to new memory pass by here.
+        making: whether one of `FACTORIES` is running; other allocations bypass this class.
     """
 
     def __init__(self, *, disguised: bool = False) -> None:
@@ -154,14 +154,14 @@ class GpuHost(TorchFunctionMode):
             self.making = False
 
     def _is_host(self, device: Any) -> bool:
-        # Undisguised, a torch.device may be that of an input, which would be another one on a GPU.
+        # Undisguised, a torch.device may come from an input, which would be on a GPU there.
         if isinstance(device, torch.device):
             return self._disguised and device.type == "cpu"
         return isinstance(device, str) and device == "cpu"
 
 
 class _DefaultDevice:
-    """Stands in for torch's default device, which is a mode that would outlive the one of this module."""
+    """Replaces torch's default device, which is a mode that would take precedence over this module's."""
 
     def __init__(self) -> None:
         self.device = torch.device("cpu")
@@ -178,6 +178,6 @@ def _on_host_by_default() -> bool:
 
 
 def _present(device: Any) -> Any:
-    """Return the host for the GPU that is said to be there; anything else as it is."""
+    """Return the host for the pretended GPU; anything else unchanged."""
     number = number_of(device)
     return device if number is None else of(number, torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""Plays recordings in a worker that holds the kernels of a source and none of its host code."""
+"""Plays recordings in a worker that holds the kernels of a source but none of its host code."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -49,7 +49,7 @@ def player_for(device: Device, language: KernelLanguage, folder: Path) -> Player
 
 
 def _past_of(fields: codec.Fields) -> list[tuple[str, int, codec.Value]]:
-    """Return name, size and slots of the inputs of each earlier call that a recording rests on."""
+    """Return name, size and slots of the inputs of each earlier call that a recording depends on."""
     return [(str(name), int(size), slots) for name, size, slots in fields.sequence("past")]
 
 
@@ -63,7 +63,7 @@ class HostPlayer(Player):
         self._memory = Mappings(device)
         self._kernels: tuple[str, InterpretedKernels] | None = None
         self._fields: codec.Fields | None = None
-        # Once: a monitor stays as long as its process does.
+        # Only once: a monitor lives as long as its process.
         language.watch_replays(self._is_read_only)
 
     def _is_read_only(self, tensor: torch.Tensor) -> bool:
@@ -73,11 +73,11 @@ class HostPlayer(Player):
         """As of `Player`."""
         if not fields.flag("again"):
             self._set_up(fields, fds)
-        told, memory = self._fields, self._memory
-        if told is None or self._kernels is None:
+        recording, memory = self._fields, self._memory
+        if recording is None or self._kernels is None:
             raise WireError("There is no recording to play.")
-        slots = {name: list(codec.slots(told.value(f"{name}_slots"))) for name in ("inputs", "state")}
-        slots |= {name: list(codec.slots(found)) for name, _, found in _past_of(told)}
+        slots = {name: list(codec.slots(recording.value(f"{name}_slots"))) for name in ("inputs", "state")}
+        slots |= {name: list(codec.slots(found)) for name, _, found in _past_of(recording)}
         ghost = fields.flag("ghost")
         player = Replay(
             self._kernels[1],
@@ -85,9 +85,9 @@ class HostPlayer(Player):
             slots,
             poison=fields.integer("poison") if ghost else None,
         )
-        events = told.sequence("events")
+        events = recording.sequence("events")
         player.run([event for event in events if event[:1] != ["launch"]] if ghost else events)
-        player.deliver(told.sequence("outputs"), told.value("answer"), memory.buffers["answers"])
+        player.deliver(recording.sequence("outputs"), recording.value("answer"), memory.buffers["answers"])
 
     def _set_up(self, fields: codec.Fields, fds: list[int]) -> None:
         self._memory, self._fields = Mappings(self._device), None
@@ -128,7 +128,7 @@ class DevicePlayer(Player):
 
     def _set_up(self, fields: codec.Fields, fds: list[int]) -> None:
         if self._replay is not None:
-            # Two recordings at once could want more memory than there is.
+            # Two recordings at once could need more memory than there is.
             self._replay.clear()
             self._replay = None
         memory = Mappings(self._device)

@@ -1,11 +1,10 @@
-"""Plays a recording on a GPU: the memory that its calls start from, and what each of them does.
+"""Plays a recording on a GPU: restores the memory that its calls start from, and runs its steps.
 
 Nothing survives a call. Each tensor of a recording (allocations, constants, inputs, state, scratch memory of kernels)
-has a region of its own (`regions.py`), out of reach from any other. Between two calls all that a kernel can write is
-rewritten: regions to their last byte, and what the multiprocessors keep (`scrubbing.py`). Inputs and state are
-read-only for kernels. What else lies in the device's memory is out of reach: correctness replays, and some timed calls,
-run the fenced twin of each kernel, which accesses the tensors of its launch alone and notes where it was about to do
-otherwise.
+has its own region (`regions.py`), out of reach from any other. Between two calls all memory that a kernel can write is
+rewritten: regions to their last byte, and the state that multiprocessors keep (`scrubbing.py`). Inputs and state are
+read-only for kernels. Other device memory is out of reach: correctness replays, and some timed calls, run the fenced
+twin of each kernel, which accesses only the tensors of its launch and records the first access outside them.
 """
 
 import os
@@ -39,28 +38,28 @@ if TYPE_CHECKING:
 
 MAX_DEVICE_BYTES: Final = 64 << 30
 GUARDED: Final = 0xC5
-"""What lies around tensors while it is looked at whether a kernel stores there."""
+"""Byte around tensors while checking whether a kernel stores there."""
 CARRIED_BYTES: Final = 16 << 20
-"""Up to this size garbage is made on the host."""
+"""Largest garbage that is made on the host."""
 FAR: Final = 1 << 30
-"""Bytes from a tensor from which on nothing is said of it."""
+"""Distance in bytes from the nearest tensor above which a message does not name it."""
 _FAULT: Final = "an illegal memory access was encountered"
-"""What torch and the driver say of it."""
+"""Message of torch and the driver for it."""
 _ADDRESSES: Final = (1 << 64) - 1
 POISON: Final = 0xFF
-"""The byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
+"""Byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
 
 
 @dataclass(frozen=True)
 class Arena:
-    """Memory that the judge fills, and the tensors that lie in it."""
+    """Memory that the judge fills, and its tensors."""
 
     buffer: "Shared | tensor_views.Part"
     slots: list[TensorSlot]
 
 
-class Given:
-    """The tensors of an arena, each in a region of its own that kernels only read.
+class ReadOnlyTensors:
+    """The tensors of an arena, each in its own region that kernels can only read.
 
     Args:
         device: that it plays on.
@@ -83,25 +82,25 @@ class Given:
     def _slot_at(self, byte: int) -> TensorSlot:
         place = bisect_right(self._starts, byte) - 1
         if place < 0 or byte >= self._slots[place].offset + self._slots[place].nbytes:
-            raise WireError(f"A recording has a tensor at byte {byte} of an arena, where none lies.")
+            raise WireError(f"A recording has a tensor at byte {byte} of an arena, where there is no tensor.")
         return self._slots[place]
 
     def at(self, byte: int) -> tuple[torch.Tensor, int]:
-        """Return the bytes of the tensor that lies at a byte of the arena, and which of them it is."""
+        """Return the tensor at a byte of the arena, as bytes, and the index of that byte in it."""
         slot = self._slot_at(byte)
         return self._regions[slot.offset].content, byte - slot.offset
 
-    def bring(self) -> None:
-        """Copy what the arena holds now."""
+    def update(self) -> None:
+        """Copy the arena's current content."""
         if self._source is None:
-            raise WireError("The inputs of a timed call do not change.")
+            raise WireError("The inputs of a timed call cannot change.")
         flat = tensor_views.content(self._source)
         for slot in self._slots:
             if slot.offset in self._regions:
                 self._regions[slot.offset].within.copy_(flat[slot.offset : slot.offset + slot.nbytes])
 
     def seal(self) -> None:
-        """Let nobody write here any more, and let go of the arena: no second copy of the content is to stay."""
+        """Make all regions read-only, and release the arena, so that no second copy of the content remains."""
         self._source = None
         for region in self._regions.values():
             region.seal()
@@ -112,9 +111,9 @@ class Step:
     """One step of a recording.
 
     Attributes:
-        run: hands it to the device.
+        run: enqueues it.
         launches: whether it launches a kernel.
-        fenced: launches the kernel's fenced twin in its place; None where there is none.
+        fenced: enqueues the kernel's fenced twin instead; None if there is none.
     """
 
     run: Callable[[], Any]
@@ -129,23 +128,23 @@ class DeviceReplay:
 
     Args:
         device: that it plays on.
-        given: the arenas of inputs, of parameters and buffers (`state`), and of earlier calls' inputs.
+        arenas: the arenas of inputs, of parameters and buffers (`state`), and of earlier calls' inputs.
         events: the recording; every launch in it has its machine code in `binaries`, in order.
         binaries: the code of each launch, as its fields.
-        language: that loads it.
-        outputs: which tensors of the recording are the answer.
-        answer: the form of the answer.
+        language: loads it.
+        outputs: tensors of the recording that form the answer.
+        answer: form of the answer.
 
     Raises:
-        WireError: an event is none, or it needs more memory than a replay may take.
-        FenceError: a kernel has no fenced twin; the message says why, and what to write instead.
-        NativeError: the driver refuses the code, or the device has no memory left.
+        WireError: an event is invalid, or needs more memory than a replay may take.
+        FenceError: a kernel has no fenced twin; the message says why, and how to change it.
+        NativeError: the driver rejects the code, or the device is out of memory.
     """
 
     def __init__(
         self,
         device: Device,
-        given: Mapping[str, Arena],
+        arenas: Mapping[str, Arena],
         events: list[Any],
         binaries: list[Any],
         *,
@@ -158,21 +157,23 @@ class DeviceReplay:
         self._outputs, self._answer = outputs, answer
         self._fresh: dict[int, Region] = {}
         self._scratch: dict[int, Region] = {}
-        # What the whole region of a constant holds before a call.
+        # The initial content of the whole region of each constant.
         self._images: dict[int, Region] = {}
         self._left = MAX_DEVICE_BYTES
         self._call: ReplayedCall | None = None
         self._dtypes = dict(dtypes_of([events, outputs]))
         self._used = _used_of([events, outputs])
-        self._arenas = given
-        self._given = {name: Given(device, arena, self._used.get(name, set())) for name, arena in given.items()}
+        self._arenas = arenas
+        self._read_only = {
+            name: ReadOnlyTensors(device, arena, self._used.get(name, set())) for name, arena in arenas.items()
+        }
         kernels = language.load(device, binaries)
         self._watch = Watch(device)
         self._scrub = device.scrub(max((kernel.local_bytes for kernel in kernels), default=0))
         self._events = list(self._with_kernels(events, iter(kernels)))
 
     def _with_kernels(self, events: list[Any], kernels: Iterator[LoadedKernel]) -> Iterator[Any]:
-        """Allocate what the recording allocates; yield the events that do something, launches with their kernel."""
+        """Make the recording's allocations; yield the other events, launches with their loaded kernel."""
         for event in events:
             match event:
                 case ["alloc", int(number), int(size)]:
@@ -185,11 +186,11 @@ class DeviceReplay:
                 case ["fill" | "copy" | "call", *_]:
                     yield event
                 case _:
-                    raise WireError(f"{str(event)[:80]} is no event of a trace.")
+                    raise WireError(f"{str(event)[:80]} is not an event of a trace.")
 
     def _region(self, size: int) -> Region:
         if not 0 <= size <= self._left:
-            raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} are left to a replay.")
+            raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} remain for the replay.")
         region = self._device.region(size)
         self._left -= region.whole.numel()
         return region
@@ -204,34 +205,34 @@ class DeviceReplay:
         return image
 
     def clear(self) -> None:
-        """Let go of all memory; it is not to be played again."""
-        for held in (self._fresh, self._scratch, self._images, self._given, self._events):
+        """Release all memory; the replay cannot be played again."""
+        for held in (self._fresh, self._scratch, self._images, self._read_only, self._events):
             held.clear()
         self._call = None
 
     # Playing -------------------------------------------------------------------------------------------------------
 
     def set_up(self, answers: "Shared") -> None:
-        """Say where the answer of `play` goes."""
-        self._call = self._called(self._given, answers)
+        """Set the destination of the answers of `play`."""
+        self._call = self._called(self._read_only, answers)
 
     def play(self, *, ghost: bool = False, garbage: bool = False, poison: int = POISON) -> None:
-        """Run the recording on what the arenas hold now and deliver the answer.
+        """Run the recording on the current content of the arenas and deliver the answer.
 
         Args:
             ghost: whether no kernel is launched.
-            garbage: whether fresh memory holds other garbage in each call, in place of what a reset leaves in it: a
-                kernel that counts on that would be right here alone.
-            poison: the byte that fresh memory holds where it holds no garbage.
+            garbage: whether fresh memory holds different garbage in each call instead of the reset's pattern: a kernel
+                that relies on that pattern would be right only here.
+            poison: initial byte of fresh memory without garbage.
 
         Raises:
-            IllegalAccessError: a kernel accesses what is none of its tensors.
+            IllegalAccessError: a kernel accesses memory outside its tensors.
         """
         call = self._call
         if call is None:
             raise WireError("There is no trace to play.")
-        for given in self._given.values():
-            given.bring()
+        for tensors in self._read_only.values():
+            tensors.update()
         if not ghost and not call.is_fenced:
             self._check_stores(call)
         call.reset(poison)
@@ -244,7 +245,7 @@ class DeviceReplay:
         call.check()
 
     def _check_stores(self, call: "ReplayedCall") -> None:
-        """Make a call of kernels that have no twins, and raise where one stores beside a tensor."""
+        """Make a call of kernels without twins, and raise if one stores outside a tensor."""
         call.reset()
         regions = [*self._fresh.values(), *self._scratch.values()]
         for slack in (slack for region in regions for slack in region.slack):
@@ -261,7 +262,7 @@ class DeviceReplay:
             if number in self._fresh and number not in self._images:
                 flat, size = self._fresh[number].content, ITEM_BYTES[dtype]
                 typed = flat[: flat.numel() // size * size].view(tensor_views.TORCH_DTYPES[dtype])
-                # A device loads a kernel to repeat a tile; what is small is carried over whole.
+                # Repeating a tile needs another kernel on a device, so small garbage is copied over whole.
                 made = torch.empty_like(typed, device="cpu") if typed.nbytes <= CARRIED_BYTES else typed
                 drawn.fill(made)
                 if made is not typed:
@@ -269,10 +270,10 @@ class DeviceReplay:
 
     # Calls ---------------------------------------------------------------------------------------------------------
 
-    def _called(self, given: dict[str, Given], answers: "Shared | tensor_views.Part") -> "ReplayedCall":
-        """Return the recording on one set of inputs."""
-        place = _Place(self._device, self._language, self._fresh, given)
-        # Steps come first: they say how much scratch memory there is.
+    def _called(self, read_only: dict[str, ReadOnlyTensors], answers: "Shared | tensor_views.Part") -> "ReplayedCall":
+        """Return the recording's call on one set of inputs."""
+        place = _Place(self._device, self._language, self._fresh, read_only)
+        # Steps first: they determine the scratch memory.
         steps = [self._step(place, number, event) for number, event in enumerate(self._events)]
         fresh = [region for number, region in self._fresh.items() if number not in self._images]
         return ReplayedCall(
@@ -292,13 +293,13 @@ class DeviceReplay:
             case ["copy", to, origin]:
                 return Step(partial(movement.copy, place.tensor(to), place.tensor(origin)))
             case ["call", str(operator), list(arguments), to]:
-                given = [place.argument(argument) for argument in arguments]
-                return Step(partial(movement.call, operator, given, place.tensor(to)))
+                operands = [place.argument(argument) for argument in arguments]
+                return Step(partial(movement.call, operator, operands, place.tensor(to)))
             case ["launch", kernel, list(grid), dict(arguments)]:
                 values = {name: place.argument(value) for name, value in arguments.items()}
                 return self._launch(kernel, [int(size) for size in grid], values, number)
             case _:
-                raise WireError(f"{str(event)[:80]} is no event of a trace.")
+                raise WireError(f"{str(event)[:80]} is not an event of a trace.")
 
     def _launch(self, kernel: LoadedKernel, grid: list[int], values: dict[str, Any], number: int) -> Step:
         if not all(size > 0 for size in grid):
@@ -308,19 +309,19 @@ class DeviceReplay:
         fenced = None
         if kernel.has_twin:
             plan = self._watch.plan(kernel.symbol, values)
-            fenced = _handing(kernel.prepared(grid, values, plan, allocate=allocate)[0], values)
-        return Step(_handing(launch, values), launches=True, fenced=fenced)
+            fenced = _enqueuer(kernel.prepared(grid, values, plan, allocate=allocate)[0], values)
+        return Step(_enqueuer(launch, values), launches=True, fenced=fenced)
 
     def _scratch_for(self, number: int, size: int) -> torch.Tensor:
-        """Return scratch memory for the launch of an event, the same in every call."""
+        """Return scratch memory for an event's launch, the same in every call."""
         if number not in self._scratch:
             self._scratch[number] = self._region(size)
         return self._scratch[number].content
 
     def ring(self, fields: codec.Fields, fds: list[int]) -> list[Call]:
-        """Return a call on each set of a ring: the descriptors are those of all inputs and of all answers.
+        """Return a call on each set of a ring; the descriptors are those of all inputs and of all answers.
 
-        The content of all sets is copied to regions of their own now, and the arena is let go of.
+        The content of all sets is copied to their own regions, and the arena is released.
         """
         sets, sizes = fields.integer("sets"), [fields.integer(name) for name in ("inputs_bytes", "answers_bytes")]
         inputs = self._device.map(fds[0], sets * sizes[0], writable=False)
@@ -328,36 +329,36 @@ class DeviceReplay:
         for fd in fds:
             os.close(fd)
         pairs = list(zip(tensor_views.parts(inputs, sizes[0]), tensor_views.parts(answers, sizes[1]), strict=True))
-        for name, given in self._given.items():
+        for name, tensors in self._read_only.items():
             if name != "inputs":
-                given.bring()
+                tensors.update()
         calls: list[Call] = [self._ring_call(own_inputs, own_answers) for own_inputs, own_answers in pairs]
-        # Nothing of torch's own stays, in which a kernel could keep something.
+        # Free torch's own memory, in which a kernel could keep data.
         self._call = None
-        self._given.pop("inputs", None)
+        self._read_only.pop("inputs", None)
         self._device.settle()
         self._device.release()
         return calls
 
     def _ring_call(self, inputs: "tensor_views.Part", answers: "tensor_views.Part") -> "ReplayedCall":
         arena = replace(self._arenas["inputs"], buffer=inputs)
-        own = Given(self._device, arena, self._used.get("inputs", set()), once=True)
-        own.bring()
+        own = ReadOnlyTensors(self._device, arena, self._used.get("inputs", set()), once=True)
+        own.update()
         own.seal()
-        return self._called(self._given | {"inputs": own}, answers)
+        return self._called(self._read_only | {"inputs": own}, answers)
 
 
-def _handing(launch: "_native.Launch", values: dict[str, Any]) -> Callable[[], None]:
-    """Return what hands a launch to the device, and holds on to its tensors."""
+def _enqueuer(launch: "_native.Launch", values: dict[str, Any]) -> Callable[[], None]:
+    """Return a function that enqueues a launch, and keeps its tensors alive."""
 
-    def hand(_kept: Any = values) -> None:
+    def enqueue(_alive: Any = values) -> None:
         launch.launch(torch.cuda.current_stream().cuda_stream)
 
-    return hand
+    return enqueue
 
 
 class Watch:
-    """Where fenced twins note that they were about to access what is none of their launch's tensors.
+    """Memory in which fenced twins record the first access outside their launch's tensors.
 
     Args:
         device: that it plays on.
@@ -369,23 +370,23 @@ class Watch:
         self._extents: set[tuple[int, int, str]] = set()
 
     def plan(self, kernel: str, values: dict[str, Any]) -> FencePlan:
-        """Return what a launch with these arguments may reach: the whole of each tensor's own memory."""
+        """Return the memory that a launch with these arguments may access: each tensor's whole storage."""
         extents = {(*extent, f"{name} of {kernel}") for name, value in values.items() for extent in _extents(value)}
         self._extents |= extents
         return FencePlan(self._record.data_ptr(), tuple((begin, end) for begin, end, _ in extents))
 
     def check(self) -> None:
-        """Raise IllegalAccessError for the first access that a twin noted; the device has nothing under way."""
+        """Raise IllegalAccessError for the first access that a twin recorded; the device must be idle."""
         address, count = (int(word) for word in self._record.view(torch.int64).cpu())
         if count:
             self._record.zero_()
             raise IllegalAccessError(
-                f"a kernel accesses what is none of its tensors, first {self._where(address & _ADDRESSES)}. A mask or "
+                f"a kernel accesses memory outside its tensors, first {self._where(address & _ADDRESSES)}. A mask or "
                 "an offset is missing or wrong."
             )
 
     def _where(self, address: int) -> str:
-        """Say where an address lies beside the tensor that is nearest to it."""
+        """Describe an address relative to the nearest tensor."""
         distances = [
             (begin - address if address < begin else address - end, address < begin, name)
             for begin, end, name in self._extents
@@ -393,11 +394,11 @@ class Watch:
         distance, before, name = min(distances, default=(FAR, False, ""))
         if distance >= FAR:
             return "far from all of them"
-        return f"{distance} bytes before the beginning of {name}" if before else behind_end(distance, name)
+        return f"{distance} bytes before the start of {name}" if before else behind_end(distance, name)
 
 
 def _extents(value: Any) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the memory of each tensor in an argument."""
+    """Yield start and end of the storage of each tensor in an argument."""
     match value:
         case torch.Tensor():
             storage = value.untyped_storage()
@@ -411,10 +412,10 @@ def _extents(value: Any) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def faults_named() -> Iterator[None]:
-    """Say in words of a kernel's own what the device only calls an illegal access; its context is lost.
+    """Explain the device's illegal access in terms of the kernel; the context is lost.
 
     Raises:
-        IllegalAccessError: a kernel accessed what is not mapped, or wrote to what it only may read.
+        IllegalAccessError: a kernel accessed unmapped memory, or wrote to read-only memory.
     """
     try:
         yield
@@ -422,15 +423,15 @@ def faults_named() -> Iterator[None]:
         if _FAULT not in str(error):
             raise
         raise IllegalAccessError(
-            "a kernel accesses memory that is none of its tensors, or writes to an input, a parameter or a buffer of "
-            "the problem: these are read-only. A mask or an offset is missing or wrong."
+            "a kernel accesses memory outside its tensors, or writes to an input, a parameter or a buffer of "
+            "the problem, which are read-only. A mask or an offset is missing or wrong."
         ) from None
 
 
 def check_slack(region: Region) -> None:
-    """Raise IllegalAccessError where something other than GUARDED lies around a tensor."""
+    """Raise IllegalAccessError if a byte around a tensor differs from GUARDED."""
     before, behind = region.slack
-    # Compared on the host, so that this process loads no kernels for it.
+    # Compared on the host, so that this process does not load kernels for it.
     stored = (behind.cpu().numpy() != GUARDED).nonzero()[0]
     if stored.size:
         raise IllegalAccessError(
@@ -439,17 +440,17 @@ def check_slack(region: Region) -> None:
     stored = (before.cpu().numpy() != GUARDED).nonzero()[0]
     if stored.size:
         raise IllegalAccessError(
-            f"a kernel stores before the beginning of a tensor, {before.numel() - int(stored[-1])} bytes away from it. "
+            f"a kernel stores before the start of a tensor, {before.numel() - int(stored[-1])} bytes away from it. "
             "An offset is wrong."
         )
 
 
 Tensor: TypeAlias = tuple[str, int, str, list[int], int]
-"""Of a description: memory, start, dtype, shape, offset."""
+"""A described tensor: memory, start, dtype, shape, offset."""
 
 
 def _described(part: Any) -> Iterator[Tensor]:
-    """Yield the tensors that are described in a part of a recording."""
+    """Yield the tensors described in a part of a recording."""
     match part:
         case ["tensor", str(memory), int(start), str(dtype), list(shape), list(), int(offset)] if dtype in ITEM_BYTES:
             yield memory, start, dtype, shape, offset
@@ -462,12 +463,12 @@ def _described(part: Any) -> Iterator[Tensor]:
 
 
 def dtypes_of(part: Any) -> Iterator[tuple[int, str]]:
-    """Yield the numbers of a recording's own tensors, each with a dtype that it is used as."""
+    """Yield the numbers of a recording's own tensors, each with a dtype in which it is used."""
     return ((start, dtype) for memory, start, dtype, _, _ in _described(part) if memory == "fresh")
 
 
 def _used_of(part: Any) -> dict[str, set[int]]:
-    """Return, by arena, the bytes at which tensors of a recording begin; those without elements begin nowhere."""
+    """Return, by arena, the bytes at which tensors of a recording begin, except tensors without elements."""
     used: dict[str, set[int]] = {}
     for memory, start, dtype, shape, offset in _described(part):
         if memory != "fresh" and all(shape):
@@ -476,18 +477,22 @@ def _used_of(part: Any) -> dict[str, set[int]]:
 
 
 class _Place:
-    """Where the tensors of a recording lie in one call."""
+    """Resolves the tensors of a recording in one call."""
 
     def __init__(
-        self, device: Device, language: KernelLanguage, fresh: dict[int, Region], given: dict[str, Given]
+        self,
+        device: Device,
+        language: KernelLanguage,
+        fresh: dict[int, Region],
+        read_only: dict[str, ReadOnlyTensors],
     ) -> None:
         self._device = device.torch_device
         self._language = language
         self._fresh = fresh
-        self._given = given
+        self._read_only = read_only
 
     def tensor(self, described: Any) -> torch.Tensor:
-        """Return the tensor that a recording describes; as_strided refuses what lies outside its memory."""
+        """Return the tensor that a recording describes; as_strided rejects a tensor outside its memory."""
         match described:
             case ["tensor", str(memory), int(start), str(dtype), list(shape), list(stride), int(offset)]:
                 if not all(shape):
@@ -495,22 +500,22 @@ class _Place:
                 flat, first = self._memory(memory, start, ITEM_BYTES[dtype] * offset)
                 size = ITEM_BYTES[dtype]
                 if first % size:
-                    raise WireError(f"A tensor of {dtype} begins {first} bytes behind the begin of its memory.")
+                    raise WireError(f"A tensor of {dtype} begins {first} bytes after the start of its memory.")
                 base = flat[: flat.numel() // size * size].view(tensor_views.TORCH_DTYPES[dtype])
                 return base.as_strided(shape, stride, first // size)
             case _:
-                raise WireError(f"{str(described)[:80]} is no tensor of a trace.")
+                raise WireError(f"{str(described)[:80]} is not a tensor of a trace.")
 
     def _memory(self, memory: str, start: int, offset: int) -> tuple[torch.Tensor, int]:
-        """Return the bytes of a tensor's memory, and which of them its first one is."""
+        """Return the bytes of a tensor's memory, and the index of its first byte in them."""
         if memory == "fresh" and start in self._fresh:
             return self._fresh[start].content, offset
-        if memory not in self._given:
+        if memory not in self._read_only:
             raise WireError(f"A recording names memory {memory[:40]} {start}, which it does not have.")
-        return self._given[memory].at(start + offset)
+        return self._read_only[memory].at(start + offset)
 
     def argument(self, described: Any) -> Any:
-        """Return a launch argument; what only decides how a kernel is compiled is None here."""
+        """Return a launch argument; None for one that only affects compilation."""
         match described:
             case ["tensor", *_]:
                 return self.tensor(described)
@@ -524,7 +529,7 @@ class _Place:
 
 @dataclass
 class ReplayedCall(Call):
-    """One call of a recording: what it does, the memory that it starts from, and where its answer goes."""
+    """One call of a recording: its steps, its initial memory, and the destination of its answer."""
 
     steps: list[Step]
     fresh: list[Region]
@@ -540,7 +545,7 @@ class ReplayedCall(Call):
         return all(step.fenced is not None for step in self.steps if step.launches)
 
     def reset(self, poison: int = POISON) -> None:
-        # To the last byte of what is mapped: nothing is to be kept in it, and one fill costs a graph less than two.
+        # To the last mapped byte: a kernel must not keep data there, and one fill costs a graph less than two.
         for region in self.fresh:
             region.whole.fill_(poison)
         for memory, content in self.constants:

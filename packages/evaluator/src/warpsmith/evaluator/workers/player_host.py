@@ -1,4 +1,4 @@
-"""Replays a trace with the kernels of a source and none of its host code: what comes out comes from the kernels."""
+"""Replays a trace with the kernels of a source and none of its host code: only the kernels make the output."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -25,10 +25,10 @@ class Replay:
     """The memory and the kernels of one replay.
 
     Args:
-        kernels: the candidate's, which launches name.
+        kernels: the candidate's kernels, by the names in launches.
         buffers: the arenas `inputs` and `state`, read-only.
-        slots: what lies in each of them; none where a tensor may reach to the arena's end.
-        poison: the byte that fresh memory holds; garbage where it is None.
+        slots: the tensors in each of them; without any, a tensor can extend to the arena's end.
+        poison: the initial byte of fresh memory; garbage if None.
     """
 
     def __init__(
@@ -58,17 +58,17 @@ class Replay:
         }
 
     def run(self, events: list[Any]) -> None:
-        """Perform every event in order; WireError for one that is none."""
+        """Perform every event in order; WireError if one is invalid."""
         for event in events:
             match event:
                 case [str(kind), *rest] if kind in self._steps:
                     self._steps[kind](*rest)
                 case _:
-                    raise WireError(f"{str(event)[:80]} is no event of a trace.")
+                    raise WireError(f"{str(event)[:80]} is not an event of a trace.")
 
     def _allocate(self, number: int, size: int) -> None:
         if not 0 <= size <= self._left:
-            raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} are left to a replay.")
+            raise WireError(f"The trace allocates {size} bytes; 0 to {self._left} remain for the replay.")
         self._left -= size
         self._fresh[number] = _aligned(size)
         if self._poison is None:
@@ -89,13 +89,13 @@ class Replay:
         movement.call(operator, [self._argument(argument) for argument in arguments], self.tensor(to))
 
     def tensor(self, described: Any) -> torch.Tensor:
-        """Return the tensor that a trace describes; as_strided refuses what lies outside its memory."""
+        """Return the tensor that a trace describes; as_strided rejects a tensor outside its memory."""
         match described:
             case ["tensor", str(memory), int(start), str(dtype), list(shape), list(stride), int(offset)]:
                 base = self._memory(memory, start, dtype)
                 return base.as_strided(shape, stride, offset) if all(shape) else base.new_empty(shape)
             case _:
-                raise WireError(f"{str(described)[:80]} is no tensor of a trace.")
+                raise WireError(f"{str(described)[:80]} is not a tensor of a trace.")
 
     def _memory(self, memory: str, start: int, dtype: str) -> torch.Tensor:
         kind, size = tensor_views.TORCH_DTYPES[dtype], ITEM_BYTES[dtype]
@@ -103,18 +103,18 @@ class Replay:
             flat = self._fresh[start]
             typed = flat[: flat.numel() // size * size].view(kind)
             if start in self._unfilled:
-                # Only now is the dtype known, and with it what is garbage.
+                # The dtype, which determines the garbage, is known only now.
                 self._unfilled.remove(start)
                 self._garbage.fill(typed)
             return typed
         buffer = self._buffers[memory]
-        # To its own end, so that an access beyond it is found.
+        # Only to the tensor's own end, so that an access beyond it is detected.
         end = self._ends.get((memory, start), buffer.size)
         return tensor_views.view(buffer, contiguous(dtype, ((end - start) // size,)).at(start))
 
     def _launch(self, kernel: str, grid: list[int], arguments: dict[str, Any], options: dict[str, Any]) -> None:
         values = {name: self._argument(value) for name, value in arguments.items()}
-        # The interpreter takes no options. As arguments they could differ from the ones that were compiled.
+        # The interpreter takes no options; passed as arguments they could differ from the compiled ones.
         self._kernels[kernel][tuple(grid)](**values)
 
     def _argument(self, described: Any) -> Any:
@@ -129,13 +129,13 @@ class Replay:
                 return self._kernels.argument(described, self.tensor)
 
     def deliver(self, outputs: list[Any], tree: codec.Value, arena: "Shared") -> None:
-        """Copy the described outputs to the judge's buffer; WireError where their form is not the expected one."""
+        """Copy the described outputs to the judge's buffer; WireError if their form is not the expected one."""
         for slot, tensor in paired(tree, [self.tensor(output) for output in outputs]):
             tensor_views.view(arena, slot).copy_(tensor)
 
 
 def paired(tree: codec.Value, tensors: list[torch.Tensor]) -> list[tuple[TensorSlot, torch.Tensor]]:
-    """Return each expected slot with its tensor; WireError where the form is not the expected one."""
+    """Pair each expected slot with its tensor; WireError if the form is not the expected one."""
     slots = list(codec.slots(tree))
     if len(slots) != len(tensors):
         raise WireError(f"The trace has {len(tensors)} outputs; {len(slots)} were expected.")
@@ -146,7 +146,7 @@ def paired(tree: codec.Value, tensors: list[torch.Tensor]) -> list[tuple[TensorS
 
 
 def _aligned(size: int) -> torch.Tensor:
-    """Return bytes whose first lies where memory of a GPU begins: at a multiple of `ALIGNMENT`."""
+    """Return bytes aligned like GPU memory, at a multiple of `ALIGNMENT`."""
     room = np.empty(size + ALIGNMENT, dtype=np.uint8)
     start = -room.ctypes.data % ALIGNMENT
     return torch.from_numpy(room[start : start + size])

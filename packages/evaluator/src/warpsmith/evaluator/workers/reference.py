@@ -1,7 +1,7 @@
-"""The reference worker: runs a problem's own code, and hands inputs and expected outputs to the judge.
+"""The reference worker: runs a problem's own code, and passes inputs and expected outputs to the judge.
 
-It works on memory that no candidate ever maps. Its problem may be as hostile as a candidate; it can then only spoil
-its own evaluations.
+It uses memory that no candidate ever maps. Its problem may be as hostile as a candidate, but can only spoil its own
+evaluations.
 """
 
 import copy
@@ -42,37 +42,37 @@ if TYPE_CHECKING:
 
 MODULE_NAME: Final = "problem"
 EXACT_COST: Final = 4.0
-"""How much longer than its own run a run in fp64 is expected to take, with its copy of the model."""
+"""Estimated duration of a run in fp64, with its copy of the model, as a multiple of the own run's."""
 HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
 TIE_PAIRS: Final = 4
-"""Pairs of runs for integers of an answer to inputs in half precision, where one number in some dozens has an equal."""
+"""Pairs of runs for integers in an answer to half-precision inputs, in which a few per cent of numbers are tied."""
 MOST_PAIRED_TWICE: Final = 1 << 20
-"""Elements of inputs and parameters up to which two pairs of perturbed runs are made, beyond it one."""
+"""Most elements of inputs and parameters for two pairs of perturbed runs; larger sets get one."""
 
 
 def prepare() -> None:
-    """Do what the first reference would otherwise pay for; called in the zygote."""
+    """Do one-time work that the first reference would otherwise pay for; called in the zygote."""
     layer = nn.Linear(4, 4)
     copy.deepcopy(layer).double()(torch.zeros(2, 4, dtype=torch.float64))
     Perturbation(Changes(torch.device("cpu")), 0, 4, tf32=False)(torch.rand(2, 4))
 
 
 class _Budget:
-    """Time that a reference may take beyond its own run for one input set."""
+    """Time that a reference can take beyond its own run for one input set."""
 
     def __init__(self, seconds: float, own: float) -> None:
         self._own = own
         self._end = time.monotonic() + seconds
 
     def allows(self, runs: float) -> bool:
-        """Whether so many runs of the own run's length fit into what is left."""
+        """Whether so many runs as long as the own run fit into the remaining time."""
         return time.monotonic() + runs * self._own <= self._end
 
 
 @dataclass
-class _Told:
-    """One tensor of an answer: the own run's, the fp64 run's, and how far perturbed runs are from the own one."""
+class _AnswerTensor:
+    """One tensor of an answer: from the own run, from the fp64 run, and the distance of perturbed runs."""
 
     own: torch.Tensor
     exact: torch.Tensor | None = None
@@ -80,15 +80,15 @@ class _Told:
 
 
 class Reference:
-    """One problem: its model on the judge's state arena, its inputs, and its answers in its own and in fp64."""
+    """One problem: its model on the judge's state arena, its inputs, and its answers in its own dtype and in fp64."""
 
     def __init__(self, source: str, path: Path, seed: int, device: Device, config: EvaluatorConfig) -> None:
         self.device = device
         self.path = path
         self.config = config
         self.memory = Mappings(device)
-        # What a problem makes without naming a device is made where it is judged: on the host a large input takes
-        # most of an evaluation.
+        # Tensors that a problem makes without naming a device are made where it is judged: making a large input on the
+        # host takes most of an evaluation.
         with device.placing():
             self.namespace = execute(source, path, MODULE_NAME)
             self.sizes = InputSizes(source, self.namespace, path)
@@ -103,15 +103,15 @@ class Reference:
         self.made: list[torch.Tensor] = []
         self.sites: dict[str, int] = {}
         self.inputs_tree: codec.Value = []
-        self.answers: list[_Told] = []
+        self.answers: list[_AnswerTensor] = []
         self._changes = Changes(device.torch_device)
-        # Whether its forward has products that a chip computes in TF32 where that is allowed; asked once.
+        # Whether its forward has products that a chip can compute in TF32; determined once.
         self._has_products: bool | None = None
-        # Whether its forward has casts or searches that may be undefined; asked once.
+        # Whether its forward has casts or searches that may be undefined; determined once.
         self._may_be_undefined: bool | None = None
         self._inexact: set[int] = set()
         self._undefined = self._ranks = self._on_grid = False
-        # What was made and answered last, to the bit as it was told, and where the judge had that put.
+        # The encoded form of the last inputs and answer, and where the judge put them.
         self.inputs_form = b""
         self.inputs_place: tuple[bytes, codec.Value] | None = None
         self.answer_form = b""
@@ -134,9 +134,9 @@ class Reference:
         return {name: tensor for name, tensor in named.items() if name not in self.other_names}
 
     def describe_state(self) -> dict[str, Any]:
-        """Return init arguments, parameters and buffers as slots, which buffers are no state, and the inputs' sizes.
+        """Return init arguments, parameters and buffers as slots, which buffers are constants, and the inputs' sizes.
 
-        A parameter or buffer that has several names stands under the first; `other_names` maps the others to it.
+        A parameter or buffer with several names is listed under the first; `other_names` maps the others to it.
 
         Raises:
             WireError: a value cannot cross a process border.
@@ -155,7 +155,7 @@ class Reference:
         return self._named_once(module_state.parameters(self.model))
 
     def fill_state(self, fields: codec.Fields, arena: "Shared") -> None:
-        """Copy the state into the judge's arena and let it live there: the judge may change it."""
+        """Move the state into the judge's arena, where the judge can change it."""
         found: list[torch.Tensor] = []
         tensor_views.describe(self.init, found)
         for slot, tensor in zip(codec.slots(fields.value("init")), found, strict=True):
@@ -171,11 +171,9 @@ class Reference:
             self.initial_buffers[name] = placed
 
     def make_inputs(self, seed: int, sizes: dict[str, int], draws: DrawPlan = PLAINLY) -> codec.Value:
-        """Make an input set, of other sizes where some are given, its numbers varied as `draws` asks; return its slots.
+        """Make an input set, with other `sizes` by name, varied by `draws`; return its slots, and update `sites`.
 
-        `sites` then says which numbers there are to vary.
-
-        `fill_inputs` hands it over; `fill_inputs_as_before`, where the slots are those of the set before.
+        `fill_inputs` then copies it, or `fill_inputs_as_before` if it has the slots of the previous set.
         """
         self._on_grid = draws.on_grid
         catch = Catch(str(self.path), seed, draws, self.device.seed, self.sizes.literal_calls, self.sizes.numbers)
@@ -192,7 +190,7 @@ class Reference:
         return tree
 
     def fill_inputs(self, tree: codec.Value, arena: "Shared") -> None:
-        """Copy the inputs made last into the judge's arena."""
+        """Copy the last inputs into the judge's arena."""
         for slot, tensor in zip(codec.slots(tree), self.made, strict=True):
             tensor_views.view(arena, slot).copy_(tensor)
         self.inputs_tree, self.made = tree, []
@@ -201,26 +199,26 @@ class Reference:
         self.device.settle()
 
     def fill_inputs_as_before(self) -> bool:
-        """Copy them to where those before them were, if they have the same form; return whether that is so."""
+        """Copy the inputs to the place of the previous ones if they have the same form; return whether they have."""
         if self.inputs_place is None or self.inputs_place[0] != self.inputs_form:
             return False
         self.fill_inputs(self.inputs_place[1], self.memory.buffers["inputs"])
         return True
 
     def run(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> dict[str, Any]:
-        """Compute the answer to the inputs in `arena`; in fp64 too, and its spread, where problem and time allow that.
+        """Compute the answer to the inputs in `arena`; also in fp64, and its spread, if problem and time allow.
 
         Args:
             arena: holds the inputs.
-            seed: of torch's random numbers, the same in each run.
-            exact: whether a run in fp64 is wanted.
-            extra_s: seconds for what goes beyond the own run; 0 leaves all of it out.
+            seed: seed of torch's generators, the same in each run.
+            exact: whether to run in fp64.
+            extra_s: seconds for everything beyond the own run; 0 skips it.
         """
         precision.apply(self.config.precision)
         begun = time.monotonic()
         answer, tensors = self._own_answer(arena, seed)
-        self.answers = [_Told(tensor) for tensor in tensors]
-        # What is too large to be handed over is refused, and takes no more than its own memory.
+        self.answers = [_AnswerTensor(tensor) for tensor in tensors]
+        # An answer that is too large will be refused, so no further memory is spent on it.
         if extra_s and sum(tensor.nbytes for tensor in tensors) <= self.config.max_tensor_bytes:
             self.device.settle()
             budget = _Budget(extra_s, time.monotonic() - begun)
@@ -228,20 +226,20 @@ class Reference:
                 self._add_exact(arena, seed)
             self._add_spread(arena, seed, budget)
         self.device.release_if_scarce()
-        given = {
-            "exact": [told.exact is not None for told in self.answers],
-            "spread": [told.spread is not None for told in self.answers],
+        available = {
+            "exact": [one.exact is not None for one in self.answers],
+            "spread": [one.spread is not None for one in self.answers],
         }
-        self.answer_form = codec.encode([answer, given])
-        seen = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks}
-        return {"answer": answer, **given, **seen}
+        self.answer_form = codec.encode([answer, available])
+        facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks}
+        return {"answer": answer, **available, **facts}
 
     @property
     def _in_tf32(self) -> bool:
         return self.config.precision == "tf32" and bool(self._has_products)
 
     def _own_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
-        """Compute the answer, and see whether it is defined, where the first one had what may be undefined."""
+        """Compute the answer, and check whether it is defined unless the first answer had nothing undefinable."""
         if self._may_be_undefined is False:
             return self._plain_answer(arena, seed)
         with AmbiguityFinder() as finder:
@@ -262,7 +260,7 @@ class Reference:
         self, model: nn.Module, arena: "Shared", seed: int, cast: Callable[[torch.Tensor], torch.Tensor]
     ) -> tuple[codec.Value, list[torch.Tensor]]:
         self._restore_buffers(model, cast)
-        # The copy keeps the arena as it is even where the problem writes to its own inputs.
+        # Cloned, because the problem may write to its own inputs.
         inputs = tensor_views.materialise(self.inputs_tree, lambda slot: cast(tensor_views.view(arena, slot).clone()))
         self.device.seed(seed)
         output = calling.called(model, inputs)
@@ -277,26 +275,26 @@ class Reference:
             own[name].copy_(cast(self.initial_buffers[name]))
 
     def _add_exact(self, arena: "Shared", seed: int) -> None:
-        """Add the tensors of a run in fp64, where the problem can run so and answers in the same form."""
+        """Add the tensors of a run in fp64, if the problem supports it and answers in the same form."""
         try:
             _, wide = self._answer(module_state.widened(self.model), arena, seed, _widen)
-        except Exception:  # noqa: BLE001  (foreign code may raise anything; without fp64 the judge does with less)
+        except Exception:  # noqa: BLE001  (foreign code may raise anything; the judge can do without fp64)
             return
         if len(wide) == len(self.answers):
-            for told, tensor in zip(self.answers, wide, strict=True):
-                told.exact = tensor if _usable(told.own, tensor) else None
+            for one, tensor in zip(self.answers, wide, strict=True):
+                one.exact = tensor if _usable(one.own, tensor) else None
 
     def _add_spread(self, arena: "Shared", seed: int, budget: _Budget) -> None:
-        """Add how far the tensors of perturbed runs are from the own run's.
+        """Add the distances of perturbed runs from the own run.
 
-        What is less fine than the answer is exact in it, but for integers: numbers that are equal there have no order.
+        Less precise inputs than the answer are treated as exact, except for integer answers: ties have no order.
         """
-        floats = [told.own.dtype.itemsize for told in self.answers if told.own.is_floating_point()]
+        floats = [one.own.dtype.itemsize for one in self.answers if one.own.is_floating_point()]
         finest = max(floats, default=1)
         slots = list(codec.slots(self.inputs_tree))
         elements = sum(slot.numel for slot in slots)
         elements += sum(parameter.numel() for parameter in self.model.parameters())
-        integers = [told for told in self.answers if not told.own.is_floating_point() and not told.own.is_complex()]
+        integers = [one for one in self.answers if not one.own.is_floating_point() and not one.own.is_complex()]
         runs = [(finest, self.answers)] * (2 if elements <= MOST_PAIRED_TWICE else 1)
         plain = len(runs)
         if integers and any(slot.dtype in HALVES for slot in slots):
@@ -308,7 +306,7 @@ class Reference:
                 if not budget.allows(1.0):
                     return
                 perturb.start(sign)
-                with suppress(Exception):  # Foreign code may raise anything; without this run there are the others.
+                with suppress(Exception):  # Foreign code may raise anything; other runs remain.
                     if self._on_grid:
                         self._note_spread(self._noisy(arena, seed, perturb), noted)
                         perturb.start(sign)
@@ -323,23 +321,23 @@ class Reference:
         return self._answer(model, arena, seed, perturb)[1]
 
     def _noisy(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
-        """Return the tensors of a run in which each result that is rounded is perturbed, and no input is."""
+        """Return the tensors of a run in which each rounded result is perturbed, and no input is."""
         with RoundingNoise(perturb):
             return self._answer(self.model, arena, seed, lambda tensor: tensor)[1]
 
-    def _note_spread(self, tensors: list[torch.Tensor], noted: "list[_Told]") -> None:
-        """Note how far the tensors of a perturbed run are from the own run's, for some of the answers."""
-        if [_form(tensor) for tensor in tensors] != [_form(told.own) for told in self.answers]:
+    def _note_spread(self, tensors: list[torch.Tensor], noted: "list[_AnswerTensor]") -> None:
+        """Update the spread of the answers in `noted` from the tensors of a perturbed run."""
+        if [_form(tensor) for tensor in tensors] != [_form(one.own) for one in self.answers]:
             return
-        for told, tensor in zip(self.answers, tensors, strict=True):
-            if any(told is one for one in noted):
-                apart = perturbation.distance(told.own, tensor)
-                told.spread = apart if told.spread is None else torch.maximum(told.spread, apart)
+        for answer, tensor in zip(self.answers, tensors, strict=True):
+            if any(answer is one for one in noted):
+                apart = perturbation.distance(answer.own, tensor)
+                answer.spread = apart if answer.spread is None else torch.maximum(answer.spread, apart)
 
     def fill_answers(self, slots: list[Any], arena: "Shared") -> None:
-        """Copy each answer, its fp64 form and its spread to where the judge made room for them."""
-        for told, places in zip(self.answers, slots, strict=True):
-            for tensor, slot in zip((told.own, told.exact, told.spread), places, strict=True):
+        """Copy each answer, its fp64 form and its spread to the slots that the judge allocated."""
+        for answer, places in zip(self.answers, slots, strict=True):
+            for tensor, slot in zip((answer.own, answer.exact, answer.spread), places, strict=True):
                 if slot is not None and tensor is not None:
                     tensor_views.view(arena, slot).copy_(tensor)
         self.answers = []
@@ -348,7 +346,7 @@ class Reference:
         self.device.release_if_scarce()
 
     def fill_answers_as_before(self) -> bool:
-        """Copy them to where those before them were, if they have the same form; return whether that is so."""
+        """Copy the answers to the place of the previous ones if they have the same form; return whether they have."""
         if self.answer_place is None or self.answer_place[0] != self.answer_form:
             return False
         self.fill_answers(self.answer_place[1], self.memory.buffers["answers"])
@@ -364,23 +362,23 @@ class Reference:
 
 
 class _ModelCall(Call):
-    """The problem's own forward on one input set, as it is timed."""
+    """The problem's own forward on one input set, for timing."""
 
     def __init__(self, reference: Reference, arena: tensor_views.Part) -> None:
         self._reference = reference
-        # Timed on copies, since a problem may write to its inputs.
+        # On copies, since a problem may write to its inputs.
         self._inputs = tensor_views.materialise(
             reference.inputs_tree, lambda slot: tensor_views.view(arena, slot).clone()
         )
         self._arena = arena
         self._output: Any = None
-        self._kept = list(_plain_tensors(reference.model))
+        self._attributes = list(_plain_tensors(reference.model))
 
     def reset(self) -> None:
         self._output = None
-        # A forward may put what it computed where it finds it in its next call. What a graph has captured must not be
-        # freed by that: each call begins with tensors that live as long as the ring.
-        for attributes, name, tensor in self._kept:
+        # A forward may store its result for its next call. That must not free memory that a graph has captured, so
+        # each call starts with tensors that live as long as the ring.
+        for attributes, name, tensor in self._attributes:
             attributes[name] = tensor
         self._reference._restore_buffers(self._reference.model, lambda tensor: tensor)
 
@@ -388,11 +386,11 @@ class _ModelCall(Call):
         self._output = calling.called(self._reference.model, self._inputs)
 
     def deliver(self) -> None:
-        """Nothing: the reference's output is judged by nobody here."""
+        """Do nothing: the reference's output is not judged here."""
 
 
 def _plain_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, torch.Tensor]]:
-    """Yield the tensors that modules hold as plain attributes, neither parameters nor buffers, and where."""
+    """Yield the tensors that modules hold as plain attributes, not as parameters or buffers, with their place."""
     for module in model.modules():
         attributes = vars(module)
         yield from ((attributes, name, held) for name, held in attributes.items() if isinstance(held, torch.Tensor))
@@ -416,7 +414,7 @@ def _usable(tensor: torch.Tensor, wide: torch.Tensor) -> bool:
 
 
 def serve(channel: _native.Channel, scratch: Path, device: Device, config: EvaluatorConfig) -> None:
-    """Answer the judge's steps until it closes the channel."""
+    """Handle the judge's requests until it closes the channel."""
     path = scratch / f"{MODULE_NAME}.py"
     reference: Reference | None = None
     with torch.no_grad(), _gpu_host(device):
@@ -430,12 +428,12 @@ def serve(channel: _native.Channel, scratch: Path, device: Device, config: Evalu
                     _step(channel, reference, message)
             except SystemExit as error:
                 messages.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
-            except Exception as error:  # noqa: BLE001  (foreign code may raise anything; the judge hears what)
+            except Exception as error:  # noqa: BLE001  (foreign code may raise anything; it is reported to the judge)
                 messages.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
 
 
 def _gpu_host(device: Device) -> AbstractContextManager[Any]:
-    """Let a problem that is written for a GPU run where there is none."""
+    """Let a problem written for a GPU run without one."""
     if not device.kind.interprets:
         return nullcontext()
     gpu_stand_in.install_for_problem()
@@ -462,21 +460,21 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
         case Kind.MAKE_INPUTS:
             draws = DrawPlan.from_wire(codec.Fields(fields.mapping("draws")))
             tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"), draws)
-            # Most sets are like the one before: one message for such does in place of two.
-            told = {"inputs": tree, "sites": reference.sites, "filled": reference.fill_inputs_as_before()}
-            messages.send(channel, Kind.INPUTS, told)
+            # Most sets have the form of the previous one, and then one message suffices instead of two.
+            made = {"inputs": tree, "sites": reference.sites, "filled": reference.fill_inputs_as_before()}
+            messages.send(channel, Kind.INPUTS, made)
         case Kind.RUN:
             arena = reference.memory.buffers["inputs"]
             extra_s = fields.integer("extra_ms") / 1000
-            told = reference.run(arena, fields.integer("seed"), exact=fields.flag("exact"), extra_s=extra_s)
-            messages.send(channel, Kind.ANSWERED, told | {"collected": reference.fill_answers_as_before()})
+            answer = reference.run(arena, fields.integer("seed"), exact=fields.flag("exact"), extra_s=extra_s)
+            messages.send(channel, Kind.ANSWERED, answer | {"collected": reference.fill_answers_as_before()})
         case Kind.COLLECT:
             reference.answer_place = None
             arena = reference.memory.receive("answers", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_answers(fields.sequence("slots"), arena)
             messages.send(channel, Kind.COLLECTED, {})
         case Kind.RING if reference.device.kind.times:
-            # An empty ring ends the timing, and lets go of its memory.
+            # An empty ring ends the timing, and releases its memory.
             reference.rounds = Rounds(reference.device, reference.ring(fields, message.fds)) if message.fds else None
             if reference.rounds is None:
                 reference.device.release()
@@ -484,4 +482,4 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
         case Kind.ROUND if reference.rounds is not None:
             messages.send(channel, Kind.ROUNDED, reference.rounds.round(fields))
         case _:
-            raise WireError(f"A reference worker has no answer to {message.kind.name}.")
+            raise WireError(f"A reference worker cannot handle {message.kind.name}.")

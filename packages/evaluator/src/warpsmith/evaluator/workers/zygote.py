@@ -26,17 +26,17 @@ from warpsmith.evaluator.ipc import messages
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.sandbox.policies import library_paths, policy_for
-from warpsmith.evaluator.sandbox.rmtree import Backlog, remove, remove_or_say
+from warpsmith.evaluator.sandbox.rmtree import Backlog, remove, remove_or_report
 from warpsmith.evaluator.sandbox.roles import roles_of
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.workers import entry
 
 MANY_FORKS: Final = 24
-"""From so many on, forks that are cheap repay what making them so takes: half a second, and 16 ms less for each."""
+"""Number of forks after which cheaper forks pay off: that takes half a second, and saves 16 ms per fork."""
 KILLED_S: Final = 10.0
-"""What a killed worker takes at most to be gone, unless a driver holds it."""
-SAY_S: Final = 30.0
+"""Longest time a killed worker takes to exit, unless a driver holds it."""
+REPORT_S: Final = 30.0
 HUGE_PAGE_BYTES: Final = 2 << 20
 MADV_COLLAPSE: Final = 25
 
@@ -51,7 +51,7 @@ class _Child:
 
 @dataclass
 class Zygote:
-    """Answers the judge's requests for workers, and tells it how each ended.
+    """Answers the judge's requests for workers, and reports how each ended.
 
     `nodes` are those of their device; None where it has none.
     """
@@ -70,7 +70,7 @@ class Zygote:
     forks: int = 0
 
     def serve(self) -> None:
-        """Fork on request until the judge closes the channel; then kill every worker that is left."""
+        """Fork on request until the judge closes the channel; then kill all remaining workers."""
         poller = select.poll()
         poller.register(self.channel.fileno(), select.POLLIN)
         try:
@@ -81,7 +81,7 @@ class Zygote:
             for child in self.children.values():
                 self._end(child)
         finally:
-            # What it leaves goes with the folder that all is in.
+            # Its leftovers are removed together with the root folder.
             self.left.end()
 
     def _attend(self, fd: int, poller: select.poll) -> None:
@@ -109,7 +109,7 @@ class Zygote:
         except _native.PeerClosed:
             raise
         except (_native.NativeError, OSError) as error:
-            say_failed(self.channel, number, error, "scratch")
+            report_failure(self.channel, number, error, "scratch")
         finally:
             os.close(channel_fd)
 
@@ -123,14 +123,14 @@ class Zygote:
             self._clear(scratch)
             raise
         if isinstance(spawned, _native.InChild):
-            # The tier may be stronger than was found at the start, where something had run out.
+            # The tier can be stronger than found at the start if a resource had run out then.
             entry.run(spawned, role, None if spawned.tier == "namespaces" else scratch, self.config)
         child = _Child(number, spawned.pidfd, scratch, spawned.cgroup)
         facts = {"number": number, "pid": spawned.pid, "tier": spawned.tier}
         try:
             messages.send(self.channel, Kind.FORKED, facts, [spawned.pidfd, spawned.output_fd])
         except BaseException:
-            # Nobody has heard of it.
+            # The judge does not know of it.
             self._end(child)
             self._clear(scratch)
             raise
@@ -140,12 +140,12 @@ class Zygote:
         poller.register(spawned.pidfd, select.POLLIN)
         self.forks += 1
         if self.forks == MANY_FORKS:
-            # The worker lives whether or not forks become cheaper.
+            # The worker is fine whether or not forks become cheaper.
             with contextlib.suppress(OSError):
                 use_huge_pages()
 
     def _make_scratch(self) -> Path | None:
-        """Make a scratch directory where the tier mounts none of its own; the worker runs as another user there."""
+        """Make a scratch directory if the tier mounts none; the worker runs there as another user."""
         if self.mounts_scratch:
             return None
         path = Path(tempfile.mkdtemp(dir=self.scratch_root))
@@ -153,7 +153,7 @@ class Zygote:
         return path
 
     def _reap(self, child: _Child) -> None:
-        """Tell the judge of a worker's end, then remove what it left, which may be anything."""
+        """Report a worker's end to the judge, then remove its files, which can be anything."""
         ended = _native.wait(child.pidfd)
         os.close(child.pidfd)
         out_of_memory = self._take_cgroup(child)
@@ -174,34 +174,34 @@ class Zygote:
             self.left.remove(scratch)
 
     def _take_cgroup(self, child: _Child) -> bool:
-        """Remove a reaped worker's cgroup; return whether the worker was killed at the limit of its own.
+        """Remove a reaped worker's cgroup; return whether the worker was killed at its own limit.
 
-        A kill without the limit reached came from further up, where others took the memory.
+        A kill without reaching its limit came from a parent cgroup, whose memory others used.
         """
         if self.cgroups is None:
             return False
         try:
             events = self.cgroups.remove(child.cgroup)
         except _native.NativeError as error:
-            # It is removed with the others at the end; one worker's remains are no reason to fail the next.
-            stderr.tell(f"A worker's cgroup cannot be removed: {error}\n")
+            # It is removed with the others at the end; the remains of one worker must not fail the next.
+            stderr.report(f"A worker's cgroup cannot be removed: {error}\n")
             return False
         return events.limit_reached > 0 and events.killed > 0
 
 
-def say_failed(channel: _native.Channel, number: int, error: Exception, layer: str) -> None:
-    """Tell the judge why a worker, or with the number 0 the zygote itself, cannot be had.
+def report_failure(channel: _native.Channel, number: int, error: Exception, layer: str) -> None:
+    """Report to the judge why a worker, or with the number 0 the zygote itself, could not be started.
 
     Args:
-        channel: to the judge.
-        number: the worker's.
-        error: what failed; a NativeError names its own layer.
-        layer: what is named for any other error.
+        channel: channel to the judge.
+        number: number of the worker.
+        error: the failure; a NativeError names its own layer.
+        layer: the layer to name for any other error.
     """
     layer = error.layer if isinstance(error, _native.NativeError) else layer
     number_of_error = error.errno if isinstance(error, _native.NativeError | OSError) else 0
     facts = {"number": number, "layer": layer, "message": with_advice(error), "errno": number_of_error or 0}
-    messages.send(channel, Kind.FORK_FAILED, facts, timeout_s=SAY_S)
+    messages.send(channel, Kind.FORK_FAILED, facts, timeout_s=REPORT_S)
 
 
 def warm_up(kind: ZygoteKind, config: EvaluatorConfig, folder: Path) -> None:
@@ -238,15 +238,15 @@ def warm_up(kind: ZygoteKind, config: EvaluatorConfig, folder: Path) -> None:
 
 
 def settle_memory() -> None:
-    """Leave no garbage, and nothing for a worker's collector to visit."""
+    """Collect garbage, and exempt all objects from the workers' garbage collectors."""
     gc.collect()
     gc.freeze()
 
 
 def use_huge_pages() -> None:
-    """Make forks cheap: a fork copies, and an exit clears, one entry for each page.
+    """Make forks cheap: a fork copies, and an exit clears, one entry per page.
 
-    A kernel that cannot collapse pages (before Linux 6.1) leaves them as they are.
+    A kernel that cannot collapse pages (before Linux 6.1) leaves them unchanged.
     """
     madvise = ctypes.CDLL(None, use_errno=True).madvise
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
@@ -265,10 +265,10 @@ def private_memory(maps: str) -> Iterator[tuple[int, int]]:
 
 
 def open_cgroups(config: EvaluatorConfig) -> "_native.Cgroups | None":
-    """Return a place for the workers' cgroups, or None where the machine gives none and none is required.
+    """Return a directory for the workers' cgroups, or None if the machine has none and none is required.
 
     Raises:
-        NativeError: one is required; says which condition is missing.
+        NativeError: one is required; it names the missing condition.
     """
     if config.cgroups == "off":
         return None
@@ -281,15 +281,15 @@ def open_cgroups(config: EvaluatorConfig) -> "_native.Cgroups | None":
 
 
 def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path, uuid: str) -> None:
-    """Say READY and serve; where a layer that is required cannot be had, say FORK_FAILED in place of READY."""
+    """Send READY and serve; if a required layer is unavailable, send FORK_FAILED instead."""
     try:
         cgroups = open_cgroups(config)
     except _native.NativeError as error:
-        say_failed(channel, 0, error, "cgroup")
+        report_failure(channel, 0, error, "cgroup")
         return
     mounts_scratch = config.strongest_isolation == _native.achievable_tier() == "namespaces"
     if mounts_scratch:
-        # Nobody needs it any more, and nobody could leave it behind.
+        # No longer needed; removed now so that it cannot be left behind.
         remove(root)
     messages.send(channel, Kind.READY, {"pid": os.getpid()})
     try:
@@ -303,38 +303,38 @@ def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path, uuid: s
 
 
 def _warmed_up(channel: _native.Channel, kind: ZygoteKind, config: EvaluatorConfig, root: Path) -> bool:
-    """Warm up; where that fails, say why in place of READY and return False."""
+    """Warm up; on failure, report it instead of READY and return False."""
     try:
         root.chmod(0o711)
         warm_up(kind, config, root)
         settle_memory()
-    except Exception as error:  # noqa: BLE001  (the judge says to its client what it was)
-        stderr.tell_error(error)
-        say_failed(channel, 0, error, "start")
+    except Exception as error:  # noqa: BLE001  (the judge reports it to its client)
+        stderr.report_error(error)
+        report_failure(channel, 0, error, "start")
         return False
     return True
 
 
 def main(arguments: list[str]) -> None:
     stderr.open_standard_descriptors()
-    # Who ignores it, as a parent may have this process do, cannot learn how a worker ended.
+    # A parent may have set it to be ignored, and then the exit status of workers would be lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     fd = int(arguments[0])
     kind: ZygoteKind | None = next((known for known in get_args(ZygoteKind) if known == arguments[1]), None)
     if kind is None:
         raise SystemExit(f"unknown kind of zygote: {arguments[1]}")
     channel = _native.Channel(fd)
-    told = messages.receive(channel).fields
-    config = EvaluatorConfig.model_validate_json(told.text("config"))
+    fields = messages.receive(channel).fields
+    config = EvaluatorConfig.model_validate_json(fields.text("config"))
     root = Path(arguments[2])
     os.environ["TRITON_CACHE_DIR"] = str(root / "triton")
     try:
         if _warmed_up(channel, kind, config, root):
-            serve(channel, config, root, told.text("gpu"))
+            serve(channel, config, root, fields.text("gpu"))
     finally:
         # The judge removes it as well, unless it was killed.
-        remove_or_say(root)
-    # Triton's bindings report what they leak at an ordinary exit: noise on the user's terminal.
+        remove_or_report(root)
+    # At a normal exit Triton's bindings report leaks, which would clutter the user's terminal.
     os._exit(0)
 
 

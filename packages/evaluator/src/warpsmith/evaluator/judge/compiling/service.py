@@ -108,7 +108,7 @@ class CompileService:
         """Wait for a compilation, on the clock of the evaluation that stands still for it, and leave the device."""
         if job.future.done():
             return job.future.result()
-        with self._machine.clock.phase("stall"), self._machine.lease.left():
+        with self._machine.clock.phase("stall"), self._machine.lease.released():
             return job.future.result()
 
     def give_up(self, job: Job) -> None:

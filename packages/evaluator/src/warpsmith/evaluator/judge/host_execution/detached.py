@@ -71,7 +71,7 @@ class DetachedExecution(HostExecution):
         return super().load()
 
     def _recorded(self, answer: Answer, room: Placed) -> tuple[bytes, Recording, int]:
-        with self.machine.lease.left():
+        with self.machine.lease.released():
             return super()._recorded(answer, room)
 
     def _check_rules(self, done: codec.Fields, answer: Answer) -> None:
