@@ -84,7 +84,7 @@ def test_the_published_hyper_parameters() -> None:
             assert config.rollout.task_type == "kernelbench_multiturn"
         else:
             assert config.rollout.task_type == "kernelbench"
-        assert config.zero.micro_batch_tokens >= config.rollout.engine.max_model_len
+        assert config.zero.micro_batch_tokens >= config.rollout.sampler.max_model_len
         assert config.checkpoint.every == 50
 
 

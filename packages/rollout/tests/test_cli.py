@@ -48,7 +48,7 @@ def test_results_are_compared(tmp_path):
         (["evaluate", "x", "--set", "reward.bonus=1"], "unknown key `bonus` in .reward."),
         (["evaluate", "x", "--set", "max_turn=1"], "did you mean `max_turns`"),
         (["evaluate", "x", "--set", "gamma"], "form table.key=value"),
-        (["evaluate", "x", "--dtype", "int8"], "engine.dtype"),
+        (["evaluate", "x", "--dtype", "int8"], "sampler.dtype"),
         (["evaluate", "x", "--max-tokens", "9000"], "do not fit"),
         (["evaluate", "x", "--isolation", "prayer"], "minimum_isolation"),
         (["evaluate", "x", "--out", "/proc"], "/proc is a directory; a file was expected"),

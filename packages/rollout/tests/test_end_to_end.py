@@ -44,7 +44,7 @@ def test_an_episode_that_mends_its_kernel(judge, problem, chat, scripted_sampler
     broken = problem.solution.replace("tl.store(out_ptr + i, x", "tl.store(out_ptr + i, x + 1.0")
     assert broken != problem.solution
     config = RolloutConfig(
-        prompt_style="compact", prompt_tokens=3000, engine={"max_model_len": 8192}, sampling={"max_tokens": 4096}
+        prompt_style="compact", prompt_tokens=3000, sampler={"max_model_len": 8192}, sampling={"max_tokens": 4096}
     )
     collector = Collector(scripted_sampler(broken, problem.solution), judge, chat, config, run="r")
     rows = asyncio.run(collector.collect([problem], 1, label="step-0")).to_pylist()

@@ -19,7 +19,7 @@ GOOD, WRONG, BROKEN = "class ModelNew: good", "class ModelNew: wrong", "class Mo
 
 
 def config(**settings):
-    return RolloutConfig(prompt_style="compact", prompt_tokens=2000, engine={"max_model_len": 4096}, **settings)
+    return RolloutConfig(prompt_style="compact", prompt_tokens=2000, sampler={"max_model_len": 4096}, **settings)
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def test_no_episode_is_refused(collect, scripted_sampler):
 
 def test_lengths_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="do not fit"):
-        RolloutConfig(prompt_tokens=2000, sampling=SamplingConfig(max_tokens=200), engine={"max_model_len": 2048})
+        RolloutConfig(prompt_tokens=2000, sampling=SamplingConfig(max_tokens=200), sampler={"max_model_len": 2048})
     assert RolloutConfig(sampling=SamplingConfig(max_tokens=1000)).prompt_budget == 1048
 
 

@@ -34,7 +34,7 @@ max_turns = 2
 trials = 1
 [rollout.sampling]
 max_tokens = 24
-[rollout.engine]
+[rollout.sampler]
 dtype = "float32"
 max_model_len = 512
 [algorithm]

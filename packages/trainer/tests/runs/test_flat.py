@@ -33,7 +33,7 @@ max_turns = 1
 trials = 1
 [rollout.sampling]
 max_tokens = 8
-[rollout.engine]
+[rollout.sampler]
 dtype = "float32"
 max_model_len = 256
 max_sequences = 2

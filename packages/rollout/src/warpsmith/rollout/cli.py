@@ -137,7 +137,7 @@ def evaluate(
         prompt_style=_style(prompt_style),
         max_turns=max_turns,
         sampling={"temperature": temperature, "max_tokens": max_tokens},
-        engine={"device": device, "dtype": dtype, "max_model_len": max_model_len},
+        sampler={"device": device, "dtype": dtype, "max_model_len": max_model_len},
     )
     if out is not None:
         _check_file(out)
@@ -194,7 +194,7 @@ def generate(
         prompt_style=_style(prompt_style),
         max_turns=max_turns,
         sampling={"temperature": temperature, "max_tokens": max_tokens},
-        engine={"device": device, "dtype": dtype, "max_model_len": max_model_len},
+        sampler={"device": device, "dtype": dtype, "max_model_len": max_model_len},
     )
     if (run / "records").exists():
         raise UsageError(f"{run} holds a run already.", "Name another directory.")
@@ -258,7 +258,7 @@ def sampled_turns(
     max_turns(config)
     scorer_for(config.reward)
     evaluator_config = _validated(EvaluatorConfig, {"minimum_isolation": isolation})
-    check_policy(checkpoint, config.engine)
+    check_policy(checkpoint, config.sampler)
     with _progress(len(problems) * samples) as advance:
 
         def ended(turns: Rows) -> None:

@@ -174,8 +174,8 @@ class RolloutConfig(_Section):
         description="How a turn is scored: by a preset, a function of your own, or a reward of an installed package.",
     )
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
-    engine: SamplerConfig = Field(default_factory=SamplerConfig, description="The sampler.")
-    engines: int = Field(default=1, ge=1, description="Samplers, each an actor of its own.")
+    sampler: SamplerConfig = Field(default_factory=SamplerConfig, description="The sampler.")
+    samplers: int = Field(default=1, ge=1, description="Samplers, each an actor of its own.")
     evaluation: AnyEvaluation = Field(
         default_factory=ProcessEvaluation, description="Where candidates are judged; `[evaluator]` says how."
     )
@@ -183,7 +183,7 @@ class RolloutConfig(_Section):
     @property
     def prompt_budget(self) -> int:
         """Most tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves beside a completion."""
-        return self.prompt_tokens or self.engine.max_model_len - self.sampling.max_tokens
+        return self.prompt_tokens or self.sampler.max_model_len - self.sampling.max_tokens
 
     @model_validator(mode="after")
     def _environments_settings_have_a_reader(self) -> Self:
@@ -196,10 +196,10 @@ class RolloutConfig(_Section):
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> Self:
-        if self.prompt_budget < 16 or self.prompt_budget + self.sampling.max_tokens > self.engine.max_model_len:
+        if self.prompt_budget < 16 or self.prompt_budget + self.sampling.max_tokens > self.sampler.max_model_len:
             raise ValueError(
                 f"prompt_tokens ({self.prompt_tokens}) and sampling.max_tokens ({self.sampling.max_tokens}) do not fit "
-                f"engine.max_model_len ({self.engine.max_model_len}): lower one of them, or raise the last"
+                f"sampler.max_model_len ({self.sampler.max_model_len}): lower one of them, or raise the last"
             )
         return self
 

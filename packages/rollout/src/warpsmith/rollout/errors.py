@@ -18,7 +18,7 @@ class RewardFailedError(RolloutError):
 
 
 class ModelTooShortError(RolloutError, UsageError):
-    """A model whose context is shorter than `engine.max_model_len`."""
+    """A model whose context is shorter than `sampler.max_model_len`."""
 
 
 class RayTokenError(RolloutError, UsageError):

@@ -60,7 +60,7 @@ class SyncSection(Section):
     tolerance: float | None = Field(
         default=None,
         gt=0,
-        description="Largest permitted gap of log-probabilities: of any token where trainer and engine compute in "
+        description="Largest permitted gap of log-probabilities: of any token where trainer and sampler compute in "
         "float32, on average elsewhere; by dtype when not given.",
     )
 
@@ -106,8 +106,8 @@ class TrainerConfig(Section):
     @model_validator(mode="after")
     def _samplers_can_take_adapters(self) -> Self:
         lora = self.policy.lora
-        if self.rollout.engine.lora_rank:
-            raise ValueError("rollout.engine.lora_rank: a run sets it from policy.lora.rank; remove it")
+        if self.rollout.sampler.lora_rank:
+            raise ValueError("rollout.sampler.lora_rank: a run sets it from policy.lora.rank; remove it")
         if self.sync.lora != "auto" and lora is None:
             raise ValueError("sync.lora is read with [policy.lora] alone; add that table or remove the key")
         if self.sync.lora == "adapter" and lora is not None and lora.bits:

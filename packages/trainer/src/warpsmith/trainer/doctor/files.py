@@ -71,10 +71,10 @@ def base(config: Config) -> Iterator[Finding]:
 
 def model_length(config: TrainerConfig) -> Iterator[Finding]:
     """Compare `max_model_len` with the model's own length; ModelTooShortError where vLLM would not start."""
-    engine = config.rollout.engine
-    found = check_model_length(config.policy.path, engine)
+    sampler = config.rollout.sampler
+    found = check_model_length(config.policy.path, sampler)
     seen = "no length" if found is None else f"{found.tokens} ({found.source})"
-    yield Finding("model length", "ok", f"max_model_len {engine.max_model_len}; the model has {seen}")
+    yield Finding("model length", "ok", f"max_model_len {sampler.max_model_len}; the model has {seen}")
 
 
 def reference_of(config: Config) -> Path | None:

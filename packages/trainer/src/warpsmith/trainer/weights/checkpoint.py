@@ -284,7 +284,7 @@ _FREE = (
     "run.ray_address", "run.engine_devices", "checkpoint", "wandb",
     "held_out", "health", "sync", "evaluator", "placement",
     "rollout.evaluation", "rollout.generate_timeout_s", "rollout.evaluate_timeout_s",
-    "rollout.evaluate_wait_s", "rollout.retries", "rollout.engine.start_timeout_s", "rollout.engine.update_timeout_s",
+    "rollout.evaluate_wait_s", "rollout.retries", "rollout.sampler.start_timeout_s", "rollout.sampler.update_timeout_s",
     "zero.micro_batch_tokens", "zero.packing",
     "zero.bucket_elements", "zero.timeout_minutes", "policy.gradient_checkpointing", "data.eval_every",
 )  # fmt: skip

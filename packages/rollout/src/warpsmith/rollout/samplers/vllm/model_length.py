@@ -47,7 +47,7 @@ def check_model_length(path: Path, config: SamplerConfig) -> ModelLength | None:
     """Return the model's length; None if its config.json names none, or the sampler is not vLLM.
 
     Raises:
-        ModelTooShortError: `engine.max_model_len` is more, and vLLM would not start.
+        ModelTooShortError: `sampler.max_model_len` is more, and vLLM would not start.
         policy's CheckpointError: there is no config.json, or it is damaged.
     """
     if config.type != "vllm":
@@ -55,9 +55,9 @@ def check_model_length(path: Path, config: SamplerConfig) -> ModelLength | None:
     found = model_length(read_config(path))
     if found is not None and config.max_model_len > found.tokens and not _is_allowed():
         raise ModelTooShortError(
-            f"engine.max_model_len is {config.max_model_len}, and the model in {path} reads {found.tokens} tokens at "
+            f"sampler.max_model_len is {config.max_model_len}, and the model in {path} reads {found.tokens} tokens at "
             f"most ({found.source}): vLLM does not start.",
-            f"Set engine.max_model_len to {found.tokens} or less, or add rope_scaling that the model was trained for "
+            f"Set sampler.max_model_len to {found.tokens} or less, or add rope_scaling that the model was trained for "
             "to its config.json.",
         )
     return found
