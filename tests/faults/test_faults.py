@@ -40,7 +40,9 @@ path = "{{problems}}"
 levels = [1]
 [rollout]
 prompt_style = "compact"
+[rollout.environment]
 max_turns = 2
+[evaluator]
 trials = 2
 [rollout.sampling]
 max_tokens = 64

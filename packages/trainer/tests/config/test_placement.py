@@ -62,7 +62,10 @@ REFUSED = {
     ),
     "twice": (["placement.train=[0,0]"], "name each once"),
     "negative": (["placement.train=[-1]"], "from 0 up"),
-    "too_few": (["placement.rollout=[1]", "rollout.sampler.tensor_parallel_size=2"], "1 samplers of 2 GPUs each take 2"),
+    "too_few": (
+        ["placement.rollout=[1]", "rollout.sampler.tensor_parallel_size=2"],
+        "1 samplers of 2 GPUs each take 2",
+    ),
     "cluster": (["placement.rollout=[1]", 'run.ray_address="auto"'], "run.ray_address"),
     "sampler_on_cpu": (["placement.rollout=[1]", 'rollout.sampler.device="cpu"'], 'set it to "cuda"'),
     "judge_on_cpu": (["placement.evaluation=[1]", 'evaluator.device="cpu"'], 'set it to "cuda"'),

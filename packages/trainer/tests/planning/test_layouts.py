@@ -213,7 +213,7 @@ def test_a_machine_without_gpus(file: Path, command: Command) -> None:
 
 FILES = {
     "as_it_is": (),
-    "two_gpus_a_sampler": ("rollout.samplers=2", "rollout.sampler.tensor_parallel_size=2", "placement.rollout=[4,5,6,8]"),
+    "two_gpus_each": ("rollout.samplers=2", "rollout.sampler.tensor_parallel_size=2", "placement.rollout=[4,5,6,8]"),
     "three_gpus_a_sampler": ("rollout.samplers=1", "rollout.sampler.tensor_parallel_size=3"),
     "in_ray": IN_RAY,
     "in_ray_untimed": (*IN_RAY, "evaluator.timing=false"),

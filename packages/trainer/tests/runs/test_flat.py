@@ -29,7 +29,9 @@ count = 8
 levels = [1]
 [rollout]
 prompt_style = "compact"
+[rollout.environment]
 max_turns = 1
+[evaluator]
 trials = 1
 [rollout.sampling]
 max_tokens = 8

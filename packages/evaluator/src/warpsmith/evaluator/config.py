@@ -31,7 +31,7 @@ def _default_slots() -> int:
 
 
 class EvaluatorConfig(BaseModel):
-    """How the pool is sized, how far workers are contained, and what an evaluation may take."""
+    """How candidates are judged: the pool's size, how far workers are contained, and what an evaluation may take."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -39,21 +39,29 @@ class EvaluatorConfig(BaseModel):
         default="cpu", description="Where candidates run: under Triton's interpreter (`cpu`), or on a GPU (`cuda`)."
     )
     gpu: int = Field(
-        default=0, ge=0, le=LAST_GPU, description="Which GPU, as the driver counts them; no worker sees another."
+        default=0, ge=0, le=LAST_GPU, description="Number of the GPU, as nvidia-smi counts; workers see no other."
     )
     slots: int = Field(
         default_factory=lambda fields: GPU_SLOTS if fields.get("device") == "cuda" else _default_slots(),
         ge=1,
         le=256,
-        description="Evaluations that run at once; one a core, on a GPU three.",
+        description="Evaluations that run at once; by default one for each core, and three on a GPU.",
     )
-    ready_workers: int = Field(default=2, ge=1, le=64, description="Idle workers kept forked and sandboxed, per slot.")
-    reference_sessions: int = Field(default=8, ge=1, le=256, description="Reference workers kept for their problem.")
+    ready_workers: int = Field(
+        default=2, ge=1, le=64, description="Workers that wait forked and sandboxed, for each slot."
+    )
+    reference_sessions: int = Field(
+        default=8,
+        ge=1,
+        le=256,
+        description="Most reference workers that are kept, each for the next evaluation of its problem.",
+    )
     minimum_isolation: IsolationTier = Field(
-        default="landlock", description="Weakest containment that is accepted; a machine that gives less is refused."
+        default="landlock", description="Weakest containment that is accepted; a machine that can do less is refused."
     )
     strongest_isolation: IsolationTier = Field(
-        default="namespaces", description="Containment that is tried first; lower it only where that one misbehaves."
+        default="namespaces",
+        description="Strongest containment that is tried; lower it only where that one misbehaves.",
     )
     cgroups: Literal["auto", "required", "off"] = Field(
         default="auto",
@@ -82,21 +90,27 @@ class EvaluatorConfig(BaseModel):
         default=60.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of compiling one candidate."
     )
     reference_timeout_s: float = Field(
-        default=60.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of one step of the reference."
+        default=60.0,
+        gt=0,
+        le=MAX_TIMEOUT_S,
+        description="Deadline of one step of the reference: making inputs, or one run.",
     )
     start_timeout_s: float = Field(
         default=120.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of starting judge and zygotes."
     )
     nice: int = Field(
-        default=0, ge=0, le=19, description="How far judge and workers step back where others want the processors too."
+        default=0,
+        ge=0,
+        le=19,
+        description="Niceness of judge and workers: the higher, the more they yield to other processes.",
     )
-    memory_bytes: int = Field(default=4 << 30, ge=64 << 20, description="Memory that one worker may take.")
-    scratch_bytes: int = Field(default=256 << 20, ge=1 << 20, description="Scratch space of one worker.")
-    processes: int = Field(default=64, ge=4, description="Processes and threads of one worker.")
+    memory_bytes: int = Field(default=4 << 30, ge=64 << 20, description="Most memory of one worker.")
+    scratch_bytes: int = Field(default=256 << 20, ge=1 << 20, description="Most scratch space of one worker.")
+    processes: int = Field(default=64, ge=4, description="Most processes and threads of one worker.")
     max_tensor_bytes: int = Field(
         default_factory=lambda fields: MAX_TENSOR_BYTES[fields.get("device", "cpu")],
         ge=1 << 16,
-        description="Bytes of one set of inputs or outputs; 1 GiB on a CPU, 16 GiB on a GPU.",
+        description="Most bytes of one set of inputs or outputs; by default 1 GiB on a CPU, 16 GiB on a GPU.",
     )
     allow_degenerate: bool = Field(
         default=False,

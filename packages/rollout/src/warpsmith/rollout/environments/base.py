@@ -23,7 +23,7 @@ class EnvironmentContext:
     """What an environment is made of.
 
     Args:
-        config: the rollout's settings; `config.environment` is for the environment alone.
+        config: the rollout's settings; `config.environment` is for the environment alone, its `settings` are the keys.
         evaluator: judges kernels; verdicts are cached by content.
         chat: the policy's chat format.
         scorer: the configured reward.

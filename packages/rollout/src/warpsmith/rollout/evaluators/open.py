@@ -14,7 +14,8 @@ def open_evaluator(config: Evaluation, evaluator: EvaluatorConfig) -> Iterator[C
 
     Args:
         config: where candidates are judged. For `ray` this process must be connected to a cluster.
-        evaluator: how they are judged. A server has settings of its own; of these it must meet `minimum_isolation`.
+        evaluator: how they are judged. A server has settings of its own: it must meet `minimum_isolation`, and is
+            asked for `trials` and `timeout_s`.
 
     Raises:
         EvaluatorError: the evaluator cannot start, no server can be reached, or one isolates workers too weakly.

@@ -20,12 +20,14 @@ class ServerEvaluator:
 
     Args:
         config: addresses, token, deadline and retries.
-        evaluator: only its `minimum_isolation` is used; the servers have their own settings.
+        evaluator: its `minimum_isolation`, and the `trials` and `timeout_s` that every request asks for; the servers
+            have their own settings of everything else.
     """
 
     def __init__(self, config: ServerEvaluation, evaluator: EvaluatorConfig) -> None:
         self.config = config
         self._weakest = evaluator.minimum_isolation
+        self._trials, self._timeout_s = evaluator.trials, evaluator.timeout_s
         self._client = self._made(None)
 
     def __enter__(self) -> Self:
@@ -63,7 +65,9 @@ class ServerEvaluator:
 
         `on_running` is not called: `deadline_s` counts from the request on, and the server's queue is bounded.
         """
-        return await self._client.evaluate_async(problem, candidate, trials=trials, timeout_s=timeout_s)
+        return await self._client.evaluate_async(
+            problem, candidate, trials=trials or self._trials, timeout_s=timeout_s or self._timeout_s
+        )
 
     def _made(self, conditions: Conditions | None) -> Client:
         return Client(

@@ -45,7 +45,7 @@ def directory(config: Config, resume: bool) -> Iterator[Finding]:
 def task(config: TrainerConfig) -> Iterator[Finding]:
     """Import the environment; RegistryError where it cannot be."""
     max_turns(config.rollout)
-    yield Finding("task", "ok", config.rollout.task_type)
+    yield Finding("environment", "ok", config.rollout.environment.type)
 
 
 def reward(config: TrainerConfig) -> Iterator[Finding]:

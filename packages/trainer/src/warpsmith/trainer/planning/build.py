@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from warpsmith.policy.config import PolicyConfig
+from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sections import ZeroSection
 from warpsmith.trainer.config.sft import SftConfig
@@ -184,7 +185,7 @@ def _place_evaluation(made: MemoryPlan, config: TrainerConfig, places: Places) -
 def _batch_facts(config: TrainerConfig) -> dict[str, float]:
     algorithm, rollout = config.algorithm, config.rollout
     trajectories = algorithm.prompts_per_step * algorithm.samples_per_prompt
-    turns = 1 if rollout.task_type == "kernelbench" else rollout.max_turns
+    turns = max_turns(rollout)
     return {
         "trajectories_per_step": trajectories,
         "turns_per_step_at_most": trajectories * turns,
