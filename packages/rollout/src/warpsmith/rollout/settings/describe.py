@@ -19,7 +19,7 @@ _WORDS: Final[dict[Any, str]] = {bool: "true | false", int: "integer", float: "n
 _SIGNS: Final[dict[type, tuple[str, str]]] = {
     Ge: (">=", "ge"), Gt: (">", "gt"), Le: ("<=", "le"), Lt: ("<", "lt"), MinLen: ("with at least", "min_length"),
 }  # fmt: skip
-_COLUMN: Final = 44
+_COLUMN: Final = 43
 _WIDTH: Final = 160
 
 
@@ -81,7 +81,7 @@ def _line(name: str, field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True, validated_data={})
     value = "required" if field.is_required() else as_toml(default)
     allowed = ", ".join(part for part in (admitted(field), unit_of(name, field)) if part)
-    return f"{name} = {value}".ljust(_COLUMN) + f" # {allowed}. {field.description or ''}".rstrip()
+    return f"{name} = {value}".ljust(_COLUMN) + f"  # {allowed}. {field.description or ''}".rstrip()
 
 
 def admitted(field: FieldInfo) -> str:
@@ -124,12 +124,16 @@ def _bare(annotation: Any) -> Any:
 
 def _bounds(marks: list[Any]) -> str:
     found = [
-        f" {sign} {getattr(mark, attribute):g}"
+        f" {sign} {_number(getattr(mark, attribute))}"
         for mark in marks
         for kind, (sign, attribute) in _SIGNS.items()
         if isinstance(mark, kind)
     ]
     return " and".join(found)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def unit_of(name: str, field: FieldInfo) -> str:

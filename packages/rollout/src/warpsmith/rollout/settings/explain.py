@@ -10,6 +10,9 @@ from pydantic import BaseModel, ValidationError
 from warpsmith.rollout.settings.quotes import Location, quoted
 from warpsmith.rollout.settings.tables import Place, places
 
+_MISSPELT: Final = 0.8
+"""How alike a key of the same table must be to be meant rather than one of exactly this name in another table."""
+_SIMILAR: Final = 0.6
 _CUTOFF: Final = 0.75
 """How alike a key must be that is looked for in other tables too: more than in the table that was named."""
 
@@ -134,10 +137,21 @@ def _hint(known: list[Place], here: Place, key: str, value: Any) -> str:
         types = " or ".join(f'"{place.type}"' for place in others)
         return f"; it is a key of type = {types}: remove it, or choose that type"
     within, like_within = _within(known, here.table, key)
-    near = difflib.get_close_matches(key, here.fields, n=1)
-    elsewhere = _of_tables(known, key) or _of_keys_in(known, value)
-    meant = within or (f"`{near[0]}`" if near else "") or elsewhere or like_within or _like(known, key)
+    meant = (
+        within
+        or _near(key, here, _MISSPELT)
+        or _of_tables(known, key)
+        or _near(key, here, _SIMILAR)
+        or _of_keys_in(known, value)
+        or like_within
+        or _like(known, key)
+    )
     return f"; did you mean {meant}?" if meant else f"; its keys are {', '.join(sorted(here.fields))}"
+
+
+def _near(key: str, here: Place, cutoff: float) -> str:
+    near = difflib.get_close_matches(key, here.fields, n=1, cutoff=cutoff)
+    return f"`{near[0]}`" if near else ""
 
 
 def _of_tables(known: list[Place], key: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from warpsmith.rollout.settings.tables import OTHER, models_in, types_of
+from warpsmith.rollout.settings.tables import models_in, types_of
 
 Location = tuple[int | str, ...]
 """Where a value is: names of tables and keys, and numbers of items."""
@@ -42,8 +42,7 @@ def _in_table(
     chosen = value.get("type", getattr(default, "type", None))
     found = [model for model in models if chosen in types_of(model)] if len(models) > 1 else models
     for model in found[:1]:
-        if OTHER not in types_of(model):
-            yield from quoted(model, value, at)
+        yield from quoted(model, value, at)
 
 
 def _in_value(annotation: Any, value: Any, at: Location) -> Iterator[tuple[Location, str]]:
