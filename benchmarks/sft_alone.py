@@ -49,9 +49,10 @@ def evaluate(model: Path, out: Path) -> dict[str, Any]:
     command(
         "warpsmith.rollout", "evaluate", model, "--out", out, "--count", held_out.problems,
         "--samples", held_out.samples, "--seed", held_out.seed, "--levels", ",".join(map(str, config.problems.levels)),
-        "--prompt-style", rollout.prompt_style, "--max-turns", rollout.max_turns, "--dtype", sampler.dtype,
+        "--prompt-style", rollout.prompt_style, "--max-turns", rollout.environment.settings["max_turns"],
+        "--dtype", sampler.dtype,
         "--max-tokens", rollout.sampling.max_tokens, "--max-model-len", sampler.max_model_len,
-        "--set", f"trials={rollout.trials}", "--set", f"concurrency={rollout.concurrency}",
+        "--set", f"evaluator.trials={config.evaluator.trials}", "--set", f"concurrency={rollout.concurrency}",
         "--set", f"sampler.max_sequences={sampler.max_sequences}",
     )  # fmt: skip
     result: dict[str, Any] = json.loads(out.read_text())

@@ -104,7 +104,7 @@ def test_two_failures_in_a_row_end_an_episode(collect, scripted_sampler):
 
 
 def test_the_single_turn_task_has_one_turn(collect, scripted_sampler):
-    (row,) = collect(scripted_sampler(WRONG), task_type="kernelbench").to_pylist()
+    (row,) = collect(scripted_sampler(WRONG), environment="kernelbench").to_pylist()
     assert (row["return"], row["num_turns"], row["task"]) == (0.1, 1, "kernelbench")
 
 

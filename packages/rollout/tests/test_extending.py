@@ -149,7 +149,7 @@ def test_the_reward_of_the_document_scores_by_its_settings(outside):
 def test_the_commands_know_the_parts_and_suggest_them(outside):
     assert "syntax_only " in outside("-m", "warpsmith.rollout", "environments").stdout
     for setting, known in {
-        "task_type=syntax_onl": "syntax_only",
+        "environment.type=syntax_onl": "syntax_only",
         "reward.type=log_speedu": "log_speedup",
         "sampler.type=transformer": "transformers",
         "sampler.transport=directry": "directory",

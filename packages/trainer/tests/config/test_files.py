@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.rollout.settings import describe
 from warpsmith.trainer.algorithms import ALGORITHMS
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_grpo, load_sft
-from warpsmith.rollout.settings import describe
 from warpsmith.trainer.errors import ConfigError
 
 SMALL = """

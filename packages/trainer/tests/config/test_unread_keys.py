@@ -69,6 +69,7 @@ CASES = [
     ),
 ]  # fmt: skip
 
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "run.toml"

@@ -138,7 +138,7 @@ def test_a_damaged_policy_is_one_finding(load: Load, tmp_path: Path) -> None:
 def test_a_task_that_is_not_there_is_refused_with_the_file(load: Load) -> None:
     told = "There is no environment `kernelbench_multi`; installed are .* Did you mean `kernelbench_multiturn`"
     with pytest.raises(ConfigError, match=told):
-        load("rollout.task_type=kernelbench_multi")
+        load("rollout.environment.type=kernelbench_multi")
 
 
 def test_problems_are_counted_by_level(load: Load) -> None:
@@ -228,8 +228,8 @@ def test_the_command_and_the_doctor_go_through_one_list(load: Load) -> None:
     findings = list(findings_of([*checks_without_torch(config, resume=False), *checks_with_torch(config)]))
     assert {one.state for one in findings} == {"ok"}
     assert {
-        "run directory", "task", "reward", "policy's files", "model length", "disk", "packages beside torch", "W&B",
-        "Ray's token", "containment of candidates", "chat template", "problems", "held-out problems", "prompts",
+        "run directory", "environment", "reward", "policy's files", "model length", "disk", "packages beside torch",
+        "W&B", "Ray's token", "containment of candidates", "chat template", "problems", "held-out problems", "prompts",
     } == {one.what for one in findings}  # fmt: skip
 
 
@@ -285,7 +285,7 @@ def test_a_budget_without_room_for_a_verdict_is_a_warning(load: Load) -> None:
     _, warning = inputs.prompts(load(budget))
     assert (warning.state, "leave no room for a verdict" in warning.seen) == ("warning", True)
     assert f"to {length.answered} or more" in warning.remedy
-    single = inputs.prompts(load(budget, "rollout.task_type=kernelbench", "rollout.max_turns=unset"))
+    single = inputs.prompts(load(budget, "rollout.environment={type='kernelbench'}"))
     assert [one.state for one in single] == ["ok"]
 
 

@@ -280,7 +280,7 @@ def test_layouts_stay_few(file: Path) -> None:
 def test_a_task_that_is_not_there_is_refused_before_memory_is_computed(
     file: Path, command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrong = ("--set", 'rollout.task_type="kernelbench_multi"')
+    wrong = ("--set", 'rollout.environment.type="kernelbench_multi"')
     assert command("plan", str(file), "--machine", "8xh100-80", *wrong) == 2
     told = " ".join(capsys.readouterr().err.split())
     assert "There is no environment `kernelbench_multi`; installed are kernelbench, kernelbench_multiturn." in told

@@ -237,10 +237,14 @@ def export(
 
     Of a run that trained adapters: warpsmith-trainer export runs/lora --out runs/lora-adapter --adapter
     """
-    from warpsmith.trainer.weights.consolidate import consolidate
+    from warpsmith.trainer.weights.checkpoint import read_state
+    from warpsmith.trainer.weights.consolidate import chosen_checkpoint, consolidate
 
     choose_accelerator()
-    typer.echo(str(consolidate(checkpoint, out, form="adapter" if adapter else "model", best=best)))
+    chosen = chosen_checkpoint(checkpoint, best=best)
+    step = read_state(chosen)["progress"]["step"]
+    made = consolidate(chosen, out, form="adapter" if adapter else "model")
+    typer.echo(f"{made}: the {'adapters' if adapter else 'model'} of step {step}, from {chosen}")
 
 
 app.command("init")(init_command)

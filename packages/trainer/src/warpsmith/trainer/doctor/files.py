@@ -42,7 +42,7 @@ def directory(config: Config, resume: bool) -> Iterator[Finding]:
     yield Finding("run directory", "ok", f"{config.run.dir} can be {'resumed' if resume else 'begun'}")
 
 
-def task(config: TrainerConfig) -> Iterator[Finding]:
+def environment(config: TrainerConfig) -> Iterator[Finding]:
     """Import the environment; RegistryError where it cannot be."""
     max_turns(config.rollout)
     yield Finding("environment", "ok", config.rollout.environment.type)

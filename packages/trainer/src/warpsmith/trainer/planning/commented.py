@@ -33,9 +33,15 @@ def _tables(known: Mapping[tuple[str, str | None], Place], tables: Mapping[str, 
         for key, value in keys.items():
             field = place.fields[key]
             unit = unit_of(key, field)
-            told = f"{field.description or ''}{f' Unit: {unit}.' if unit else ''}".strip()
+            told = f"{field.description or _types(known, name)}{f' Unit: {unit}.' if unit else ''}"
             yield from (f"# {line}" for line in textwrap.wrap(told, _WIDTH - 2))
             yield f"{key} = {as_toml(value)}"
     for key, value in tables.items():
         if isinstance(value, Mapping):
             yield from _tables(known, value, f"{name}.{key}".lstrip("."))
+
+
+def _types(known: Mapping[tuple[str, str | None], Place], name: str) -> str:
+    """Return what the key `type` of a table chooses from."""
+    types = [f'"{type_}"' for table, type_ in known if table == name]
+    return f"One of {', '.join(types)}; each has keys of its own."

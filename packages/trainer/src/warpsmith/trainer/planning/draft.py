@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from warpsmith.evaluator.config import MAX_TENSOR_BYTES
 from warpsmith.trainer.planning.machines import Machine
 from warpsmith.trainer.planning.shapes import ModelShape
+from warpsmith.trainer.planning.sizes import GIB
 
 Kind = Literal["grpo", "sft"]
 Tables = dict[str, Any]
@@ -17,6 +19,9 @@ _LARGE: Final = 3_000_000_000
 
 _BESIDE_TRAINER: Final = 0.4
 """Share of a GPU for vLLM where the same GPU trains."""
+
+_INPUTS: Final = 0.2
+"""Share of a GPU that judges for one set of inputs or outputs; there are two."""
 
 
 def drafts(kind: Kind, path: Path, shape: ModelShape, machine: Machine, longest: int | None) -> Iterator[Tables]:
@@ -110,4 +115,10 @@ def _parts(machine: Machine, dtype: str) -> tuple[Tables, int, Tables, Tables]:
     placement = {"train": train, "rollout": sample} | ({"evaluation": judging} if judging else {})
     share = {"gpu_memory_utilization": _BESIDE_TRAINER} if sample == train else {}
     sampler = {"device": "cuda", "dtype": dtype, **share}
-    return placement, len(sample), sampler, {"device": "cuda" if judging else "cpu"}
+    return placement, len(sample), sampler, _evaluator(machine) if judging else {"device": "cpu"}
+
+
+def _evaluator(machine: Machine) -> Tables:
+    """Return `[evaluator]` for a GPU that judges: a small one takes smaller inputs than by default."""
+    most = int(_INPUTS * machine.gpu_bytes / GIB) * GIB
+    return {"device": "cuda"} | ({"max_tensor_bytes": most} if most < MAX_TENSOR_BYTES["cuda"] else {})

@@ -31,7 +31,7 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
         UsageError: the adapters are asked for and there are none, or the best of one checkpoint.
         QuantizationError: the weights under the adapters were in 4 bits, and cannot be here.
     """
-    path = _checkpoint(source, best)
+    path = chosen_checkpoint(source, best=best)
     state = checkpoint.read_state(path)
     config = PolicyConfig.model_validate(state["config"]["policy"])
     if config.lora is not None:
@@ -47,7 +47,13 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
     return policy.save(target)
 
 
-def _checkpoint(source: Path, best: bool) -> Path:
+def chosen_checkpoint(source: Path, *, best: bool = False) -> Path:
+    """Return the checkpoint that `consolidate` takes; arguments as there.
+
+    Raises:
+        CheckpointError: there is none.
+        UsageError: the best of one checkpoint is asked for.
+    """
     one = (source / checkpoint.STATE).is_file()
     if one and best:
         raise UsageError(
