@@ -37,7 +37,7 @@ def warmed_policy(work: Path, steps: int) -> Path:
     """Return the demo's decoder after `steps` of SFT; one that is there already is taken."""
     from warpsmith.policy.tiny import build_tiny
     from warpsmith.rollout.generator import generate
-    from warpsmith.rollout.sft import sft_examples
+    from warpsmith.trainer.data.generated import sft_examples
 
     final = work / "sft" / "final_model"
     if not final.is_dir():

@@ -45,14 +45,15 @@ def evaluate(model: Path, out: Path) -> dict[str, Any]:
     """Sample and judge the demo's held-out problems as the demo's configuration says."""
     config = load_grpo(ROOT / "configs/demo.toml")
     rollout, held_out = config.rollout, config.held_out
-    engine = rollout.engine
+    sampler = rollout.sampler
     command(
         "warpsmith.rollout", "evaluate", model, "--out", out, "--count", held_out.problems,
         "--samples", held_out.samples, "--seed", held_out.seed, "--levels", ",".join(map(str, config.problems.levels)),
-        "--prompt-style", rollout.prompt_style, "--max-turns", rollout.max_turns, "--dtype", engine.dtype,
-        "--max-tokens", rollout.sampling.max_tokens, "--max-model-len", engine.max_model_len,
-        "--set", f"trials={rollout.trials}", "--set", f"concurrency={rollout.concurrency}",
-        "--set", f"engine.max_sequences={engine.max_sequences}",
+        "--prompt-style", rollout.prompt_style, "--max-turns", rollout.environment.settings["max_turns"],
+        "--dtype", sampler.dtype,
+        "--max-tokens", rollout.sampling.max_tokens, "--max-model-len", sampler.max_model_len,
+        "--set", f"evaluator.trials={config.evaluator.trials}", "--set", f"concurrency={rollout.concurrency}",
+        "--set", f"sampler.max_sequences={sampler.max_sequences}",
     )  # fmt: skip
     result: dict[str, Any] = json.loads(out.read_text())
     return result

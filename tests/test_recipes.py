@@ -80,11 +80,12 @@ def test_the_published_hyper_parameters() -> None:
         assert (algorithm.updates_per_step, algorithm.epochs_per_step) == (1, 1)
         assert config.run.steps == (500 if small else 1000)
         if "singleturn" not in path.stem:
-            assert (config.rollout.max_turns, config.rollout.gamma) == (3, 0.4)
-            assert config.rollout.task_type == "kernelbench_multiturn"
+            assert config.rollout.environment.settings["max_turns"] == 3
+            assert config.rollout.gamma == 0.4
+            assert config.rollout.environment.type == "kernelbench_multiturn"
         else:
-            assert config.rollout.task_type == "kernelbench"
-        assert config.zero.micro_batch_tokens >= config.rollout.engine.max_model_len
+            assert config.rollout.environment.type == "kernelbench"
+        assert config.zero.micro_batch_tokens >= config.rollout.sampler.max_model_len
         assert config.checkpoint.every == 50
 
 

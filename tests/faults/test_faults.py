@@ -40,11 +40,13 @@ path = "{{problems}}"
 levels = [1]
 [rollout]
 prompt_style = "compact"
+[rollout.environment]
 max_turns = 2
+[evaluator]
 trials = 2
 [rollout.sampling]
 max_tokens = 64
-[rollout.engine]
+[rollout.sampler]
 dtype = "float32"
 max_model_len = 512
 [algorithm]
@@ -198,7 +200,7 @@ def test_a_server_that_stops_for_a_while_costs_time_only_and_one_that_is_gone_en
 
 
 def test_an_engine_that_answers_no_more_ends_the_run(alone: StruckRun) -> None:
-    alone.ensure("--set", "rollout.generate_timeout_s=5", "--set", "rollout.engine.update_timeout_s=10")
+    alone.ensure("--set", "rollout.generate_timeout_s=5", "--set", "rollout.sampler.update_timeout_s=10")
     alone.await_moment()
     alone.strike("engine", signal.SIGSTOP)
     assert alone.await_end(STOPS_S) != 0

@@ -171,6 +171,16 @@ def test_no_directory(tmp_path):
         load_policy(tmp_path / "file")
 
 
+def test_a_model_that_is_not_there_is_to_be_fetched(tmp_path):
+    with pytest.raises(CheckpointError) as caught:
+        load_policy(tmp_path / "models" / "x")
+    place = tmp_path / "models" / "x"
+    assert f"warpsmith-policy fetch-smollm2 {place}" in caught.value.remedy
+    assert f"hf download OWNER/NAME --local-dir {place}" in caught.value.remedy
+    with pytest.raises(CheckpointError, match="A training run writes it at its end"):
+        load_policy(tmp_path / "runs" / "sft" / "final_model")
+
+
 def test_shards_are_all_read(policy, tmp_path):
     policy.model.save_pretrained(tmp_path, max_shard_size="100KB")
     policy.tokenizer.save_pretrained(tmp_path)

@@ -10,8 +10,8 @@ from hypothesis import settings
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow, from_generated
 from warpsmith.rollout.generator import generate
+from warpsmith.rollout.prompts import build_prompt
 from warpsmith.rollout.samplers.base import Completion
-from warpsmith.rollout.sft import sft_examples
 
 # How long an example takes says nothing on a machine that does other work as well.
 settings.register_profile("unhurried", settings(), deadline=None)
@@ -23,8 +23,9 @@ def tiny_checkpoint(tmp_path_factory) -> Path:
     """A randomly initialised Qwen3 decoder with a tokenizer trained on generated kernels."""
     from warpsmith.policy.tiny import build_tiny
 
-    examples = sft_examples(generate(seed=0, count=200), 0, "compact")
-    corpus = ["\n".join(message["content"] for message in example) for example in examples]
+    problems = [from_generated(problem, "train") for problem in generate(seed=0, count=200)]
+    prompts = [build_prompt(problem, style="compact") for problem in problems]
+    corpus = [f"{prompt[-1]['content']}\n{row.solution}" for prompt, row in zip(prompts, problems, strict=True)]
     return build_tiny(tmp_path_factory.mktemp("model") / "tiny", corpus, layers=2, hidden=128, heads=4, kv_heads=2)
 
 

@@ -25,6 +25,15 @@ def test_problems_are_written(tmp_path):
     assert len(read_problems(tmp_path)) == 4
 
 
+def test_the_schema_lists_every_setting_and_the_help_names_it():
+    shown = invoke("schema").stdout
+    assert '[environment]  # type = "kernelbench"\n' in shown
+    assert '"namespaces" | "landlock" | "none". Weakest containment' in shown
+    assert json.loads(invoke("schema", "--json").stdout)["properties"]["concurrency"]["default"] == 64
+    told = " ".join(invoke("evaluate", "--help").stdout.replace("│", " ").split())
+    assert "or remove it with unset; repeatable." in told
+
+
 def test_environments_are_listed():
     assert "kernelbench_multiturn  " in invoke("environments").stdout
 
@@ -43,22 +52,33 @@ def test_results_are_compared(tmp_path):
         (["problems", "--split", "test", "--out", "x"], "held_out"),
         (["problems", "--levels", "one", "--out", "x"], "1,2 or 1-3"),
         (["compare", "missing", "missing"], "evaluate --out"),
-        (["evaluate", "x", "--task-type", "kernelbensh"], "Did you mean `kernelbench`"),
-        (["evaluate", "x", "--prompt-style", "short"], "full, compact"),
+        (["evaluate", "x", "--environment", "kernelbensh"], "Did you mean `kernelbench`"),
+        (["evaluate", "x", "--prompt-style", "short"], "'full' or 'compact'"),
         (["evaluate", "x", "--set", "reward.bonus=1"], "unknown key `bonus` in .reward."),
-        (["evaluate", "x", "--set", "max_turn=1"], "did you mean `max_turns`"),
+        (["evaluate", "x", "--set", "max_turn=1"], "did you mean `environment.max_turns`"),
+        (["evaluate", "x", "--set", "trials=1"], "did you mean `evaluator.trials`"),
+        (["evaluate", "x", "--set", "gamma='0.5'"], "write 0.5, without quotes"),
+        (["evaluate", "x", "--set", "gama=unset"], "there is no key or table `gama`"),
+        (
+            ["evaluate", "x", "--max-turns", "2", "--environment", "kernelbench"],
+            "key of type = .kernelbench_multi",
+        ),
         (["evaluate", "x", "--set", "gamma"], "form table.key=value"),
-        (["evaluate", "x", "--dtype", "int8"], "engine.dtype"),
+        (["evaluate", "x", "--dtype", "int8"], "sampler.dtype"),
         (["evaluate", "x", "--max-tokens", "9000"], "do not fit"),
         (["evaluate", "x", "--isolation", "prayer"], "minimum_isolation"),
+        (["evaluate", "x", "--problems", "nowhere", "--split", "train"], "--split train is for generated problems"),
+        (["evaluate", "x", "--problems", "{rows}", "--count", "4"], "--count 4 asks for more problems than the 3"),
+        (["evaluate", "x", "--problems", "{rows}", "--levels", "3-5"], "None of the 3 problems"),
         (["evaluate", "x", "--out", "/proc"], "/proc is a directory; a file was expected"),
         (["evaluate", "x", "--out", "/proc/x/y.json"], "Nothing can be written under /proc/x"),
         (["generate", "x", "/proc/x"], "Nothing can be written under /proc/x"),
     ],
 )
-def test_bad_input_is_a_typed_error_before_anything_starts(arguments, part):
+def test_bad_input_is_a_typed_error_before_anything_starts(arguments, part, tmp_path):
+    invoke("problems", "--count", 3, "--levels", "1", "--out", tmp_path / "rows")
     with pytest.raises(WarpsmithError, match=part) as caught:
-        invoke(*arguments)
+        invoke(*(argument.format(rows=tmp_path / "rows") for argument in arguments))
     assert caught.value.exit_code == 2
 
 
@@ -86,7 +106,9 @@ def test_a_result_that_cannot_be_written_is_printed_all_the_same(tmp_path, monke
     assert "pass@k" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [[], ["evaluate"], ["generate"], ["problems"], ["compare"], ["environments"]])
+@pytest.mark.parametrize(
+    "command", [[], ["evaluate"], ["generate"], ["problems"], ["compare"], ["environments"], ["schema"]]
+)
 def test_help_has_an_example(command):
     assert "warpsmith-rollout" in invoke(*command, "--help").stdout
 
@@ -108,7 +130,7 @@ def test_turns_are_not_added_to_a_run_that_is_there(tmp_path):
 
 
 def test_nothing_heavy_is_imported_for_help_config_or_problems():
-    modules = "cli config generator datasets sft prompts episodes collector "
+    modules = "cli config generator datasets settings problem_choice prompts episodes collector "
     modules += "samplers samplers.pool samplers.registry samplers.vllm samplers.vllm.in_process"
     program = "import sys\n" + "".join(f"import warpsmith.rollout.{m}\n" for m in modules.split())
     program += "print([m for m in ('torch', 'vllm', 'ray', 'transformers', 'triton') if m in sys.modules])"

@@ -10,9 +10,8 @@ from warpsmith.evaluator import Evaluator, EvaluatorConfig
 from warpsmith.rollout.cli import app
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import RolloutConfig
-from warpsmith.rollout.datasets import from_generated, generated
+from warpsmith.rollout.datasets import from_generated
 from warpsmith.rollout.generator import generate
-from warpsmith.rollout.sft import sft_examples
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +42,7 @@ def test_an_episode_that_mends_its_kernel(judge, problem, chat, scripted_sampler
     broken = problem.solution.replace("tl.store(out_ptr + i, x", "tl.store(out_ptr + i, x + 1.0")
     assert broken != problem.solution
     config = RolloutConfig(
-        prompt_style="compact", prompt_tokens=3000, engine={"max_model_len": 8192}, sampling={"max_tokens": 4096}
+        prompt_style="compact", prompt_tokens=3000, sampler={"max_model_len": 8192}, sampling={"max_tokens": 4096}
     )
     collector = Collector(scripted_sampler(broken, problem.solution), judge, chat, config, run="r")
     rows = asyncio.run(collector.collect([problem], 1, label="step-0")).to_pylist()
@@ -51,19 +50,6 @@ def test_an_episode_that_mends_its_kernel(judge, problem, chat, scripted_sampler
     assert [r["reward"] for r in rows] == [0.1, 0.3]
     assert rows[0]["return"] == pytest.approx(0.1 + 0.4 * 0.3)
     assert "incorrect 100%" in rows[1]["messages"][-1]["content"]
-
-
-def test_most_broken_attempts_of_warm_up_examples_are_not_correct(judge):
-    problems = generated(seed=22, count=20)
-    examples = sft_examples(problems, 0, "compact", second_turn_share=1.0)
-    attempts = [m[0]["content"].partition("# tried\n")[2].rpartition("\n# ")[0] for m in examples]
-
-    async def go():
-        return await asyncio.gather(
-            *(judge.evaluate_async(p.to_problem(), a, trials=2) for p, a in zip(problems, attempts, strict=True))
-        )
-
-    assert sum(v.correct for v in asyncio.run(go())) <= 2
 
 
 def test_the_command_evaluates_a_checkpoint(tiny_checkpoint, tmp_path):

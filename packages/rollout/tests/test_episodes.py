@@ -19,7 +19,7 @@ GOOD, WRONG, BROKEN = "class ModelNew: good", "class ModelNew: wrong", "class Mo
 
 
 def config(**settings):
-    return RolloutConfig(prompt_style="compact", prompt_tokens=2000, engine={"max_model_len": 4096}, **settings)
+    return RolloutConfig(prompt_style="compact", prompt_tokens=2000, sampler={"max_model_len": 4096}, **settings)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_two_failures_in_a_row_end_an_episode(collect, scripted_sampler):
 
 
 def test_the_single_turn_task_has_one_turn(collect, scripted_sampler):
-    (row,) = collect(scripted_sampler(WRONG), task_type="kernelbench").to_pylist()
+    (row,) = collect(scripted_sampler(WRONG), environment="kernelbench").to_pylist()
     assert (row["return"], row["num_turns"], row["task"]) == (0.1, 1, "kernelbench")
 
 
@@ -271,7 +271,7 @@ def test_no_episode_is_refused(collect, scripted_sampler):
 
 def test_lengths_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="do not fit"):
-        RolloutConfig(prompt_tokens=2000, sampling=SamplingConfig(max_tokens=200), engine={"max_model_len": 2048})
+        RolloutConfig(prompt_tokens=2000, sampling=SamplingConfig(max_tokens=200), sampler={"max_model_len": 2048})
     assert RolloutConfig(sampling=SamplingConfig(max_tokens=1000)).prompt_budget == 1048
 
 

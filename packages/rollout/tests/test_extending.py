@@ -63,8 +63,8 @@ def table(**changes):
     for text in blocks("toml"):
         for name, value in tomllib.loads(text).get("rollout", {}).items():
             config[name] = {**config.get(name, {}), **value} if isinstance(value, dict) else value
-    config["engine"] |= {"max_model_len": 640}
-    config["engine"]["options"] = {"directory": "."}
+    config["sampler"] |= {"max_model_len": 640}
+    config["sampler"]["options"] = {"directory": "."}
     return {**config, "sampling": {"max_tokens": 8}, "concurrency": 4, **changes}
 
 
@@ -84,7 +84,7 @@ imported = [name for name in sys.modules if name.startswith("my_parts")]
 
 
 async def go():
-    sampler = start_sampler(checkpoint, config.engine)
+    sampler = start_sampler(checkpoint, config.sampler)
     assert isinstance(sampler, Sampler)
     collector = Collector(sampler, None, load_chat(checkpoint), config, run="outside")
     problems = generated(seed=0, count=1, levels=(1,))
@@ -149,10 +149,10 @@ def test_the_reward_of_the_document_scores_by_its_settings(outside):
 def test_the_commands_know_the_parts_and_suggest_them(outside):
     assert "syntax_only " in outside("-m", "warpsmith.rollout", "environments").stdout
     for setting, known in {
-        "task_type=syntax_onl": "syntax_only",
+        "environment.type=syntax_onl": "syntax_only",
         "reward.type=log_speedu": "log_speedup",
-        "engine.type=transformer": "transformers",
-        "engine.transport=directry": "directory",
+        "sampler.type=transformer": "transformers",
+        "sampler.transport=directry": "directory",
     }.items():
         done = outside("-m", "warpsmith.rollout", "evaluate", "nowhere", "--set", setting)
         assert done.returncode == 2

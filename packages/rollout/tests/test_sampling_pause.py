@@ -104,8 +104,8 @@ def test_every_turn_is_of_one_version_and_an_episode_may_be_of_several(chat, pro
     async def go():
         pause, sampler = SamplingPause(), CountingSampler()
         config = RolloutConfig(
-            prompt_style="compact", prompt_tokens=2000, engine={"max_model_len": 4096}, max_turns=4,
-            max_consecutive_failures=4,
+            prompt_style="compact", prompt_tokens=2000, sampler={"max_model_len": 4096},
+            environment={"max_turns": 4, "max_consecutive_failures": 4},
         )  # fmt: skip
         judge = scripted_judge(lambda kernel: verdicts["wrong"])
         collector = Collector(sampler, judge, chat, config, run="r", pause=pause)

@@ -33,11 +33,13 @@ count = 8
 levels = [1]
 [rollout]
 prompt_style = "compact"
+[rollout.environment]
 max_turns = 2
+[evaluator]
 trials = 1
 [rollout.sampling]
 max_tokens = 24
-[rollout.engine]
+[rollout.sampler]
 dtype = "float32"
 max_model_len = 512
 [algorithm]
@@ -86,7 +88,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small decoder whose tokenizer was trained on generated examples."""
     from warpsmith.policy.tiny import build_tiny
     from warpsmith.rollout.generator import generate
-    from warpsmith.rollout.sft import sft_examples
+    from warpsmith.trainer.data.generated import sft_examples
 
     chats = sft_examples(generate(seed=0, count=60), 0, "compact")
     texts = [message["content"] for chat in chats for message in chat]

@@ -3,15 +3,17 @@
 import pytest
 from pydantic import ValidationError
 
+from warpsmith.records.errors import UsageError
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.environments.base import EnvironmentType
 from warpsmith.rollout.environments.kernelbench import MULTI_TURN, SINGLE_TURN
 from warpsmith.rollout.environments.registry import descriptions, max_turns
 from warpsmith.rollout.registries import ENVIRONMENTS
+from warpsmith.rollout.settings import SettingsError, checked
 
 
 def multiturn(**settings):
-    return MULTI_TURN.rules(RolloutConfig(task_type="kernelbench_multiturn", **settings))
+    return MULTI_TURN.make_rules(RolloutConfig(environment=settings))
 
 
 def test_the_environments_of_this_package():
@@ -24,25 +26,32 @@ def test_the_environments_of_this_package():
 
 def test_an_unknown_environment_lists_the_known_and_suggests_the_closest():
     with pytest.raises(ValidationError, match="installed are kernelbench, kernelbench_multiturn") as caught:
-        RolloutConfig(task_type="kernelbench_multi_turn")
+        RolloutConfig(environment="kernelbench_multi_turn")
     assert "Did you mean `kernelbench_multiturn`?" in str(caught.value)
 
 
 def test_settings_that_no_environment_reads_are_refused():
-    with pytest.raises(ValidationError, match=r"environment \(turns\): `kernelbench` has no keys in this table"):
-        RolloutConfig(task_type="kernelbench", environment={"turns": 3})
+    with pytest.raises(SettingsError, match=r"unknown key `turns` in \[environment\]"):
+        checked(RolloutConfig, {"environment": {"type": "kernelbench", "turns": 3}})
+    with pytest.raises(SettingsError, match=r'`max_turns` in \[environment\]; it is a key of type = "kernel'):
+        checked(RolloutConfig, {"environment": {"type": "kernelbench", "max_turns": 3}})
+
+
+def test_the_rules_of_several_turns_need_their_settings():
+    with pytest.raises(UsageError, match="those of the environment `kernelbench`"):
+        MULTI_TURN.max_turns(RolloutConfig(environment="kernelbench"))
 
 
 def test_the_single_turn_environment_ends_after_one_turn_and_its_return_is_its_reward():
-    config = RolloutConfig(task_type="kernelbench", max_turns=5, gamma=0.9)
-    rules = SINGLE_TURN.rules(config)
+    config = RolloutConfig(environment="kernelbench", gamma=0.9)
+    rules = SINGLE_TURN.make_rules(config)
     assert max_turns(config) == 1
     assert rules.is_over([0.1], solved_untimed=False)
     assert rules.returns([0.7]) == [0.7]
 
 
 def test_the_multi_turn_environment_has_the_configured_turns():
-    assert max_turns(RolloutConfig(max_turns=5)) == 5
+    assert max_turns(RolloutConfig(environment={"max_turns": 5})) == 5
 
 
 @pytest.mark.parametrize(

@@ -173,8 +173,8 @@ def test_a_collection_goes_on_over_a_server_that_is_killed_and_comes_back(chat, 
     servers = [ServerProcess("--slots", "1")]
     port = servers[0].port
     config = RolloutConfig(
-        prompt_style="compact", prompt_tokens=3000, engine={"max_model_len": 8192}, sampling={"max_tokens": 4096},
-        max_turns=1, evaluation={"type": "server", "servers": (servers[0].url,)},
+        prompt_style="compact", prompt_tokens=3000, sampler={"max_model_len": 8192}, sampling={"max_tokens": 4096},
+        environment={"max_turns": 1}, evaluation={"type": "server", "servers": (servers[0].url,)},
     )  # fmt: skip
 
     def killed_and_started_again():

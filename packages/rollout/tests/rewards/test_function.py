@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.errors import BadRewardError, RewardFailedError
 from warpsmith.rollout.rewards.config import FunctionRewardConfig, PresetRewardConfig
 from warpsmith.rollout.rewards.registry import examples, scorer_for
-from warpsmith.rollout.settings import explained
+from warpsmith.rollout.settings import SettingsError, checked
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "rollout.md"
 TURN = examples()[0][1]
@@ -135,9 +134,9 @@ def test_files_and_modules_that_are_not_there(written, tmp_path):
     ],
 )
 def test_tables_that_cannot_be_read(table, says):
-    with pytest.raises(ValidationError) as caught:
-        RolloutConfig.model_validate({"reward": table})
-    assert explained(RolloutConfig, caught.value).startswith(says)
+    with pytest.raises(SettingsError) as caught:
+        checked(RolloutConfig, {"reward": table})
+    assert str(caught.value).startswith(says)
 
 
 def test_a_table_without_a_type_is_a_preset_and_a_dump_is_read_back():

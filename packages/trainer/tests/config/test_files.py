@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.rollout.settings import describe
 from warpsmith.trainer.algorithms import ALGORITHMS
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_grpo, load_sft
-from warpsmith.trainer.config.describe import describe
 from warpsmith.trainer.errors import ConfigError
 
 SMALL = """
@@ -48,7 +48,7 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         (SMALL + "[zero]\nstag = 1", ["unknown key `stag` in [zero]", "did you mean `stage`"]),
-        (SMALL + "[algoritm]\nkl = 'k3'", ["unknown key `algoritm`", "did you mean `algorithm`"]),
+        (SMALL + "[algoritm]\nkl = 'k3'", ["unknown table `algoritm`", "did you mean `algorithm`"]),
         (SMALL + "[algorithm]\nqqq = 1", ["unknown key `qqq` in [algorithm]", "its keys are", "clip"]),
         (
             SMALL + "[rollout.evaluation]\ntype = 'server'\nserver = ['http://a']",
@@ -57,12 +57,12 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[rollout.evaluation]\ntype = 'server'", ["key `servers` is missing in [rollout.evaluation]"]),
         (
             SMALL + "[rollout.evaluation]\ntype = 'server'\nservers = ['http://a']\n[evaluator]\nslots = 2",
-            ["evaluator.slots", "only minimum_isolation"],
+            ["evaluator.slots", "only minimum_isolation, timeout_s, trials count"],
         ),
         (SMALL + "[rollout.sampling]\ntemprature = 1", ["[rollout.sampling]", "did you mean `temperature`"]),
         ("[run]\n[policy]\npath = 'x'", ["key `dir` is missing in [run]"]),
         ("[policy]\npath = 'x'", ["key `run` is missing"]),
-        (SMALL + "[zero]\nstage = 4", ["`zero.stage`"]),
+        (SMALL + "[zero]\nstage = 4", ["`zero.stage`: Input should be 0, 1, 2 or 3, not 4"]),
         (SMALL + "[optimizer]\nbetas = [1.5, 0.9]", ["`optimizer.betas.0`", "less than 1"]),
         (SMALL + "[optimizer]\nbetas = [0.9, 1.0]", ["`optimizer.betas.1`", "less than 1"]),
         (SMALL + "[optimizer]\nlr = inf", ["`optimizer.lr`", "finite number"]),
@@ -97,7 +97,7 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[sync]\nlora = 'adapter'", ["sync.lora", "[policy.lora] alone"]),
         (SMALL + "[policy.lora]\nrank = 600", ["policy.lora.rank (600)", "up to 512"]),
         (SMALL + "[policy.lora]\ndropout = 0.1", ["policy.lora.dropout (0.1)", "noise in the ratio", "set it to 0"]),
-        (SMALL + "[rollout.engine]\nlora_rank = 8", ["rollout.engine.lora_rank", "policy.lora.rank"]),
+        (SMALL + "[rollout.sampler]\nlora_rank = 8", ["rollout.sampler.lora_rank", "policy.lora.rank"]),
         (SMALL + "[rollout.sampling]\ntop_p = 0.9", ["rollout.sampling.top_p", "over the kept tokens", "remove it"]),
         (SMALL + "[rollout.sampling]\ntop_k = 50", ["rollout.sampling.top_k", "over the kept tokens", "remove it"]),
         (SMALL + "[rollout.sampling]\nmin_p = 0.1", ["rollout.sampling.min_p", "over the kept tokens", "remove it"]),
@@ -236,7 +236,7 @@ def test_every_key_of_this_package_says_what_it_means(kind: type) -> None:
         ("[[data.sources]]\ntype = 'records'", "key `path` is missing in [data.sources.0]"),
         ("[data.source]\ntype = 'chats'\npath = 'x'\nbest = 3", '[data.source]; it is a key of type = "records"'),
         ("[data.source]\nproblems = 3\n[[data.sources]]\ntype = 'generated'", "or several [[data.sources]]; not both"),
-        ("[data]\nproblems = 3", "unknown key `problems` in [data]; did you mean `problems` in [data.source]?"),
+        ("[data]\nproblems = 3", "unknown key `problems` in [data]; did you mean `data.source.problems`?"),
         ("[[data.sources]]\nweigth = 2.0", "unknown key `weigth` in [data.sources.0]; did you mean `weight`?"),
         ("[[data.sources]]\nweight = 0", "`data.sources.0.weight`"),
         ("[run]\nepochs = 0", "`run.epochs`"),
@@ -272,6 +272,31 @@ name = "made"
     assert (alone.labels, alone.parts[0].path) == (("kernelbook",), (Path("book.parquet"),))
 
 
+@pytest.mark.parametrize("kind", [TrainerConfig, SftConfig])
+def test_the_schema_shows_every_key_with_its_choices_and_bounds(kind: type) -> None:
+    lines = list(describe(kind))
+    for line in lines:
+        if " = " in line and not line.startswith(("[", "#")):
+            allowed, _, meaning = line.partition("  # ")[2].partition(". ")
+            assert allowed and meaning, line
+            assert "any value" not in allowed, line
+    shown = {line.partition(" = ")[0] for line in lines}
+    assert {"lr", "stage", "dtype", "every"} <= shown
+    if kind is TrainerConfig:
+        assert any(line.startswith('type = "grpo"') and '"cispo" | "dapo" | "dr_grpo" | ' in line for line in lines)
+        assert {f'[algorithm.clip]  # type = "{name}"' for name in ("cispo", "none")} <= set(lines)
+
+
+def test_the_schema_tells_units() -> None:
+    lines = {line.partition(" = ")[0]: line for line in describe(TrainerConfig) if " = " in line}
+    for key, unit in {
+        "seconds": "number > 0, s.", "timeout_minutes": "minutes.", "micro_batch_tokens": "tokens.",
+        "max_model_len": "tokens.", "kl_max": "| false, nats a token.", "memory_bytes": "integer >= 67,108,864, bytes.",
+        "kv_cache_gib": "GiB.", "deadline_s": ", s.",
+    }.items():  # fmt: skip
+        assert unit in lines[key], lines[key]
+
+
 def test_configurations_import_without_torch() -> None:
     code = (
         "import sys, warpsmith.trainer.config, warpsmith.trainer.cli;"
@@ -280,24 +305,57 @@ def test_configurations_import_without_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_configurations_import_where_the_extension_is_not_built(tmp_path: Path) -> None:
+def test_configurations_load_where_neither_the_extension_nor_torch_is_there(tmp_path: Path) -> None:
     code = """
 import importlib.abc
 import sys
 
-class Unbuilt(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name == "warpsmith.evaluator._native":
-            raise ImportError("not built")
+HEAVY = {"torch", "transformers", "vllm", "ray", "deepspeed", "triton", "wandb"}
 
-sys.meta_path.insert(0, Unbuilt())
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "warpsmith.evaluator._native" or name.partition(".")[0] in HEAVY:
+            raise ImportError("not there")
+
+sys.meta_path.insert(0, Missing())
+import warpsmith.evaluator.config, warpsmith.policy.config, warpsmith.rollout.config
+import warpsmith.trainer.cli
 from warpsmith.trainer.config import load_any
 print(load_any(sys.argv[1]).evaluator.device)
-try:
-    import warpsmith.evaluator._native
-except ImportError:
-    print("blocked")
+for name in ("warpsmith.evaluator._native", *sorted(HEAVY)):
+    try:
+        __import__(name)
+    except ImportError as error:
+        print(error.msg.replace(" ", "-"))
 """
     path = write(tmp_path, SMALL + "[evaluator]\ndevice = 'cuda'\n")
     ended = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    assert ended.stdout.split() == ["cuda", "blocked"]
+    assert ended.stdout.split() == ["cuda", *["not-there"] * 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[optimizer]\nlr = '1e-5'", '`optimizer.lr`: "1e-5" is text; write 1e-5, without quotes'),
+        ("[zero]\nstage = '2'", '`zero.stage`: "2" is text; write 2'),
+        ("[zero]\npacking = 'false'", '`zero.packing`: "false" is text; write false'),
+        ("[optimizer]\nbetas = ['0.9', 0.95]", '`optimizer.betas.0`: "0.9" is text; write 0.9'),
+        ("[health]\nkl_max = 'false'", '`health.kl_max`: "false" is text; write false'),
+        ("[placement]\ntrain = '0'", '`placement.train`: "0" is text; write 0'),
+        ("[algorithm.clip]\nlow = '0.1'", '`algorithm.clip.low`: "0.1" is text; write 0.1'),
+        ("[held_out]\nproblems = '8'", '`held_out.problems`: "8" is text; write 8'),
+        ("[evaluator]\ntrials = '3'", '`evaluator.trials`: "3" is text; write 3'),
+    ],
+)
+def test_numbers_and_booleans_in_quotes_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)) as caught:
+        load_grpo(write(tmp_path, SMALL + text))
+    assert caught.value.message.count(" is text; ") == 1
+
+
+def test_quotes_in_an_array_of_tables_are_found(tmp_path: Path) -> None:
+    text = "[[data.sources]]\ntype = 'records'\npath = '7'\nbest = '3'\nmin_score = 'high'"
+    with pytest.raises(ConfigError) as caught:
+        load_sft(write(tmp_path, SMALL + text))
+    assert '`data.sources.0.best`: "3" is text; write 3, without quotes' in caught.value.message
+    assert "`data.sources.0.min_score`: Input should be a valid number" in caught.value.message

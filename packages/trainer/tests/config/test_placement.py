@@ -10,7 +10,7 @@ from warpsmith.trainer.config import TrainerConfig, load_grpo
 from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.launch.launcher import check_visible, launcher_command, ranks_of
 
-CUDA = ('rollout.engine.device="cuda"', 'evaluator.device="cuda"')
+CUDA = ('rollout.sampler.device="cuda"', 'evaluator.device="cuda"')
 
 
 def load(tmp_path: Path, *overrides: str) -> TrainerConfig:
@@ -21,7 +21,7 @@ def load(tmp_path: Path, *overrides: str) -> TrainerConfig:
 
 def test_each_part_has_gpus_of_its_own(tmp_path: Path) -> None:
     config = load(
-        tmp_path, "placement.train=[0,1]", "placement.rollout=[2,3]", "rollout.engines=2", "placement.evaluation=[5]"
+        tmp_path, "placement.train=[0,1]", "placement.rollout=[2,3]", "rollout.samplers=2", "placement.evaluation=[5]"
     )
     assert config.placement.of_ray(config.rollout) == (2, 3)
     assert config.placement.evaluator(config.evaluator).gpu == 5
@@ -41,8 +41,8 @@ def test_nothing_named_changes_nothing(tmp_path: Path) -> None:
     assert config.placement.evaluator(config.evaluator).gpu == 3
 
 
-def test_evaluators_in_ray_have_theirs_where_engines_have_none(tmp_path: Path) -> None:
-    config = load(tmp_path, 'rollout.engine.device="cpu"', "placement.evaluation=[5]", 'rollout.evaluation.type="ray"')
+def test_evaluators_in_ray_have_theirs_where_samplers_have_none(tmp_path: Path) -> None:
+    config = load(tmp_path, 'rollout.sampler.device="cpu"', "placement.evaluation=[5]", 'rollout.evaluation.type="ray"')
     assert config.placement.of_ray(config.rollout) == (5,)
 
 
@@ -54,17 +54,20 @@ def test_a_cluster_knows_its_own_gpus(tmp_path: Path) -> None:
 IN_RAY = 'rollout.evaluation.type="ray"'
 REFUSED = {
     "judges_unnamed": ([IN_RAY, "placement.rollout=[1]"], "give placement.evaluation (1 of evaluators)"),
-    "engines_unnamed": ([IN_RAY, "placement.evaluation=[1]"], "give placement.rollout (1 of engines)"),
-    "both_unnamed": ([IN_RAY, "evaluator.gpu=3"], "(1 of evaluators) and placement.rollout (1 of engines)"),
+    "samplers_unnamed": ([IN_RAY, "placement.evaluation=[1]"], "give placement.rollout (1 of samplers)"),
+    "both_unnamed": ([IN_RAY, "evaluator.gpu=3"], "(1 of evaluators) and placement.rollout (1 of samplers)"),
     "one_gpu_for_two": (
         [IN_RAY, "placement.rollout=[1]", "placement.evaluation=[1]", "evaluator.timing=false"],
         "Ray gives a GPU to one alone",
     ),
     "twice": (["placement.train=[0,0]"], "name each once"),
     "negative": (["placement.train=[-1]"], "from 0 up"),
-    "too_few": (["placement.rollout=[1]", "rollout.engine.tensor_parallel_size=2"], "1 engines of 2 GPUs each take 2"),
+    "too_few": (
+        ["placement.rollout=[1]", "rollout.sampler.tensor_parallel_size=2"],
+        "1 samplers of 2 GPUs each take 2",
+    ),
     "cluster": (["placement.rollout=[1]", 'run.ray_address="auto"'], "run.ray_address"),
-    "sampler_on_cpu": (["placement.rollout=[1]", 'rollout.engine.device="cpu"'], 'set it to "cuda"'),
+    "sampler_on_cpu": (["placement.rollout=[1]", 'rollout.sampler.device="cpu"'], 'set it to "cuda"'),
     "judge_on_cpu": (["placement.evaluation=[1]", 'evaluator.device="cpu"'], 'set it to "cuda"'),
     "two_judges": (["placement.evaluation=[1,2]"], "evaluators take 1"),
     "said_twice": (["placement.evaluation=[1]", "evaluator.gpu=1"], "remove evaluator.gpu"),

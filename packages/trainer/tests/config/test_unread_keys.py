@@ -58,21 +58,14 @@ CASES = [
     ("rollout.evaluation.token_env=T", "", 'type = "server"', [SERVER]),
     ("rollout.evaluation.deadline_s=9", "", 'type = "ray" or "server"', ["rollout.evaluation.type=ray", SERVER]),
     ("rollout.evaluation.retries=1", "", 'type = "ray" or "server"', ["rollout.evaluation.type=ray", SERVER]),
+    *(
+        (f"rollout.environment.{key}", "rollout.environment.type=kernelbench", 'type = "kernelbench_multiturn"', [""])
+        for key in ("max_turns=3", "success_score=1.3", "max_consecutive_failures=2")
+    ),
     ("optimizer.schedule.decay_ratio=0.1", "", 'type = "wsd"', ["optimizer.schedule.type=wsd"]),
     (
         "optimizer.schedule.decay_ratio=0.1", "optimizer.schedule.type=cosine", 'type = "wsd"',
         ["optimizer.schedule.type=wsd"],
-    ),
-]  # fmt: skip
-
-# Keys of tables that other packages own.
-OF_OTHERS = [
-    *(
-        (key, "rollout.task_type=kernelbench", 'rollout.task_type = "kernelbench_multiturn"', [""])
-        for key in (
-            "rollout.max_turns=3", "rollout.gamma=0.4", "rollout.success_score=1.3",
-            "rollout.max_consecutive_failures=2",
-        )
     ),
 ]  # fmt: skip
 
@@ -98,23 +91,25 @@ def test_a_key_that_nothing_reads_is_refused_and_taken_where_it_is_read(
         load_grpo(file, [*choices.split(), given])
 
 
-@pytest.mark.parametrize(("given", "under", "says", "read"), OF_OTHERS)
-def test_so_is_a_key_of_rollouts(file: Path, given: str, under: str, says: str, read: list[str]) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load_grpo(file, [*under.split(), given])
-    assert f"{given.partition('=')[0]} is read with {says}" in caught.value.message or (
-        given.partition("=")[0] in caught.value.message and says in caught.value.message
-    )
-    for choices in read:
-        load_grpo(file, [*choices.split(), given])
+def test_a_discount_of_one_turn_is_refused(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"rollout\.gamma has no effect on the one turn"):
+        load_grpo(file, ["rollout.environment=kernelbench", "rollout.gamma=0.4"])
+    assert load_grpo(file, ["rollout.gamma=0.3"]).rollout.gamma == 0.3
 
 
-@pytest.mark.parametrize(
-    ("given", "place"), [("evaluator.trials=3", "rollout.trials"), ("evaluator.timeout_s=9", "rollout.candidate_time")]
-)
-def test_what_each_evaluation_says_stands_in_one_place(file: Path, given: str, place: str) -> None:
-    with pytest.raises(ConfigError, match=f"set {place}"):
-        load_grpo(file, [given])
+def test_trials_and_time_limits_stand_in_the_evaluators_table_alone(file: Path) -> None:
+    evaluator = load_grpo(file, ["evaluator.trials=7", "evaluator.timeout_s=9"]).evaluator
+    assert (evaluator.trials, evaluator.timeout_s) == (7, 9)
+    for key in ("trials", "timeout_s"):
+        with pytest.raises(ConfigError, match=rf"unknown key `{key}` in \[rollout\]; did you mean `evaluator.{key}`\?"):
+            load_grpo(file, [f"rollout.{key}=2"])
+
+
+def test_servers_are_asked_for_trials_and_time_limits_and_for_nothing_else(file: Path) -> None:
+    asked = ["evaluator.trials=7", "evaluator.timeout_s=9", "evaluator.minimum_isolation=namespaces"]
+    assert load_grpo(file, [*SERVER.split(), *asked]).evaluator.trials == 7
+    with pytest.raises(ConfigError, match=r"evaluator\.slots: .* only minimum_isolation, timeout_s, trials count"):
+        load_grpo(file, [*SERVER.split(), *asked, "evaluator.slots=3"])
 
 
 def test_one_error_names_all_keys(file: Path) -> None:
@@ -128,14 +123,16 @@ def test_one_error_names_all_keys(file: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        ("algorithm.clip_low=0.1", "`low` in [algorithm.clip]"),
-        ("algorithm.kl_coefficient=0.1", "`coefficient` in [algorithm.kl]"),
-        ("algorithm.refill_rounds=2", "`refill_rounds` in [algorithm.dynamic_sampling]"),
-        ("algorithm.refil_rounds=2", "`refill_rounds` in [algorithm.dynamic_sampling]"),
-        ("optimizer.decay_ratio=0.1", "`decay_ratio` in [optimizer.schedule]"),
-        ("rollout.temperature=1.0", "`temperature` in [rollout.sampling]"),
-        ("run.gamma=0.4", "`gamma` in [rollout]"),
-        ("gamma=0.4", "`gamma` in [rollout]"),
+        ("algorithm.clip_low=0.1", "`algorithm.clip.low`"),
+        ("algorithm.kl_coefficient=0.1", "`algorithm.kl.coefficient`"),
+        ("algorithm.refill_rounds=2", "`algorithm.dynamic_sampling.refill_rounds`"),
+        ("algorithm.refil_rounds=2", "`algorithm.dynamic_sampling.refill_rounds`"),
+        ("optimizer.decay_ratio=0.1", "`optimizer.schedule.decay_ratio`"),
+        ("rollout.temperature=1.0", "`rollout.sampling.temperature`"),
+        ("run.gamma=0.4", "`rollout.gamma`"),
+        ("gamma=0.4", "`rollout.gamma`"),
+        ("algorithm.lr=1e-5", "`optimizer.lr`"),
+        ("algorithm.warmup_step=3", "`optimizer.warmup_steps`"),
         ("algorithm.clip.hihg=0.4", "`high`"),
         ("zero.stag=2", "`stage`"),
     ],
@@ -149,14 +146,37 @@ def test_an_unknown_key_is_answered_with_the_one_that_was_meant(file: Path, give
 
 
 @pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("trainer.lr=1e-5", "unknown table `trainer` in [top level]; did you mean `optimizer.lr`?"),
+        (
+            "trainer={lr = 1e-5, max_turns = 8}",
+            "unknown table `trainer` in [top level]; did you mean `optimizer.lr` and `rollout.environment.max_turns`?",
+        ),
+        ("sampling.temperature=1.0", "unknown table `sampling` in [top level]; did you mean `rollout.sampling`?"),
+        ("rollout.engine.dtype=x", "unknown table `engine` in [rollout]; did you mean `policy.dtype` or "),
+    ],
+)
+def test_an_unknown_table_is_answered_with_where_its_keys_belong(file: Path, given: str, meant: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_grpo(file, [given])
+    assert meant in caught.value.message
+
+
+@pytest.mark.parametrize(
     ("given", "says"),
     [
         ("algorithm.clip=popo", "`algorithm.clip`: There is no clip `popo`; installed are cispo, none, ppo."),
         ("algorithm.clip.type=cispoo", "Did you mean `cispo`?"),
         ("algorithm.estimator=turns", "`algorithm.estimator`: There is no estimator `turns`"),
         ("algorithm.aggregation=mean", "There is no aggregation `mean`; installed are constant, sequence_mean, token"),
-        ("algorithm.scale=grup", "'group', 'batch', 'none'"),
-        ("problems.type=filez", "'generated', 'files'"),
+        ("algorithm.scale=grup", 'no type "grup"; the types are group, batch, none; did you mean `group`?'),
+        ("problems.type=filez", 'no type "filez"; the types are generated, files; did you mean `files`?'),
+        ("optimizer.schedule=cosin", "did you mean `cosine`?"),
+        ("policy.dtype=bfloat1", 'not "bfloat1"; did you mean `bfloat16`?'),
+        ("rollout.evaluation=servers", "did you mean `server`?"),
+        ("rollout.reward.preset=kevn", "did you mean `kevin`?"),
+        ("rollout.sampler.type=vlm", "Did you mean `vllm`?"),
         ("algorithm.type=['grpo']", "`algorithm.type`"),
         ("algorithm.clip.low=0 algorithm.clip.high=0", "`algorithm.clip`: low and high of 0"),
     ],
@@ -194,14 +214,14 @@ def test_what_switches_its_own_part_off_is_taken(file: Path, off: str) -> None:
     assert isinstance(load_grpo(file, off.split()), TrainerConfig)
 
 
-def test_a_task_that_no_package_provides_is_refused(file: Path) -> None:
+def test_an_environment_that_no_package_provides_is_refused(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"no environment `another`; installed are kernelbench, kernelbench_multi"):
-        load_grpo(file, ["rollout.task_type=another", "rollout.gamma=0.4"])
+        load_grpo(file, ["rollout.environment.type=another", "rollout.gamma=0.4"])
 
 
 def test_a_file_that_names_every_table_is_no_dump() -> None:
     tables: dict[str, Any] = {name: {} for name in TrainerConfig.model_fields if name != "held_out"}
     tables |= {"run": {"dir": "r"}, "policy": {"path": "p"}}
     assert TrainerConfig.model_validate(tables).optimizer.schedule.type == "constant"
-    with pytest.raises(ValueError, match=r"rollout\.gamma is read with"):
-        TrainerConfig.model_validate(tables | {"rollout": {"task_type": "kernelbench", "gamma": 0.4}})
+    with pytest.raises(ValueError, match=r"rollout\.gamma has no effect"):
+        TrainerConfig.model_validate(tables | {"rollout": {"environment": "kernelbench", "gamma": 0.4}})

@@ -1,5 +1,7 @@
 """The demo's files come with the package: it runs from a wheel, in any directory."""
 
+import pytest
+
 from warpsmith.trainer.config import load_grpo, load_sft
 from warpsmith.trainer.demo import OWN_GRPO, OWN_SFT, DemoSettings
 from warpsmith.trainer.demo.run import checked_overrides
@@ -12,3 +14,14 @@ def test_the_files_of_the_demo_are_found_anywhere_and_fit_each_other(tmp_path, m
     sft, grpo = checked_overrides(DemoSettings(OWN_SFT, OWN_GRPO, tmp_path / "out"), resume=False)
     assert f"run.dir={tmp_path / 'out' / 'sft'}" in sft
     assert f"policy.path={tmp_path / 'out' / 'sft' / 'final_model'}" in grpo
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [(["--resume"], "--resume needs the directory of the demo"), (["--resume", "--out", "none"], "no demo in none")],
+)
+def test_a_demo_is_resumed_in_its_directory_alone(tmp_path, monkeypatch, command, capsys, options, says):
+    monkeypatch.chdir(tmp_path)
+    assert command("demo", *options) == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+    assert not list(tmp_path.iterdir())

@@ -139,7 +139,7 @@ def test_a_damaged_policy_is_one_finding(load: Load, tmp_path: Path) -> None:
 def test_a_task_that_is_not_there_is_refused_with_the_file(load: Load) -> None:
     told = "There is no environment `kernelbench_multi`; installed are .* Did you mean `kernelbench_multiturn`"
     with pytest.raises(ConfigError, match=told):
-        load("rollout.task_type=kernelbench_multi")
+        load("rollout.environment.type=kernelbench_multi")
 
 
 def test_problems_are_counted_by_level(load: Load) -> None:
@@ -174,12 +174,12 @@ def test_gpus_that_are_not_there(load: Load, monkeypatch: pytest.MonkeyPatch) ->
     assert [f.state for f in machine.gpus(load())] == ["ok"]
     (judged,) = machine.gpus(load('evaluator.device="cuda"'))
     assert (judged.state, judged.remedy) == ("error", "This torch has no CUDA.")
-    (absent,) = machine.gpus(load('rollout.engine.device="cuda"', "placement.rollout=[1]"))
+    (absent,) = machine.gpus(load('rollout.sampler.device="cuda"', "placement.rollout=[1]"))
     assert absent.seen.endswith("names GPU 1")
-    (absent,) = machine.gpus(load('rollout.engine.device="cuda"', "placement.rollout=[2,1]", "rollout.engines=2"))
+    (absent,) = machine.gpus(load('rollout.sampler.device="cuda"', "placement.rollout=[2,1]", "rollout.samplers=2"))
     assert absent.seen.endswith("names GPU 1, 2")
     monkeypatch.setattr(discovery, "find", lambda: ([], "The driver shows no GPU."))
-    (none,) = machine.gpus(load('rollout.engine.device="cuda"'))
+    (none,) = machine.gpus(load('rollout.sampler.device="cuda"'))
     assert "needs one" in none.seen
 
 
@@ -229,8 +229,8 @@ def test_the_command_and_the_doctor_go_through_one_list(load: Load) -> None:
     findings = list(findings_of([*checks_without_torch(config, resume=False), *checks_with_torch(config)]))
     assert {one.state for one in findings} == {"ok"}
     assert {
-        "run directory", "task", "reward", "policy's files", "model length", "disk", "packages beside torch", "W&B",
-        "Ray's token", "containment of candidates", "chat template", "problems", "held-out problems", "prompts",
+        "run directory", "environment", "reward", "policy's files", "model length", "disk", "packages beside torch",
+        "W&B", "Ray's token", "containment of candidates", "chat template", "problems", "held-out problems", "prompts",
     } == {one.what for one in findings}  # fmt: skip
 
 
@@ -262,16 +262,16 @@ def test_every_prompt_is_counted_against_the_budget(load: Load) -> None:
     longest = int(fits.seen.split("longest ")[1].split(" ")[0])
     assert fits.seen.startswith("10, the longest ")
     exact = longest + 24
-    assert next(iter(inputs.prompts(load(f"rollout.engine.max_model_len={exact}")))).state == "ok"
+    assert next(iter(inputs.prompts(load(f"rollout.sampler.max_model_len={exact}")))).state == "ok"
     with pytest.raises(PromptsError) as caught:
-        list(inputs.prompts(load(f"rollout.engine.max_model_len={exact - 1}")))
+        list(inputs.prompts(load(f"rollout.sampler.max_model_len={exact - 1}")))
     lengths = inputs.prompt_lengths(load().rollout, load_problems(load()), load_chat(load().policy.path))
     lengths += inputs.prompt_lengths(load().rollout, load_held_out(load()), load_chat(load().policy.path))
     most = [one for one in lengths if one.tokens == longest]
     assert f"The prompts of {len(most)} of 10 problems" in caught.value.message
     assert f"budget of {longest - 1} tokens, which leaves 24 for the completion" in caught.value.message
     assert f"the worst is {most[0].problem} with {longest}" in caught.value.message
-    assert f"Raise rollout.engine.max_model_len to {exact}, lower" in caught.value.remedy
+    assert f"Raise rollout.sampler.max_model_len to {exact}, lower" in caught.value.remedy
     with pytest.raises(PromptsError) as caught:
         list(inputs.prompts(load("rollout.prompt_tokens=16")))
     assert f"Raise rollout.prompt_tokens to {longest}, lower" in caught.value.remedy
@@ -286,7 +286,7 @@ def test_a_budget_without_room_for_a_verdict_is_a_warning(load: Load) -> None:
     _, warning = inputs.prompts(load(budget))
     assert (warning.state, "leave no room for a verdict" in warning.seen) == ("warning", True)
     assert f"to {length.answered} or more" in warning.remedy
-    single = inputs.prompts(load(budget, "rollout.task_type=kernelbench", "rollout.max_turns=unset"))
+    single = inputs.prompts(load(budget, "rollout.environment={type='kernelbench'}"))
     assert [one.state for one in single] == ["ok"]
 
 

@@ -154,7 +154,7 @@ def test_servers_that_do_not_answer_are_refused(grpo: Grpo) -> None:
 def test_an_environment_that_is_not_there_is_refused_with_the_file(grpo: Grpo) -> None:
     told = "no environment `kernelbench_multi`; installed are .* Did you mean `kernelbench_multiturn`"
     with pytest.raises(ConfigError, match=told):
-        grpo("rollout.task_type=kernelbench_multi")
+        grpo("rollout.environment.type=kernelbench_multi")
 
 
 def test_nothing_to_resume_is_refused(grpo: Grpo) -> None:

@@ -178,13 +178,13 @@ def test_the_command_tells_of_all_that_is_wrong_before_it_starts_anything(
 ) -> None:
     load()
     changes = [
-        f"policy.path={tiny}", "rollout.engine.max_model_len=100000", 'wandb.mode="online"',
+        f"policy.path={tiny}", "rollout.sampler.max_model_len=100000", 'wandb.mode="online"',
         "rollout.reward.type=function", "rollout.reward.path=absent.py:score",
     ]  # fmt: skip
     arguments = ["grpo", str(tmp_path / "grpo.toml"), *(part for change in changes for part in ("--set", change))]
     assert command(*arguments) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert said.startswith("error: 3 checks failed: (1) rollout.reward.path: there is no file")
-    assert "(2) engine.max_model_len is 100000" in said
+    assert "(2) sampler.max_model_len is 100000" in said
     assert '(3) wandb.mode is "online", and W&B refuses the login: No API key' in said
     assert not (tmp_path / "run").exists()

@@ -28,10 +28,10 @@ evaluation = [7]
 path = "models/qwen3-8b"
 gradient_checkpointing = true
 [rollout]
-engines = 3
+samplers = 3
 [rollout.sampling]
 max_tokens = 8192
-[rollout.engine]
+[rollout.sampler]
 device = "cuda"
 max_model_len = 16384
 [evaluator]
@@ -44,7 +44,7 @@ micro_batch_tokens = 16384
 """
 UNNAMED = ("placement.train=[]", "placement.rollout=[]", "placement.evaluation=[]")
 IN_RAY = ('rollout.evaluation.type="ray"', "rollout.evaluation.actors=3", "placement.evaluation=[7,8,9]")
-SMALL = ("policy.path=models/smollm2-135m", "rollout.engine.max_model_len=2048", "rollout.sampling.max_tokens=1024")
+SMALL = ("policy.path=models/smollm2-135m", "rollout.sampler.max_model_len=2048", "rollout.sampling.max_tokens=1024")
 
 Command = Callable[..., int]
 
@@ -70,28 +70,28 @@ def proposed(file: Path, machine: str, *overrides: str, processes: int | None = 
 # What is proposed ------------------------------------------------------------------------------------------------
 
 PROPOSED = {
-    "7xh100-80": ("placement.rollout = [4, 5]", "placement.evaluation = [6]", "rollout.engines = 2"),
-    "6xh100-80": ("placement.rollout = [4]", "placement.evaluation = [5]", "rollout.engines = 1"),
+    "7xh100-80": ("placement.rollout = [4, 5]", "placement.evaluation = [6]", "rollout.samplers = 2"),
+    "6xh100-80": ("placement.rollout = [4]", "placement.evaluation = [5]", "rollout.samplers = 1"),
     "5xh200": (
-        "placement.train = [0, 1, 2]", "placement.rollout = [4]", "placement.evaluation = [3]", "rollout.engines = 1",
+        "placement.train = [0, 1, 2]", "placement.rollout = [4]", "placement.evaluation = [3]", "rollout.samplers = 1",
     ),
     "4xh200": (
-        "placement.train = [0, 1]", "placement.rollout = [2]", "placement.evaluation = [3]", "rollout.engines = 1",
+        "placement.train = [0, 1]", "placement.rollout = [2]", "placement.evaluation = [3]", "rollout.samplers = 1",
     ),
     # With more memory to find: the optimizer's state goes to the host, and vLLM leaves room beside the trainer.
     "4xh100-80": (
-        "placement.train = [0, 1]", "placement.rollout = [2]", "placement.evaluation = [3]", "rollout.engines = 1",
+        "placement.train = [0, 1]", "placement.rollout = [2]", "placement.evaluation = [3]", "rollout.samplers = 1",
         "zero.offload_optimizer = true", 'optimizer.implementation = "cpu"',
     ),
     "2xh200": (
-        "placement.train = [0]", "placement.rollout = [0]", "placement.evaluation = [1]", "rollout.engines = 1",
+        "placement.train = [0]", "placement.rollout = [0]", "placement.evaluation = [1]", "rollout.samplers = 1",
         "zero.offload_optimizer = true", 'optimizer.implementation = "cpu"',
-        "rollout.engine.gpu_memory_utilization = 0.6",
+        "rollout.sampler.gpu_memory_utilization = 0.6",
     ),
     # One GPU cannot do other work and time; its host has no room for the optimizer's state.
     "1xh200": (
-        "placement.train = [0]", "placement.rollout = [0]", "placement.evaluation = [0]", "rollout.engines = 1",
-        "evaluator.timing = false", "rollout.engine.gpu_memory_utilization = 0.5", "policy.lora.rank = 16",
+        "placement.train = [0]", "placement.rollout = [0]", "placement.evaluation = [0]", "rollout.samplers = 1",
+        "evaluator.timing = false", "rollout.sampler.gpu_memory_utilization = 0.5", "policy.lora.rank = 16",
     ),
 }  # fmt: skip
 
@@ -118,7 +118,7 @@ def test_the_refusal_names_every_gpu_that_is_missing(
     assert command("plan", str(file), "--machine", "6xh100-80") == 2
     told = capsys.readouterr().out
     assert "GPU 6 is to sample and is not there" in told
-    assert "  placement.rollout = [4]\n  placement.evaluation = [5]\n  rollout.engines = 1\n" in told
+    assert "  placement.rollout = [4]\n  placement.evaluation = [5]\n  rollout.samplers = 1\n" in told
 
 
 @pytest.mark.parametrize("machine", ["cpu-24g", "4x3090"])
@@ -132,35 +132,35 @@ def test_where_nothing_fits_that_is_said(
 
 
 def test_numbers_alone_cost_nothing_else(file: Path) -> None:
-    moved = ("placement.train=[8,9]", "placement.rollout=[1]", "rollout.engines=1", "placement.evaluation=[5]")
+    moved = ("placement.train=[8,9]", "placement.rollout=[1]", "rollout.samplers=1", "placement.evaluation=[5]")
     assert proposed(file, "4xh200", *moved) == ("placement.train = [0, 2]", "placement.evaluation = [3]")
-    by_number = ("placement.train=[0,1]", "placement.rollout=[2]", "rollout.engines=1", "placement.evaluation=[]")
+    by_number = ("placement.train=[0,1]", "placement.rollout=[2]", "rollout.samplers=1", "placement.evaluation=[]")
     assert proposed(file, "4xh200", *by_number, "evaluator.gpu=9") == ("evaluator.gpu = 3",)
 
 
-def test_engines_of_several_gpus_keep_their_size(file: Path) -> None:
-    split = ("rollout.engines=2", "rollout.engine.tensor_parallel_size=2", "placement.rollout=[4,5,6,8]")
+def test_samplers_of_several_gpus_keep_their_size(file: Path) -> None:
+    split = ("rollout.samplers=2", "rollout.sampler.tensor_parallel_size=2", "placement.rollout=[4,5,6,8]")
     assert proposed(file, "7xh100-80", *split) == (
-        "placement.rollout = [4, 5]", "placement.evaluation = [6]", "rollout.engines = 1",
+        "placement.rollout = [4, 5]", "placement.evaluation = [6]", "rollout.samplers = 1",
     )  # fmt: skip
     # Two GPUs are one too few for them beside the one that judges.
     small = proposed(file, "2xh100-80", *split, *SMALL)
     assert small is not None
-    assert "rollout.engine.tensor_parallel_size = 1" in small
+    assert "rollout.sampler.tensor_parallel_size = 1" in small
 
 
 def test_evaluators_in_ray_become_fewer(file: Path) -> None:
     change = proposed(file, "8xh200", *IN_RAY)
     assert change == (
-        "placement.rollout = [4, 5]", "placement.evaluation = [6, 7]", "rollout.engines = 2",
+        "placement.rollout = [4, 5]", "placement.evaluation = [6, 7]", "rollout.samplers = 2",
         "rollout.evaluation.actors = 2",
     )  # fmt: skip
 
 
 def test_what_shares_a_gpu_goes_on_sharing_and_may_be_parted(file: Path) -> None:
-    alone = ("rollout.engines=1", "evaluator.device=cpu", "placement.evaluation=[]", *SMALL)
+    alone = ("rollout.samplers=1", "evaluator.device=cpu", "placement.evaluation=[]", *SMALL)
     together = ("placement.train=[4]", "placement.rollout=[4]", *alone)
-    assert proposed(file, "1xh200", *together, "rollout.engine.gpu_memory_utilization=0.3") == (
+    assert proposed(file, "1xh200", *together, "rollout.sampler.gpu_memory_utilization=0.3") == (
         "placement.train = [0]", "placement.rollout = [0]",
     )  # fmt: skip
     full = load_grpo(file, ["placement.train=[0]", "placement.rollout=[0]", *alone])
@@ -180,15 +180,15 @@ def test_gpus_that_are_left_open(file: Path) -> None:
     assert proposed(file, "2xh200", *UNNAMED, processes=3) is None
 
 
-def test_engines_that_would_wait_for_gpus_are_refused(file: Path) -> None:
+def test_samplers_that_would_wait_for_gpus_are_refused(file: Path) -> None:
     given = ("placement.train=[0,1]", "placement.rollout=[]", "placement.evaluation=[2]")
     config = load_grpo(file, given)
     (told,) = misplaced(config, places_of(config, 4), 4, "4xh200")
-    assert told.startswith("Engines take 3 GPUs (rollout.engines = 3, of 1 each), and 2 train")
+    assert told.startswith("Engines take 3 GPUs (rollout.samplers = 3, of 1 each), and 2 train")
     assert not misplaced(load_grpo(file, [*given, "run.ray_address=auto"]), places_of(config, 4), 4, "")
     change = proposed(file, "4xh200", *given)
     assert change is not None
-    assert "rollout.engines = 1" in change
+    assert "rollout.samplers = 1" in change
 
 
 def test_ranks_of_an_sft_run_that_have_no_gpu(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_machine_without_gpus(file: Path, command: Command) -> None:
     small = (*SMALL, "evaluator.timing=false")
     change = proposed(file, "cpu-64g", *small)
     assert change is not None
-    assert 'rollout.engine.device = "cpu"' in change
+    assert 'rollout.sampler.device = "cpu"' in change
     assert command("plan", str(file), "--machine", "cpu-64g", *settings((*small, *change))) == 0
     assert proposed(file, "cpu-64g", *small, "policy.kernels=liger") is None
 
@@ -213,8 +213,8 @@ def test_a_machine_without_gpus(file: Path, command: Command) -> None:
 
 FILES = {
     "as_it_is": (),
-    "two_gpus_an_engine": ("rollout.engines=2", "rollout.engine.tensor_parallel_size=2", "placement.rollout=[4,5,6,8]"),
-    "three_gpus_an_engine": ("rollout.engines=1", "rollout.engine.tensor_parallel_size=3"),
+    "two_gpus_each": ("rollout.samplers=2", "rollout.sampler.tensor_parallel_size=2", "placement.rollout=[4,5,6,8]"),
+    "three_gpus_a_sampler": ("rollout.samplers=1", "rollout.sampler.tensor_parallel_size=3"),
     "in_ray": IN_RAY,
     "in_ray_untimed": (*IN_RAY, "evaluator.timing=false"),
     "in_ray_on_a_cpu": ("rollout.evaluation.type=ray", "evaluator.device=cpu", "placement.evaluation=[]"),
@@ -222,7 +222,7 @@ FILES = {
     "untimed_on_one": ("evaluator.timing=false", "placement.evaluation=[0]", "placement.rollout=[0,1,2]"),
     "unnamed": UNNAMED,
     "by_number": ("evaluator.gpu=7", "placement.evaluation=[]"),
-    "sampled_on_cpu": ("placement.rollout=[]", "rollout.engine.device=cpu"),
+    "sampled_on_cpu": ("placement.rollout=[]", "rollout.sampler.device=cpu"),
     "together": ("placement.rollout=[0,1,2]",),
     "cluster": ("placement.rollout=[]", "run.ray_address=auto"),
     "served": (
@@ -269,7 +269,7 @@ def test_what_costs_least_comes_first(file: Path) -> None:
 
 
 def test_layouts_stay_few(file: Path) -> None:
-    many = ("rollout.engine.tensor_parallel_size=8", f"placement.rollout={list(range(8, 32))}", *IN_RAY)
+    many = ("rollout.sampler.tensor_parallel_size=8", f"placement.rollout={list(range(8, 32))}", *IN_RAY)
     given = (*many, "placement.evaluation=[40,41,42]")
     assert len(layouts(load_grpo(file, given), 64, None)) <= 4 * 12
 
@@ -280,7 +280,7 @@ def test_layouts_stay_few(file: Path) -> None:
 def test_a_task_that_is_not_there_is_refused_before_memory_is_computed(
     file: Path, command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrong = ("--set", 'rollout.task_type="kernelbench_multi"')
+    wrong = ("--set", 'rollout.environment.type="kernelbench_multi"')
     assert command("plan", str(file), "--machine", "8xh100-80", *wrong) == 2
     told = " ".join(capsys.readouterr().err.split())
     assert "There is no environment `kernelbench_multi`; installed are kernelbench, kernelbench_multiturn." in told

@@ -32,7 +32,7 @@ path = "models/qwen3-8b"
 gradient_checkpointing = true
 [rollout.sampling]
 max_tokens = 4096
-[rollout.engine]
+[rollout.sampler]
 device = "cuda"
 max_model_len = 8192
 [zero]
@@ -228,21 +228,21 @@ def test_gpus_that_are_not_there(file: Path) -> None:
 
 
 def test_a_cache_that_holds_no_sequence(file: Path) -> None:
-    found = made(file, "2xh100-80", "rollout.engine.gpu_memory_utilization=0.2")
+    found = made(file, "2xh100-80", "rollout.sampler.gpu_memory_utilization=0.2")
     assert any("vLLM would not start" in misfit for misfit in found.misfits)
 
 
 def test_heads_that_cannot_be_split(file: Path) -> None:
-    found = made(file, "4xh200", "placement.rollout=[1,2,3]", "rollout.engine.tensor_parallel_size=3")
+    found = made(file, "4xh200", "placement.rollout=[1,2,3]", "rollout.sampler.tensor_parallel_size=3")
     assert any("32 heads of attention cannot be split over 3" in misfit for misfit in found.misfits)
 
 
-def test_two_gpus_of_one_engine_share_weights_and_cache(file: Path) -> None:
+def test_two_gpus_of_one_sampler_share_weights_and_cache(file: Path) -> None:
     alone = made(file, "4xh200")
-    shared = made(file, "4xh200", "placement.rollout=[1,2]", "rollout.engine.tensor_parallel_size=2")
+    shared = made(file, "4xh200", "placement.rollout=[1,2]", "rollout.sampler.tensor_parallel_size=2")
     weights = [part.bytes for part in alone.gpus[1].parts if part.name == "vLLM: weights"]
     assert [part.bytes for part in shared.gpus[2].parts if part.name == "vLLM: weights"] == [weights[0] // 2]
-    assert shared.facts["kv_tokens_per_engine"] > 2 * alone.facts["kv_tokens_per_engine"]
+    assert shared.facts["kv_tokens_per_sampler"] > 2 * alone.facts["kv_tokens_per_sampler"]
 
 
 def test_timing_where_the_file_names_no_gpus(file: Path) -> None:

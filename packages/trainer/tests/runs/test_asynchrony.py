@@ -238,7 +238,7 @@ def test_two_ranks_train_refilled_batches_ahead(config: Path, tmp_path: Path) ->
         "algorithm.type=dapo",
         "algorithm.dynamic_sampling.refill_rounds=1",
         "held_out=unset",
-        "rollout.max_turns=1",
+        "rollout.environment.max_turns=1",
     )
     more = [part for value in values for part in ("--set", value)]
     finish(config, run, 1, "--num-processes", 2, "--steps", 3, *more)

@@ -29,11 +29,13 @@ count = 8
 levels = [1]
 [rollout]
 prompt_style = "compact"
+[rollout.environment]
 max_turns = 1
+[evaluator]
 trials = 1
 [rollout.sampling]
 max_tokens = 8
-[rollout.engine]
+[rollout.sampler]
 dtype = "float32"
 max_model_len = 256
 max_sequences = 2

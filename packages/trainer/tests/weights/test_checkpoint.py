@@ -218,3 +218,11 @@ def test_a_damaged_file_is_told_of_as_one(tmp_path: Path, alone: Ranks, name: st
         engine.load(tmp_path)
     with pytest.raises(CheckpointError, match="cannot be read"):
         trained_weights(tmp_path, {"config": {"policy": {"lora": None}, "zero": {"stage": 2}}})
+
+
+def test_trials_and_time_limits_bind_a_resumed_run_and_the_rest_of_the_evaluator_does_not(tmp_path: Path) -> None:
+    old = {**CONFIG, "evaluator": {"trials": 3, "timeout_s": 30.0, "slots": 2}}
+    checkpoint.refuse_changes(tmp_path, old, {**old, "evaluator": {"trials": 3, "timeout_s": 30.0, "slots": 4}})
+    for key, value in (("trials", 5), ("timeout_s", 60.0)):
+        with pytest.raises(CheckpointError, match=rf"evaluator\.{key} was"):
+            checkpoint.refuse_changes(tmp_path, old, {**old, "evaluator": {**old["evaluator"], key: value}})

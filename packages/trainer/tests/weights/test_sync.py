@@ -171,7 +171,7 @@ def test_the_probe_is_as_long_as_asked_whatever_the_prompts(asked: int, room: in
         run={"dir": "unused"}, policy={"path": "unused", "dtype": "float32"}, problems={"count": 2, "levels": [1]},
         rollout={
             "prompt_style": "compact", "sampling": {"max_tokens": 8},
-            "engine": {"dtype": "float32", "max_model_len": room},
+            "sampler": {"dtype": "float32", "max_model_len": room},
         },
         sync={"probe_tokens": asked, "tolerance": 2e-3, "deadline_s": 7},
     )  # fmt: skip

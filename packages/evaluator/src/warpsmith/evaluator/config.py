@@ -37,7 +37,7 @@ class EvaluatorConfig(BaseModel):
         default="triton", description="Kernel language of candidates; docs/extending.md says how to add one."
     )
     gpu: int = Field(
-        default=0, ge=0, le=LAST_GPU, description="Which GPU, as the driver counts them; no worker sees another."
+        default=0, ge=0, le=LAST_GPU, description="Number of the GPU, as nvidia-smi counts; workers see no other."
     )
     slots: int = Field(
         default_factory=lambda fields: device_kind(fields.get("device", "cpu")).default_slots(),
@@ -46,7 +46,9 @@ class EvaluatorConfig(BaseModel):
         description="Evaluations that run at once: one per core; three on a GPU.",
     )
     ready_workers: int = Field(default=2, ge=1, le=64, description="Idle workers kept forked and sandboxed, per slot.")
-    reference_sessions: int = Field(default=8, ge=1, le=256, description="Reference workers kept for their problem.")
+    reference_sessions: int = Field(
+        default=8, ge=1, le=256, description="Reference workers kept for the next evaluation of their problem."
+    )
     minimum_isolation: IsolationTier = Field(
         default="landlock", description="Weakest accepted containment; a machine that supports less is refused."
     )
@@ -80,7 +82,10 @@ class EvaluatorConfig(BaseModel):
         default=60.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of compiling one candidate."
     )
     reference_timeout_s: float = Field(
-        default=60.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of one step of the reference."
+        default=60.0,
+        gt=0,
+        le=MAX_TIMEOUT_S,
+        description="Deadline of one step of the reference: making inputs, or one run.",
     )
     start_timeout_s: float = Field(
         default=120.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of starting judge and zygotes."
@@ -94,7 +99,7 @@ class EvaluatorConfig(BaseModel):
     max_tensor_bytes: int = Field(
         default_factory=lambda fields: device_kind(fields.get("device", "cpu")).max_tensor_bytes,
         ge=1 << 16,
-        description="Bytes of one set of inputs or outputs; 1 GiB on a CPU, 16 GiB on a GPU.",
+        description="Most bytes of one set of inputs or outputs; by default 1 GiB on a CPU, 16 GiB on a GPU.",
     )
     allow_degenerate: bool = Field(
         default=False,

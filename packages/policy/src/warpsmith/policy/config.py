@@ -57,8 +57,8 @@ VLLM_CPU_HEAD_DIMS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 class LoraSettings(_Settings):
     """Low-rank adapters (Hu et al., arXiv 2106.09685): W + (alpha / rank) B A on each chosen linear layer."""
 
-    rank: int = Field(default=16, ge=1, description="Rank of B A.")
-    alpha: float = Field(default=32.0, gt=0, description="B A is scaled by alpha / rank.")
+    rank: int = Field(default=16, ge=1, description="Rank of the product B A.")
+    alpha: float = Field(default=32.0, gt=0, description="The product B A is multiplied by alpha / rank.")
     dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout on the adapters' inputs during training.")
     target_modules: tuple[str, ...] = Field(
         default=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
@@ -67,8 +67,8 @@ class LoraSettings(_Settings):
     )
     bits: Literal[4] | None = Field(
         default=None,
-        description="4 keeps the frozen weights as 4-bit NF4 (QLoRA, arXiv 2305.14314); needs an NVIDIA GPU and "
-        "bitsandbytes.",
+        description="4 keeps the frozen weights in 4-bit NF4 (QLoRA, arXiv 2305.14314), which needs an NVIDIA GPU and "
+        "bitsandbytes; when not given they have policy.dtype.",
     )
 
 
@@ -79,11 +79,11 @@ class PolicyConfig(_Settings):
     dtype: DTypeName = Field(default="bfloat16", description="Dtype of the weights in memory.")
     attention: AttentionName = Field(
         default="sdpa",
-        description="transformers' name of the attention, or `varlen`: torch's own, for packed rows.",
+        description="Attention by transformers' name, or `varlen`: torch's for packed rows.",
     )
     kernels: KernelsName = Field(
         default="torch",
-        description="`liger` computes norms, rotary embedding and gated MLP with liger-kernel; needs a GPU.",
+        description="Whose norms, rotary embedding and gated MLP: torch's, or liger-kernel's, which need a GPU.",
     )
     template_kwargs: dict[str, Any] = Field(
         default_factory=dict, description="Variables of the chat template, for example `{ enable_thinking = false }`."
@@ -92,5 +92,5 @@ class PolicyConfig(_Settings):
         default=False, description="Recompute activations in the backward pass instead of keeping them."
     )
     lora: LoraSettings | None = Field(
-        default=None, description="Train adapters only; by default all weights are trained."
+        default=None, description="Train adapters alone; without this table all weights are trained."
     )

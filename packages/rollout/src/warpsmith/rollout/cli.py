@@ -3,18 +3,16 @@
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Final, get_args
 
 import typer
-from pydantic import BaseModel, ValidationError
 
 from warpsmith.evaluator.bench.command import parse_levels
-from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy.packages import with_package_check
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
@@ -23,14 +21,14 @@ from warpsmith.records.text import read_json
 from warpsmith.rollout import console, datasets, metrics, settings
 from warpsmith.rollout._version import __version__
 from warpsmith.rollout.collector import Rows
-from warpsmith.rollout.config import RolloutConfig
+from warpsmith.rollout.config import SessionConfig
 from warpsmith.rollout.environments.registry import descriptions, max_turns
 from warpsmith.rollout.generator import Split
-from warpsmith.rollout.prompts import PromptStyle
+from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice
 from warpsmith.rollout.rewards.registry import scorer_for
 from warpsmith.rollout.turn_rows import TurnRow
 
-M = TypeVar("M", bound=BaseModel)
+SCHEMA: Final = "warpsmith-rollout schema"
 
 PURPOSE = """Problems, episodes and the evaluation of checkpoints.
 
@@ -49,20 +47,33 @@ Checkpoint = Annotated[Path, typer.Argument(help="A Hugging Face directory.")]
 Problems = Annotated[
     str, typer.Option(help="`generated`, a KernelBench directory, or a file (.jsonl, .json, .parquet).")
 ]
-Count = Annotated[int, typer.Option(min=1, help="Problems.")]
-Samples = Annotated[int, typer.Option(min=1, help="Episodes per problem.")]
-SplitName = Annotated[str, typer.Option(help="Split of generated problems: train or held_out.")]
-Levels = Annotated[str, typer.Option(help="Levels of generated problems, for example 1,2 or 1-3.")]
-Seed = Annotated[int, typer.Option(help="Seed of the problems and of the sampling.")]
-TaskType = Annotated[str, typer.Option(help="The environment; `warpsmith-rollout environments` lists them.")]
-Style = Annotated[str, typer.Option(help="Prompt style: full or compact.")]
-Turns = Annotated[int, typer.Option(min=1, help="Maximum turns of an episode.")]
-MaxTokens = Annotated[int, typer.Option(min=1, help="Maximum tokens of a completion.")]
+Count = Annotated[
+    int | None, typer.Option(min=1, help="Number of problems; 50 generated ones, or all of a directory or file.")
+]
+Samples = Annotated[int, typer.Option(min=1, help="Episodes of each problem.")]
+TrainSplit = Annotated[str | None, typer.Option(help="Split of generated problems, train (default) or held_out.")]
+HeldOutSplit = Annotated[str | None, typer.Option(help="Split of generated problems, held_out (default) or train.")]
+Levels = Annotated[
+    str, typer.Option(help="Levels to take, as 1,2 or 1-3; 1-3 of the generator, or all of a directory or file.")
+]
+Seed = Annotated[int, typer.Option(help="Seed of generated problems and of the sampling.")]
+Environment = Annotated[str, typer.Option(help="The environment; `warpsmith-rollout environments` lists them.")]
+Style = Annotated[str, typer.Option(help="Prompt style: full, or compact for tiny models.")]
+Turns = Annotated[
+    int | None, typer.Option(min=1, help="Most turns of an episode of kernelbench_multiturn; 3 by default.")
+]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of a completion.")]
 Temperature = Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 takes the likeliest token.")]
 Device = Annotated[str, typer.Option(help="Where to sample: cpu or cuda.")]
-DType = Annotated[str, typer.Option(help="Dtype of the weights: float32, bfloat16 or float16.")]
-Length = Annotated[int, typer.Option(min=16, help="Maximum tokens of a prompt and its completion.")]
-Set = Annotated[list[str], typer.Option("--set", help="Any other setting, for example reward.preset=kevin; repeat.")]
+DType = Annotated[str, typer.Option(help="Type of the weights: float32, bfloat16 or float16.")]
+Length = Annotated[int, typer.Option(min=16, help="Most tokens of a prompt and its completion.")]
+Set = Annotated[
+    list[str],
+    typer.Option(
+        "--set", metavar="TABLE.KEY=VALUE",
+        help="Change any setting that `warpsmith-rollout schema` lists, or remove it with `unset`; repeatable.",
+    ),
+]  # fmt: skip
 Isolation = Annotated[str, typer.Option(help="Weakest containment of candidates: namespaces, landlock or none.")]
 
 
@@ -73,7 +84,7 @@ def main() -> None:
 
 @app.command("environments")
 def environments() -> None:
-    """List the installed environments, the values of `task_type`.
+    """List the installed environments, the values of `environment.type`.
 
     Example: `warpsmith-rollout environments`
     """
@@ -85,10 +96,10 @@ def environments() -> None:
 def problems(
     *,
     out: Annotated[Path, typer.Option(help="Directory to write to.")],
-    count: Count = 10,
-    split: SplitName = "train",
-    levels: Levels = "1,2,3",
-    seed: Seed = 0,
+    count: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 10,
+    split: TrainSplit = None,
+    levels: Annotated[str, typer.Option(help="Levels of the problems, as 1,2 or 1-3.")] = "1-3",
+    seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
     generations: Annotated[
         Path | None, typer.Option(help="Directory for the solutions as well, laid out as a KernelBench run.")
     ] = None,
@@ -99,9 +110,10 @@ def problems(
 
     Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 --out problems --generations solutions`
     """
-    rows = datasets.generated(seed=seed, count=count, split=_split(split), levels=parse_levels(levels) or (1, 2, 3))
+    chosen = _split(split) or "train"
+    rows = datasets.generated(seed=seed, count=count, split=chosen, levels=parse_levels(levels) or GENERATED_LEVELS)
     files = datasets.write_directory(rows, out, generations=generations)
-    typer.echo(f"{len(files)} problems of split {split} under {out}")
+    typer.echo(f"{len(files)} problems of split {chosen} under {out}")
 
 
 @app.command("evaluate")
@@ -109,14 +121,14 @@ def evaluate(
     checkpoint: Checkpoint,
     *,
     problems: Problems = "generated",
-    count: Count = 50,
+    count: Count = None,
     samples: Samples = 4,
-    split: SplitName = "held_out",
-    levels: Levels = "1,2,3",
+    split: HeldOutSplit = None,
+    levels: Levels = "",
     seed: Seed = 0,
-    task_type: TaskType = "kernelbench_multiturn",
+    environment: Environment = "kernelbench_multiturn",
     prompt_style: Style = "full",
-    max_turns: Turns = 3,
+    max_turns: Turns = None,
     max_tokens: MaxTokens = 1024,
     max_model_len: Length = 4096,
     temperature: Temperature = 1.0,
@@ -133,20 +145,19 @@ def evaluate(
     """
     config = _config(
         set_,
-        task_type=task_type,
-        prompt_style=_style(prompt_style),
-        max_turns=max_turns,
+        environment={"type": environment} | ({} if max_turns is None else {"max_turns": max_turns}),
+        prompt_style=prompt_style,
         sampling={"temperature": temperature, "max_tokens": max_tokens},
-        engine={"device": device, "dtype": dtype, "max_model_len": max_model_len},
+        sampler={"device": device, "dtype": dtype, "max_model_len": max_model_len},
+        evaluator={"minimum_isolation": isolation},
     )
     if out is not None:
         _check_file(out)
     rows = sampled_turns(
         checkpoint,
-        _problems(problems, count, split, levels, seed),
+        ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "held_out").problems(),
         config,
         samples=samples,
-        isolation=isolation,
         seed=seed,
         role="held_out",
         run="evaluate",
@@ -165,14 +176,14 @@ def generate(
     run: Annotated[Path, typer.Argument(help="Run directory to write the turns to.")],
     *,
     problems: Problems = "generated",
-    count: Count = 50,
+    count: Count = None,
     samples: Samples = 4,
-    split: SplitName = "train",
-    levels: Levels = "1,2,3",
+    split: TrainSplit = None,
+    levels: Levels = "",
     seed: Seed = 0,
-    task_type: TaskType = "kernelbench_multiturn",
+    environment: Environment = "kernelbench_multiturn",
     prompt_style: Style = "full",
-    max_turns: Turns = 3,
+    max_turns: Turns = None,
     max_tokens: MaxTokens = 1024,
     max_model_len: Length = 4096,
     temperature: Temperature = 1.0,
@@ -190,11 +201,11 @@ def generate(
 
     config = _config(
         set_,
-        task_type=task_type,
-        prompt_style=_style(prompt_style),
-        max_turns=max_turns,
+        environment={"type": environment} | ({} if max_turns is None else {"max_turns": max_turns}),
+        prompt_style=prompt_style,
         sampling={"temperature": temperature, "max_tokens": max_tokens},
-        engine={"device": device, "dtype": dtype, "max_model_len": max_model_len},
+        sampler={"device": device, "dtype": dtype, "max_model_len": max_model_len},
+        evaluator={"minimum_isolation": isolation},
     )
     if (run / "records").exists():
         raise UsageError(f"{run} already holds a run.", "Choose another directory.")
@@ -204,16 +215,29 @@ def generate(
         writer = cache(lambda: stack.enter_context(RunWriter(run)))
         rows = sampled_turns(
             checkpoint,
-            _problems(problems, count, split, levels, seed),
+            ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "train").problems(),
             config,
             samples=samples,
-            isolation=isolation,
             seed=seed,
             role="train",
             run=run.name,
             keep=lambda turns: writer().append("turns", turns_batch(turns)),
         )
     typer.echo(f"{len(rows)} turns under {run}; read them with `warpsmith-records summary {run}`")
+
+
+@app.command("schema")
+def schema(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the JSON schema, for editors.")] = False,
+) -> None:
+    """Print every setting of `evaluate` and `generate`: default, choices or bounds, unit and meaning.
+
+    A command's own options are some of them; `--set` changes any.
+
+    Example: `warpsmith-rollout schema`
+    """
+    lines = settings.describe(SessionConfig)
+    typer.echo(json.dumps(settings.json_schema(SessionConfig), indent=2) if as_json else "\n".join(lines).lstrip())
 
 
 @app.command("compare")
@@ -243,10 +267,9 @@ def compare(
 def sampled_turns(
     checkpoint: Path,
     problems: Sequence[datasets.ProblemRow],
-    config: RolloutConfig,
+    config: SessionConfig,
     *,
     samples: int,
-    isolation: str,
     seed: int,
     role: str,
     run: str,
@@ -257,8 +280,7 @@ def sampled_turns(
     # Loaded before a sampler starts, so that an unusable one starts nothing.
     max_turns(config)
     scorer_for(config.reward)
-    evaluator_config = _validated(EvaluatorConfig, {"minimum_isolation": isolation})
-    check_policy(checkpoint, config.engine)
+    check_policy(checkpoint, config.sampler)
     with _progress(len(problems) * samples) as advance:
 
         def ended(turns: Rows) -> None:
@@ -270,7 +292,7 @@ def sampled_turns(
             problems,
             samples,
             config,
-            evaluator_config,
+            config.evaluator,
             run=run,
             seed=seed,
             role=role,
@@ -323,40 +345,24 @@ def _percent(rate: float | None) -> str:
     return "n/a" if rate is None else f"{rate:.1%}"
 
 
-def _problems(where: str, count: int, split: str, levels: str, seed: int) -> list[datasets.ProblemRow]:
-    if where == "generated":
-        return datasets.generated(seed=seed, count=count, split=_split(split), levels=parse_levels(levels) or (1, 2, 3))
-    return datasets.read_problems(where)[:count]
-
-
-def _config(overrides: Sequence[str], **given: Any) -> RolloutConfig:
+def _config(overrides: Sequence[str], **given: Any) -> SessionConfig:
     for override in overrides:
-        settings.override(given, override)
-    return _validated(RolloutConfig, given)
-
-
-def _validated(kind: type[M], given: Mapping[str, Any]) -> M:
+        settings.changed(SessionConfig, given, override, schema=SCHEMA)
     try:
-        return kind.model_validate(given)
-    except ValidationError as error:
+        return settings.checked(SessionConfig, given)
+    except settings.SettingsError as error:
         raise UsageError(
-            f"These settings cannot be used: {settings.explained(kind, error)}",
-            f"See --help, or the fields of {kind.__name__}.",
+            f"These settings cannot be used: {error}", f"`{SCHEMA}` lists every key and its meaning."
         ) from None
 
 
-def _split(name: str) -> Split:
+def _split(name: str | None) -> Split | None:
+    if name is None:
+        return None
     for known in get_args(Split):
         if name == known:
             return known  # type: ignore[no-any-return]
     raise UsageError(f"There is no split {name!r}.", f"The splits are {', '.join(get_args(Split))}.")
-
-
-def _style(name: str) -> PromptStyle:
-    for known in get_args(PromptStyle):
-        if name == known:
-            return known  # type: ignore[no-any-return]
-    raise UsageError(f"There is no prompt style {name!r}.", f"The styles are {', '.join(get_args(PromptStyle))}.")
 
 
 def _check_file(out: Path) -> None:

@@ -127,7 +127,9 @@ class Collector:
         episodes = [
             self._episode(
                 setup,
-                EpisodeLabels(self._run, self._config.task_type, role, problem, f"{label}/{index}", sample, after_step),
+                EpisodeLabels(
+                    self._run, self._config.environment.type, role, problem, f"{label}/{index}", sample, after_step
+                ),
                 free,
             )
             for index, problem in enumerate(problems)

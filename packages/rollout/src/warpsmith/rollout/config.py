@@ -1,12 +1,15 @@
 """Configuration of rollouts. Importable without torch, vllm or ray."""
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from warpsmith.evaluator.client.address import is_address
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.rollout.environments.config import AnyEnvironment, MultiTurnConfig
 from warpsmith.rollout.prompts import PromptStyle
-from warpsmith.rollout.registries import EnvironmentName, SamplerName, TransportName
+from warpsmith.rollout.registries import SamplerName, TransportName
 from warpsmith.rollout.rewards.config import AnyReward, PresetRewardConfig
 
 
@@ -15,34 +18,53 @@ class _Section(BaseModel):
 
 
 _OWN_TRANSPORTS = (None, "in_process", "shared_file")
-_OWN_ENVIRONMENTS = ("kernelbench", "kernelbench_multiturn")
 
 
 class SamplingConfig(_Section):
-    """How completions are sampled. A training run refuses top-p, top-k and min-p, which bias its ratio; None: off."""
+    """How completions are sampled. A training run refuses top_p, top_k and min_p, which bias its ratio."""
 
-    temperature: float = Field(default=1.0, ge=0, le=10, description="0 takes the likeliest token.")
-    top_p: float | None = Field(default=None, gt=0, le=1, description="Keep the likeliest tokens of this total mass.")
-    top_k: int | None = Field(default=None, ge=1, description="Keep this many of the likeliest tokens.")
-    min_p: float | None = Field(default=None, ge=0, le=1, description="Keep tokens this likely beside the likeliest.")
+    temperature: float = Field(default=1.0, ge=0, le=10, description="Divides the logits; 0 takes the likeliest token.")
+    top_p: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Sample from the likeliest tokens, up to this total probability; from all when not given.",
+    )
+    top_k: int | None = Field(
+        default=None, ge=1, description="Sample from this many of the likeliest tokens; from all when not given."
+    )
+    min_p: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Sample from tokens this likely, relative to the likeliest one; from all when not given.",
+    )
     max_tokens: int = Field(default=1024, ge=1, description="Most tokens of one completion.")
 
 
 class SamplerConfig(_Section):
-    """One sampler: vLLM in process on a CPU, asynchronous vLLM on a GPU, or one that another package provides."""
+    """Each sampler: vLLM in its own process on a CPU, asynchronous vLLM on a GPU, or one of another package."""
 
     type: SamplerName = Field(default="vllm", description="`vllm`, or a sampler of an installed package.")
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where the model is sampled.")
     dtype: Literal["float32", "bfloat16", "float16"] = Field(default="bfloat16", description="Type of the weights.")
-    max_model_len: int = Field(default=2048, ge=16, description="Most tokens of a prompt and its completion.")
-    max_sequences: int = Field(default=32, ge=1, description="Sequences sampled at once.")
-    max_batched_tokens: int = Field(default=32768, ge=64, description="Most tokens of one step.")
-    enforce_eager: bool = Field(default=False, description="GPU: do not capture graphs. A CPU is always eager.")
-    gpu_memory_utilization: float = Field(default=0.85, gt=0, le=1, description="GPU: share of memory to take.")
-    tensor_parallel_size: int = Field(default=1, ge=1, description="GPU: devices that share the model.")
-    kv_cache_gib: int = Field(default=1, ge=1, description="CPU: memory of the KV cache, GiB.")
+    max_model_len: int = Field(
+        default=2048,
+        ge=16,
+        description="Most tokens of a prompt with its completion.",
+        json_schema_extra={"unit": "tokens"},
+    )
+    max_sequences: int = Field(default=32, ge=1, description="Most sequences that are sampled at once.")
+    max_batched_tokens: int = Field(default=32768, ge=64, description="Most tokens that vLLM computes in one step.")
+    enforce_eager: bool = Field(default=False, description="On a GPU: do not capture CUDA graphs. A CPU has none.")
+    gpu_memory_utilization: float = Field(
+        default=0.85, gt=0, le=1, description="On a GPU: share of its memory that vLLM takes."
+    )
+    tensor_parallel_size: int = Field(default=1, ge=1, description="On GPUs: number of them that share one model.")
+    kv_cache_gib: int = Field(default=1, ge=1, description="On a CPU: memory of the KV cache.")
     cpu_bind: str | None = Field(
-        default=None, description="CPU: cores of the sampler's threads, as `0` or `0-3`; None leaves it to vLLM."
+        default=None,
+        description="On a CPU: cores of the sampler's threads, as `0` or `0-3`; vLLM chooses when not given.",
     )
     transport: TransportName | None = Field(
         default=None,
@@ -50,7 +72,7 @@ class SamplerConfig(_Section):
         "(default on a GPU), or one that an installed package provides.",
     )
     options: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of a sampler or transport that another package provides."
+        default_factory=dict, description="Settings of a sampler or transport of another package."
     )
     lora_rank: int = Field(
         default=0,
@@ -71,26 +93,34 @@ class SamplerConfig(_Section):
 
 
 class ProcessEvaluation(_Section):
-    """Candidates are judged by an evaluator of this process."""
+    """One evaluator, started by the process that runs the episodes (of a training run: rank 0), on its machine."""
 
-    type: Literal["process"] = Field(default="process", description="An evaluator of this process.")
+    type: Literal["process"] = Field(
+        default="process", description="One evaluator on the machine of the process that runs the episodes."
+    )
 
 
 class _RemoteEvaluation(_Section):
     retries: int = Field(
-        default=2, ge=0, le=10, description="Retries of a lost or `invalid` evaluation, elsewhere first."
+        default=2,
+        ge=0,
+        le=10,
+        description="Times that a lost or `invalid` evaluation is tried again, if possible on another actor or server.",
     )
 
 
 class RayEvaluation(_RemoteEvaluation):
-    """Candidates are judged in actors of a Ray cluster."""
+    """Evaluators in actors of a Ray cluster, spread over its nodes."""
 
     type: Literal["ray"] = Field(default="ray", description="Evaluators in actors of a Ray cluster.")
-    actors: int = Field(default=1, ge=1, le=1024, description="Evaluators, spread over the nodes.")
+    actors: int = Field(default=1, ge=1, le=1024, description="Number of evaluators.")
     cores: int = Field(
-        default=1, ge=1, le=1024, description="Cores that each actor reserves, and evaluations at once in it."
+        default=1,
+        ge=1,
+        le=1024,
+        description="Cores that each actor reserves, and its evaluations at once unless evaluator.slots says.",
     )
-    max_restarts: int = Field(default=3, ge=0, description="Restarts of one actor before it is given up.")
+    max_restarts: int = Field(default=3, ge=0, description="Times that one actor is replaced before it is given up.")
     start_timeout_s: float = Field(default=180.0, gt=0, description="Deadline of placing and starting the actors.")
     deadline_s: float = Field(
         default=120.0, gt=0, description="Deadline of one evaluation, from when an actor has a free slot for it."
@@ -99,14 +129,14 @@ class RayEvaluation(_RemoteEvaluation):
 
 
 class ServerEvaluation(_RemoteEvaluation):
-    """Candidates are judged on evaluation servers."""
+    """Evaluation servers, which have settings of their own."""
 
     type: Literal["server"] = Field(default="server", description="Evaluation servers.")
     servers: tuple[str, ...] = Field(min_length=1, description="Addresses, for example `http://10.0.0.7:18188`.")
     token_env: str = Field(
         default="WARPSMITH_EVALUATOR_TOKEN",
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Environment variable that holds the token; the token itself is in no file.",
+        description="Environment variable that holds the servers' token, which is in no file.",
     )
     deadline_s: float = Field(default=120.0, gt=0, description="Deadline of one verdict, waiting and retries included.")
 
@@ -140,30 +170,32 @@ AnyEvaluation = Annotated[Evaluation, Field(discriminator="type"), BeforeValidat
 class RolloutConfig(_Section):
     """What is asked, how it is sampled, judged and scored, and when an episode ends."""
 
-    task_type: EnvironmentName = Field(
-        default="kernelbench_multiturn",
-        description="`kernelbench`, `kernelbench_multiturn`, or an environment of an installed package.",
+    environment: AnyEnvironment = Field(
+        default_factory=MultiTurnConfig, description="What is asked for, in how many turns, and when an episode ends."
     )
-    environment: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of an environment that another package provides."
+    prompt_style: PromptStyle = Field(
+        default="full", description="How a prompt asks: `full` explains the task, `compact` is for tiny models."
     )
-    prompt_style: PromptStyle = Field(default="full", description="`compact` is for tiny models.")
-    prompt_tokens: int | None = Field(default=None, ge=16, description="Token budget of a prompt with its history.")
-    max_turns: int = Field(default=3, ge=1, le=64, description="Turns of an episode.")
-    gamma: float = Field(default=0.4, ge=0, le=1, description="Discount of the returns.")
-    success_score: float = Field(default=1.3, gt=0, description="Score that ends an episode.")
-    max_consecutive_failures: int = Field(default=2, ge=1, description="Turns of score 0 in a row that end an episode.")
-    concurrency: int = Field(default=64, ge=1, description="Episodes that run at once.")
+    prompt_tokens: int | None = Field(
+        default=None,
+        ge=16,
+        description="Most tokens of a prompt with its earlier turns; when not given, sampler.max_model_len less "
+        "sampling.max_tokens.",
+    )
+    gamma: float = Field(
+        default=0.4, ge=0, le=1, description="Discount of a later turn's score in the return of an earlier turn."
+    )
+    concurrency: int = Field(default=64, ge=1, description="Most episodes that run at once.")
     generate_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one completion.")
     evaluate_timeout_s: float = Field(
         default=180.0, gt=0, description="Deadline of one evaluation, from when the evaluator has a free slot for it."
     )
     evaluate_wait_s: float = Field(
-        default=3600.0, gt=0, description="How long one evaluation may wait for a slot of the evaluator."
+        default=3600.0, gt=0, description="Deadline of an evaluation's wait for a free slot of the evaluator."
     )
-    candidate_timeout_s: float = Field(default=30.0, gt=0, description="Time limit of one candidate's run.")
-    retries: int = Field(default=1, ge=0, description="Retries of a failed or late completion or evaluation.")
-    trials: int = Field(default=3, ge=1, description="Correctness trials of one evaluation.")
+    retries: int = Field(
+        default=1, ge=0, description="Times that a failed or late completion or evaluation is tried again."
+    )
     leave_out_unvaried: bool = Field(
         default=False,
         description="Do not train on problems in which no input, parameter or shape can differ between trials: a "
@@ -174,8 +206,8 @@ class RolloutConfig(_Section):
         description="How a turn is scored: by a preset, a function of your own, or a reward of an installed package.",
     )
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
-    engine: SamplerConfig = Field(default_factory=SamplerConfig, description="The sampler.")
-    engines: int = Field(default=1, ge=1, description="Samplers, each an actor of its own.")
+    sampler: SamplerConfig = Field(default_factory=SamplerConfig, description="What each sampler is.")
+    samplers: int = Field(default=1, ge=1, description="Number of samplers, each in a Ray actor of its own.")
     evaluation: AnyEvaluation = Field(
         default_factory=ProcessEvaluation, description="Where candidates are judged; `[evaluator]` says how."
     )
@@ -183,23 +215,14 @@ class RolloutConfig(_Section):
     @property
     def prompt_budget(self) -> int:
         """Most tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves beside a completion."""
-        return self.prompt_tokens or self.engine.max_model_len - self.sampling.max_tokens
-
-    @model_validator(mode="after")
-    def _environments_settings_have_a_reader(self) -> Self:
-        if self.environment and self.task_type in _OWN_ENVIRONMENTS:
-            raise ValueError(
-                f"environment ({', '.join(self.environment)}): `{self.task_type}` has no keys in this table; its "
-                "settings are max_turns, gamma, success_score and max_consecutive_failures"
-            )
-        return self
+        return self.prompt_tokens or self.sampler.max_model_len - self.sampling.max_tokens
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> Self:
-        if self.prompt_budget < 16 or self.prompt_budget + self.sampling.max_tokens > self.engine.max_model_len:
+        if self.prompt_budget < 16 or self.prompt_budget + self.sampling.max_tokens > self.sampler.max_model_len:
             raise ValueError(
                 f"prompt_tokens ({self.prompt_tokens}) and sampling.max_tokens ({self.sampling.max_tokens}) do not fit "
-                f"engine.max_model_len ({self.engine.max_model_len}): lower one of them, or raise the last"
+                f"sampler.max_model_len ({self.sampler.max_model_len}): lower one of them, or raise the last"
             )
         return self
 
@@ -212,4 +235,38 @@ class RolloutConfig(_Section):
                 f"evaluation.deadline_s ({self.evaluation.deadline_s:g}) is more than evaluate_timeout_s "
                 f"({self.evaluate_timeout_s:g}), after which no verdict is awaited: lower it, or raise the other"
             )
+        return self
+
+
+ASKED_OF_SERVERS: Final = ("minimum_isolation", "timeout_s", "trials")
+"""Keys of `[evaluator]` that count where candidates are judged on servers, which have settings of their own."""
+
+
+def unheard_by_servers(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> Iterator[str]:
+    """Yield what is wrong with each key of the evaluator that was given and that no server is asked for."""
+    given = evaluator.model_fields_set
+    # A table with all of its keys is a dump and no file.
+    if rollout.evaluation.type != "server" or given >= EvaluatorConfig.model_fields.keys():
+        return
+    for key in sorted(given - set(ASKED_OF_SERVERS)):
+        yield (
+            f"evaluator.{key}: candidates are judged on servers, which have settings of their own; of [evaluator] only "
+            f"{', '.join(ASKED_OF_SERVERS)} count then, so remove it"
+        )
+
+
+class SessionConfig(RolloutConfig):
+    """What `warpsmith-rollout evaluate` and `generate` take behind `--set`."""
+
+    evaluator: EvaluatorConfig = Field(default_factory=EvaluatorConfig, description="How candidates are judged.")
+
+    @model_validator(mode="after")
+    def _every_key_is_read(self) -> Self:
+        told = list(unheard_by_servers(self, self.evaluator))
+        if self.samplers > 1:
+            told.append("samplers: this command starts one; remove the key, or use several in a training run")
+        if self.sampler.lora_rank:
+            told.append("sampler.lora_rank: this command samples whole weights; remove the key")
+        if told:
+            raise ValueError("; ".join(told))
         return self

@@ -18,7 +18,7 @@ class RewardFailedError(RolloutError):
 
 
 class ModelTooShortError(RolloutError, UsageError):
-    """A model's context is shorter than `engine.max_model_len`."""
+    """A model's context is shorter than `sampler.max_model_len`."""
 
 
 class RayTokenError(RolloutError, UsageError):

@@ -5,10 +5,8 @@ The comment above each registry names the interface of its parts; docs/extending
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import AfterValidator
-
-from warpsmith.records.errors import UsageError
 from warpsmith.records.registry import Registry
+from warpsmith.rollout.settings.choices import Choices
 
 if TYPE_CHECKING:
     from warpsmith.rollout.environments.base import EnvironmentType
@@ -36,19 +34,7 @@ REWARDS: "Final[Registry[RewardType]]" = Registry("warpsmith.rewards", "reward",
 ENVIRONMENTS: "Final[Registry[EnvironmentType]]" = Registry("warpsmith.environments", "environment", _environment)
 
 
-def _named_in(registry: Registry[Any]) -> AfterValidator:
-    """Return a check for a configuration field: an installed package provides a part of this name."""
-
-    def check(name: str) -> str:
-        try:
-            return registry.check_name(name)
-        except UsageError as error:
-            raise ValueError(str(error)) from error
-
-    return AfterValidator(check)
-
-
-SamplerName = Annotated[str, _named_in(SAMPLERS)]
-TransportName = Annotated[str, _named_in(TRANSPORTS)]
-RewardName = Annotated[str, _named_in(REWARDS)]
-EnvironmentName = Annotated[str, _named_in(ENVIRONMENTS)]
+SamplerName = Annotated[str, Choices(SAMPLERS)]
+TransportName = Annotated[str, Choices(TRANSPORTS)]
+RewardName = Annotated[str, Choices(REWARDS)]
+EnvironmentName = Annotated[str, Choices(ENVIRONMENTS)]

@@ -37,7 +37,7 @@ def sample_turns(
     chat = load_chat(checkpoint)
 
     async def collected() -> list[TurnRow]:
-        sampler = start_sampler(checkpoint, config.engine)
+        sampler = start_sampler(checkpoint, config.sampler)
         try:
             collector = Collector(sampler, evaluator, chat, config, run=run, on_trajectory=on_trajectory)
             return await collector.collect_rows(problems, samples, label=role, seed=seed, role=role)

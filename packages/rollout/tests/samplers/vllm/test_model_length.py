@@ -91,6 +91,6 @@ def test_a_sampler_that_is_longer_than_its_model_is_refused(tiny_checkpoint, tmp
         ModelTooShortError, match=r"is 4097, and .* 4096 tokens at most \(max_position_embeddings"
     ) as error:
         check_model_length(folder, SamplerConfig(max_model_len=4097))
-    assert "engine.max_model_len to 4096 or less" in error.value.remedy
+    assert "sampler.max_model_len to 4096 or less" in error.value.remedy
     monkeypatch.setenv("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "1")
     check_model_length(folder, SamplerConfig(max_model_len=4097))

@@ -26,7 +26,9 @@ from warpsmith.trainer.launch.launcher import (
     without_local_rank,
 )
 from warpsmith.trainer.launch.port import checked_port
+from warpsmith.trainer.options import Config, Overrides, Resume
 from warpsmith.trainer.planning.command import plan_command
+from warpsmith.trainer.planning.init import init_command
 
 if TYPE_CHECKING:
     from warpsmith.trainer.config import SftConfig, TrainerConfig
@@ -38,18 +40,25 @@ app = commands.new_app(
     "Example: `warpsmith-trainer sft configs/demo-sft.toml`, then `warpsmith-trainer grpo configs/demo.toml`",
 )
 
-Config = Annotated[Path, typer.Argument(help="TOML file of the run; `warpsmith-trainer schema` lists its keys.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a key, or remove it with `unset`; repeatable."),
-]
 Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Stop after this step (run.steps).")]
-Seconds = Annotated[float | None, typer.Option("--seconds", min=0, help="Stop after this wall time (run.seconds).")]
-Resume = Annotated[bool, typer.Option("--resume", help="Resume from the newest checkpoint in run.dir.")]
-Processes = Annotated[
-    int | None, typer.Option("--num-processes", min=1, help="Ranks to start; by default one per NVIDIA device, or 1.")
+Seconds = Annotated[
+    float | None,
+    typer.Option("--seconds", min=0, help="Stop after this wall time, in seconds, with a checkpoint (run.seconds)."),
 ]
-Port = Annotated[int | None, typer.Option("--master-port", min=1, max=65535, help="Port of the process group.")]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        "--num-processes",
+        min=1,
+        help="Ranks to start; by default one for each GPU (of placement.train, if given), or 1.",
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--master-port", min=1, max=65535, help="Port of the process group of the ranks; a free one by default."
+    ),
+]
 
 
 @app.command()
@@ -123,10 +132,20 @@ def grpo(
         )  # fmt: skip
 
 
-SetSft = Annotated[list[str] | None, typer.Option("--set-sft", metavar="TABLE.KEY=VALUE", help="Change the SFT file.")]
+SetSft = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set-sft", metavar="TABLE.KEY=VALUE",
+        help="Change a key of the SFT file, or remove it with `unset`; repeatable.",
+    ),
+]  # fmt: skip
 SetGrpo = Annotated[
-    list[str] | None, typer.Option("--set-grpo", metavar="TABLE.KEY=VALUE", help="Change the GRPO file.")
-]
+    list[str] | None,
+    typer.Option(
+        "--set-grpo", metavar="TABLE.KEY=VALUE",
+        help="Change a key of the GRPO file, or remove it with `unset`; repeatable.",
+    ),
+]  # fmt: skip
 
 
 @app.command()
@@ -138,10 +157,17 @@ def demo(
     grpo: Annotated[Path | None, typer.Option("--grpo", help="GRPO file; the package's own by default.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Directory to create; runs/demo-TIME by default.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the model, the problems and both runs.")] = 0,
-    resume: Resume = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue the interrupted demo in --out: finished phases are kept, SFT and GRPO resume from their "
+            "newest checkpoint. Give the other options as for its start.",
+        ),
+    ] = False,
     num_processes: Annotated[
         int | None,
-        typer.Option("--num-processes", min=1, help="Ranks; by default one per NVIDIA device, or two."),
+        typer.Option("--num-processes", min=1, help="Ranks of SFT and GRPO; by default one for each GPU, or 2."),
     ] = None,
     set_sft: SetSft = None,
     set_grpo: SetGrpo = None,
@@ -150,6 +176,8 @@ def demo(
 
     Example: warpsmith-trainer demo --seed 1 --out runs/second
     """
+    if resume and out is None:
+        raise UsageError("--resume needs the directory of the demo to continue.", "Name it with --out.")
     check_beside_torch()
     from warpsmith.trainer.demo import OWN_GRPO, OWN_SFT, DemoSettings, new_directory, run_demo
 
@@ -171,20 +199,20 @@ def schema(
     kind: Annotated[str, typer.Argument(help="`grpo` or `sft`.")] = "grpo",
     json_: Annotated[bool, typer.Option("--json", help="Print the JSON schema, for editors.")] = False,
 ) -> None:
-    """Print every key of a configuration file, its default and its meaning.
+    """Print every key of a configuration file: default, choices or bounds, unit and meaning.
 
     Example: warpsmith-trainer schema sft
     """
     import json
 
+    from warpsmith.rollout.settings import describe, json_schema
     from warpsmith.trainer.config import SftConfig, TrainerConfig
-    from warpsmith.trainer.config.describe import describe
 
     kinds: dict[str, Any] = {"grpo": TrainerConfig, "sft": SftConfig}
     if kind not in kinds:
         raise UsageError(f"There is no file of the kind `{kind}`.", "The kinds are grpo and sft.")
     model = kinds[kind]
-    typer.echo(json.dumps(model.model_json_schema(), indent=2) if json_ else "\n".join(describe(model)).lstrip())
+    typer.echo(json.dumps(json_schema(model), indent=2) if json_ else "\n".join(describe(model)).lstrip())
 
 
 @app.command()
@@ -209,12 +237,17 @@ def export(
 
     Of a run that trained adapters: warpsmith-trainer export runs/lora --out runs/lora-adapter --adapter
     """
-    from warpsmith.trainer.weights.consolidate import consolidate
+    from warpsmith.trainer.weights.checkpoint import read_state
+    from warpsmith.trainer.weights.consolidate import chosen_checkpoint, consolidate
 
     choose_accelerator()
-    typer.echo(str(consolidate(checkpoint, out, form="adapter" if adapter else "model", best=best)))
+    chosen = chosen_checkpoint(checkpoint, best=best)
+    step = read_state(chosen)["progress"]["step"]
+    made = consolidate(chosen, out, form="adapter" if adapter else "model")
+    typer.echo(f"{made}: the {'adapters' if adapter else 'model'} of step {step}, from {chosen}")
 
 
+app.command("init")(init_command)
 app.command("plan")(plan_command)
 app.command("doctor")(doctor_command)
 

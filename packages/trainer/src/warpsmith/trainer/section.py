@@ -15,6 +15,11 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def unit(name: str) -> dict[str, Any]:
+    """Return the `json_schema_extra` of a key with a unit that the end of its name does not say."""
+    return {"unit": name}
+
+
 def type_of(section: type[BaseModel]) -> str | None:
     """Return the value of `type` that selects a table, or None if the table has no such key."""
     field = section.model_fields.get("type")
@@ -84,10 +89,3 @@ def part_of(base: type[Section]) -> Any:
         return "" if type_of(part) else 'has no key `type: Literal["name"]`'
 
     return wrong
-
-
-def sections_in(annotation: Any) -> list[type[BaseModel]]:
-    """Return the tables that an annotation allows: several if its keys depend on `type`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [section for part in get_args(annotation) for section in sections_in(part)]

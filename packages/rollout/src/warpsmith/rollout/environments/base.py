@@ -23,7 +23,7 @@ class EnvironmentContext:
     """The inputs of an environment.
 
     Args:
-        config: the rollout's settings; only the environment reads `config.environment`.
+        config: the rollout's settings; `config.environment` is for the environment alone, its `settings` are the keys.
         evaluator: judges kernels; verdicts are cached by content.
         chat: the policy's chat format.
         scorer: the configured reward.

@@ -1,14 +1,17 @@
 """`kernelbench` and `kernelbench_multiturn`: a Triton kernel for a PyTorch module, in one turn or several."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from warpsmith.evaluator.verdict import Verdict
+from warpsmith.records.errors import UsageError
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.deadlines import QueueState, within_phases
 from warpsmith.rollout.environments.base import EnvironmentContext
+from warpsmith.rollout.environments.config import MultiTurnConfig
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.prompts import Attempt, Message, build_prompt
 from warpsmith.rollout.returns import discounted
@@ -95,13 +98,7 @@ class KernelBench:
                 "compile_error", compiled=False, correct=False, error_category="parse_error", error_message=NO_CODE
             )
         config, state = self._context.config, QueueState()
-        request = self._context.evaluator.evaluate_async(
-            problem.to_problem(),
-            answer,
-            trials=config.trials,
-            timeout_s=config.candidate_timeout_s,
-            on_running=state.set,
-        )
+        request = self._context.evaluator.evaluate_async(problem.to_problem(), answer, on_running=state.set)
         what = f"the verdict on a kernel for {problem.name}"
         return await within_phases(config.evaluate_wait_s, config.evaluate_timeout_s, state, request, what)
 
@@ -128,26 +125,35 @@ class Preset:
 
     Args:
         description: one line for `warpsmith-rollout environments`.
-        turns: turns of an episode; None takes `rollout.max_turns` and its discount.
+        make_rules: returns the rules of an episode under the settings of a rollout.
     """
 
     description: str
-    turns: int | None = None
+    make_rules: Callable[[RolloutConfig], EpisodeRules]
 
     def max_turns(self, config: RolloutConfig) -> int:
-        """Return the maximum turns of an episode."""
-        return self.turns or config.max_turns
-
-    def rules(self, config: RolloutConfig) -> EpisodeRules:
-        """Return the rules of an episode."""
-        turns = self.max_turns(config)
-        gamma = config.gamma if self.turns is None else 0.0
-        return EpisodeRules(turns, gamma, config.success_score, config.max_consecutive_failures)
+        """Return the maximum number of turns of an episode."""
+        return self.make_rules(config).max_turns
 
     def __call__(self, context: EnvironmentContext) -> KernelBench:
         """Return the environment."""
-        return KernelBench(context, self.rules(context.config))
+        return KernelBench(context, self.make_rules(context.config))
 
 
-SINGLE_TURN: Final = Preset("one turn; the score of the verdict is the reward", turns=1)
-MULTI_TURN: Final = Preset("several turns, each with the verdict on the previous one; discounted returns")
+def _single_turn(config: RolloutConfig) -> EpisodeRules:
+    # The end conditions of several turns are never reached.
+    return EpisodeRules(max_turns=1, gamma=0.0, success_score=math.inf, max_consecutive_failures=1)
+
+
+def _multi_turn(config: RolloutConfig) -> EpisodeRules:
+    own = config.environment
+    if not isinstance(own, MultiTurnConfig):
+        raise UsageError(
+            f"The settings are those of the environment `{own.type}`; `kernelbench_multiturn` was expected.",
+            "Make the environment by `registry.make_environment`.",
+        )
+    return EpisodeRules(own.max_turns, config.gamma, own.success_score, own.max_consecutive_failures)
+
+
+SINGLE_TURN: Final = Preset("one turn; the score of the verdict is the return", _single_turn)
+MULTI_TURN: Final = Preset("several turns, each with the verdict on the previous one; discounted returns", _multi_turn)

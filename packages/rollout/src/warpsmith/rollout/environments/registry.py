@@ -1,4 +1,4 @@
-"""Environments by `task_type`: the entry points in `warpsmith.environments`."""
+"""Environments by `type`: the entry points in `warpsmith.environments`."""
 
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.environments.base import Environment, EnvironmentContext
@@ -20,7 +20,7 @@ def max_turns(config: RolloutConfig) -> int:
     Raises:
         RegistryError: the environment cannot be imported.
     """
-    return ENVIRONMENTS.get(config.task_type).max_turns(config)
+    return ENVIRONMENTS.get(config.environment.type).max_turns(config)
 
 
 def make_environment(context: EnvironmentContext) -> Environment:
@@ -30,4 +30,4 @@ def make_environment(context: EnvironmentContext) -> Environment:
         RegistryError: it cannot be imported.
         UsageError: it does not support the settings.
     """
-    return ENVIRONMENTS.get(context.config.task_type)(context)
+    return ENVIRONMENTS.get(context.config.environment.type)(context)

@@ -14,7 +14,8 @@ def open_evaluator(config: Evaluation, evaluator: EvaluatorConfig) -> Iterator[A
 
     Args:
         config: where candidates are evaluated. For `ray` this process must be connected to a cluster.
-        evaluator: how they are evaluated. Servers have their own settings and only have to meet `minimum_isolation`.
+        evaluator: how they are evaluated. Servers have their own settings but must meet `minimum_isolation`, and are
+            asked for `trials` and `timeout_s`.
 
     Raises:
         EvaluatorError: the evaluator cannot start, no server can be reached, or one isolates workers too weakly.

@@ -20,12 +20,14 @@ class ServerEvaluator:
 
     Args:
         config: addresses, token, deadline and retries.
-        evaluator: only its `minimum_isolation` is used; the servers have their own settings.
+        evaluator: its `minimum_isolation`, and the `trials` and `timeout_s` that every request asks for; the servers
+            have their own settings of everything else.
     """
 
     def __init__(self, config: ServerEvaluation, evaluator: EvaluatorConfig) -> None:
         self.config = config
         self._weakest = evaluator.minimum_isolation
+        self._trials, self._timeout_s = evaluator.trials, evaluator.timeout_s
         self._client = self._made(None)
 
     def __enter__(self) -> Self:
@@ -58,6 +60,9 @@ class ServerEvaluator:
 
         A server is no longer used if its isolation or settings have become unacceptable since the start.
         """
+        trials, timeout_s = options.get("trials"), options.get("timeout_s")
+        options["trials"] = self._trials if trials is None else trials
+        options["timeout_s"] = self._timeout_s if timeout_s is None else timeout_s
         return await self._client.evaluate_async(problem, candidate, **options)
 
     def _made(self, conditions: Conditions | None) -> Client:

@@ -29,7 +29,7 @@ kevin: 0.3 + speedup if correct."""
 
 
 class PresetRewardConfig(BaseModel):
-    """How a verdict becomes a score. A figure that is not given comes from the preset.
+    """Five figures that turn a verdict into a score. One that is not given comes from the preset.
 
     score = compiled                                                           if the candidate only compiles
           = correct + weight * min(max(speedup - speedup_from, 0), speedup_cap)  if it is correct
@@ -41,9 +41,11 @@ class PresetRewardConfig(BaseModel):
     preset: PresetName = Field(default="tritonforge", description="Named figures to start from.")
     compiled: float = Field(default=0.1, ge=0, description="Score of a candidate that compiles and is not correct.")
     correct: float = Field(default=0.3, ge=0, description="Score of a correct candidate before any speedup.")
-    speedup_weight: float = Field(default=1.0, ge=0, description="Worth of one unit of speedup.")
-    speedup_from: float = Field(default=1.0, ge=0, description="Speedup that is worth nothing yet.")
-    speedup_cap: float | None = Field(default=2.0, gt=0, description="Most speedup, above `speedup_from`, that counts.")
+    speedup_weight: float = Field(default=1.0, ge=0, description="Score of each unit of speedup above speedup_from.")
+    speedup_from: float = Field(default=1.0, ge=0, description="Speedup up to which nothing is added.")
+    speedup_cap: float | None = Field(
+        default=2.0, gt=0, description="Most speedup above speedup_from that counts; all of it when unset."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -64,7 +66,9 @@ class FunctionRewardConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["function"] = Field(description="A function of (verdict, turn, history) that returns a number.")
-    path: str = Field(description="`my_module.py:score`, a file, or `package.module:score`, an importable module.")
+    path: str = Field(
+        description="The function: `my_module.py:score` in a file, or `package.module:score` in an importable module."
+    )
 
     @field_validator("path")
     @classmethod

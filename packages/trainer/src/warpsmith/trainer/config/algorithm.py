@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, ModelWrapValidatorHandler, model_validator
 
 from warpsmith.records.registry import RegistryError
+from warpsmith.rollout.settings.choices import Choices
+from warpsmith.rollout.settings.tables import models_in
 from warpsmith.trainer.advantage.estimators import ESTIMATORS, Estimator, ValueEstimator
 from warpsmith.trainer.advantage.estimators.turn import TurnReturn
 from warpsmith.trainer.advantage.normalization import (
@@ -35,7 +37,7 @@ from warpsmith.trainer.loss.objective_spec import (
     Ratio,
     TruncatedCorrection,
 )
-from warpsmith.trainer.section import Section, as_table, one_of, registered, sections_in, switched, type_of
+from warpsmith.trainer.section import Section, as_table, one_of, registered, switched, type_of, unit
 
 if TYPE_CHECKING:
     AnyEstimator = Estimator
@@ -76,19 +78,27 @@ class DynamicSamplingSection(Section):
 class OverlongSection(Section):
     """`[algorithm.overlong]`: a penalty on long completions. Without this table there is none."""
 
-    share: float = Field(default=0.2, gt=0, le=1, description="Last share of max_tokens, over which the penalty grows.")
+    share: float = Field(
+        default=0.2,
+        gt=0,
+        le=1,
+        description="Last share of rollout.sampling.max_tokens; over it the penalty grows from 0.",
+    )
     penalty: float = Field(
-        default=1.0, ge=0, description="Subtracted from the score of a completion of max_tokens, in units of the score."
+        default=1.0,
+        ge=0,
+        description="Subtracted from the score of a completion of max_tokens.",
+        json_schema_extra=unit("score"),
     )
 
 
 class AlgorithmSection(Section):
     """`[algorithm]`: an algorithm, and what differs from it."""
 
-    type: str = Field(
+    type: Annotated[str, Choices(ALGORITHMS)] = Field(
         default="grpo",
-        description="Algorithm; the keys from `baseline` on and the tables have its values unless given.",
-        json_schema_extra=lambda schema: schema.update(enum=list(ALGORITHMS.names())),
+        description="Algorithm: `baseline`, `ratio`, `mask_truncated`, `entropy_coefficient` and the tables have its "
+        "values unless given.",
     )
     prompts_per_step: int = Field(default=4, ge=1, description="Problems of one training step.")
     samples_per_prompt: int = Field(default=4, ge=1, description="Trajectories of one problem: the group.")
@@ -106,11 +116,16 @@ class AlgorithmSection(Section):
     max_staleness: int = Field(
         default=0,
         ge=0,
-        description="Weight versions that a token may be older than the weights it trains; from 1 on rollouts run "
-        "while the ranks train.",
+        description="Most weight versions by which a token may be older than the weights that it trains; from 1 on, "
+        "rollouts run while the ranks train.",
     )
-    baseline: Baseline = Field(default="mean", description="`mean` of the group or `leave_one_out`.")
-    ratio: Ratio = Field(default="token", description="Importance ratio of each `token` or of the `sequence`.")
+    baseline: Baseline = Field(
+        default="mean",
+        description="Subtracted from a return: the `mean` of its group, or that of the others in it (`leave_one_out`).",
+    )
+    ratio: Ratio = Field(
+        default="token", description="Importance ratio of each `token`, or one of the whole `sequence`."
+    )
     entropy_coefficient: float = Field(default=0.0, ge=0, description="Weight of the entropy bonus.")
     estimator: AnyEstimator = Field(default=TurnReturn(), description="How the value of a turn is computed.")
     scale: AnyScale = Field(default=GroupScale(), description="What advantages are divided by.")
@@ -119,7 +134,9 @@ class AlgorithmSection(Section):
     correction: AnyCorrection = Field(
         default=NoCorrection(), description='Importance weights for the gap of sampler and trainer; needs "recompute".'
     )
-    kl: Annotated[KlSection | None, BeforeValidator(switched)] = Field(default=None, description="KL divergence.")
+    kl: Annotated[KlSection | None, BeforeValidator(switched)] = Field(
+        default=None, description="KL divergence from a reference policy."
+    )
     dynamic_sampling: Annotated[DynamicSamplingSection | None, BeforeValidator(switched)] = Field(
         default=None, description="Replacement of groups without spread."
     )
@@ -224,7 +241,7 @@ def with_defaults(section: type[AlgorithmSection], given: Mapping[str, Any], alg
     """Return an `[algorithm]` table with the algorithm's values where the file gives none."""
     filled = dict(given)
     for name, field in section.model_fields.items():
-        models, own = sections_in(field.annotation), algorithm.defaults.get(name)
+        models, own = models_in(field.annotation), algorithm.defaults.get(name)
         if name in given and given[name] is None:
             continue
         if models and (name in given or own is not None):

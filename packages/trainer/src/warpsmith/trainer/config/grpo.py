@@ -13,6 +13,7 @@ from warpsmith.trainer.config.placement import PlacementSection, check_placement
 from warpsmith.trainer.config.problems import AnyProblems, GeneratedProblems
 from warpsmith.trainer.config.rollout_keys import check_rollout_keys
 from warpsmith.trainer.config.sections import (
+    SECONDS_HELP,
     CheckpointSection,
     OptimizerSection,
     RunSection,
@@ -20,37 +21,42 @@ from warpsmith.trainer.config.sections import (
     ZeroSection,
 )
 from warpsmith.trainer.config.tables import trainable
-from warpsmith.trainer.section import Section, switched
+from warpsmith.trainer.section import Section, switched, unit
 
 
 class GrpoRunSection(RunSection):
-    """`[run]` of a GRPO file."""
+    """`[run]`: where a GRPO run writes, what it is called, how long it lasts."""
 
-    steps: int = Field(default=100, ge=1, description="Training steps: one batch of rollouts each.")
-    seconds: float | None = Field(default=None, gt=0, description="Stop after this much wall time, with a checkpoint.")
+    steps: int = Field(default=100, ge=1, description="Training steps; each trains one batch of rollouts.")
+    seconds: float | None = Field(default=None, gt=0, description=SECONDS_HELP, json_schema_extra=unit("s"))
     console: Literal["turns", "steps"] = Field(
         default="turns",
-        description="Print each turn and trajectory (`turns`), or only a summary of each step (`steps`).",
+        description="What is printed: each turn, trajectory and step (`turns`), or each step alone (`steps`).",
     )
     repeatable: bool = Field(
         default=True, description="Seed every completion, so that the same weights sample the same tokens."
     )
     ray_address: str | None = Field(
-        default=None, description="Ray cluster to place the samplers on; a local one is started when not given."
+        default=None,
+        description="Address of the Ray cluster of samplers and evaluator actors; when not given, one is started here.",
     )
 
 
 class SyncSection(Section):
     """`[sync]`: sending new weights to the samplers, and checking that they arrived."""
 
-    deadline_s: float = Field(default=600.0, gt=0, description="Deadline of a sync with its probe.")
+    deadline_s: float = Field(
+        default=600.0, gt=0, description="Deadline of sending the weights, and again of the probe after it."
+    )
     gather_elements: int = Field(
-        default=250_000_000, ge=1024, description="Parameters gathered at once under ZeRO stage 3."
+        default=250_000_000, ge=1024, description="Parameters that ZeRO stage 3 gathers at one time."
     )
     probe_tokens: int = Field(
         default=512,
         ge=8,
-        description="Tokens whose log-probabilities are compared; more than a prefix cache's block (128 on a CPU).",
+        description="Tokens whose log-probabilities are compared. The prefix cache is tested only if they fill more "
+        "than one of its blocks (128 tokens on a CPU).",
+        json_schema_extra=unit("tokens"),
     )
     lora: Literal["auto", "adapter", "merged"] = Field(
         default="auto",
@@ -60,8 +66,9 @@ class SyncSection(Section):
     tolerance: float | None = Field(
         default=None,
         gt=0,
-        description="Largest permitted gap of log-probabilities: of any token where trainer and engine compute in "
+        description="Largest permitted gap of log-probabilities: of any token where trainer and sampler compute in "
         "float32, on average elsewhere; by dtype when not given.",
+        json_schema_extra=unit("nats"),
     )
 
 
@@ -73,7 +80,7 @@ class HeldOutSection(Section):
 
     problems: int = Field(ge=1, description="Number of held-out problems.")
     samples: int = Field(default=1, ge=1, description="Trajectories of each.")
-    seed: int = Field(default=20_000, ge=0, description="Seed of the problems; the same before and after.")
+    seed: int = Field(default=20_000, ge=0, description="Seed of the problems, which are the same before and after.")
     before: bool = Field(default=True, description="Evaluate before the first step.")
     after: bool = Field(default=True, description="Evaluate after the last step.")
 
@@ -106,8 +113,8 @@ class TrainerConfig(Section):
     @model_validator(mode="after")
     def _samplers_can_take_adapters(self) -> Self:
         lora = self.policy.lora
-        if self.rollout.engine.lora_rank:
-            raise ValueError("rollout.engine.lora_rank: a run sets it from policy.lora.rank; remove it")
+        if self.rollout.sampler.lora_rank:
+            raise ValueError("rollout.sampler.lora_rank: a run sets it from policy.lora.rank; remove it")
         if self.sync.lora != "auto" and lora is None:
             raise ValueError("sync.lora is read with [policy.lora] alone; add that table or remove the key")
         if self.sync.lora == "adapter" and lora is not None and lora.bits:
@@ -156,14 +163,4 @@ class TrainerConfig(Section):
     @model_validator(mode="after")
     def _placed(self) -> Self:
         check_placement(self.placement, self.rollout, self.evaluator, self.run.ray_address)
-        return self
-
-    @model_validator(mode="after")
-    def _servers_have_their_own_settings(self) -> Self:
-        unheard = sorted(self.evaluator.model_fields_set - {"minimum_isolation"})
-        if self.rollout.evaluation.type == "server" and unheard:
-            raise ValueError(
-                f"evaluator.{unheard[0]}: candidates are judged on servers, which have settings of their own; of "
-                "[evaluator] only minimum_isolation counts then, so remove the others"
-            )
         return self

@@ -5,19 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from warpsmith.records.text import read_text
-from warpsmith.rollout.settings import override
-from warpsmith.trainer.config.explain import explained, is_known
+from warpsmith.rollout.settings import SettingsError, changed, checked
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.errors import ConfigError
 
 C = TypeVar("C", bound=BaseModel)
 
-UNSET: Final = "unset"
-"""What `--set table.key=unset` gives a key that it takes out of the file; `schema` shows keys without a value so."""
+SCHEMA: Final = "warpsmith-trainer schema"
 
 
 def load_grpo(path: str | Path, overrides: Sequence[str] = ()) -> TrainerConfig:
@@ -48,11 +46,9 @@ def _load(kind: type[C], path: str | Path, overrides: Sequence[str]) -> C:
     values = read_toml(path)
     try:
         return with_overrides(kind, values, overrides)
-    except ValidationError as error:
-        raise ConfigError(
-            f"{path} cannot be used: {explained(kind, error)}",
-            "`warpsmith-trainer schema` lists every key and its meaning.",
-        ) from None
+    except SettingsError as error:
+        command = f"{SCHEMA} sft" if kind is SftConfig else SCHEMA
+        raise ConfigError(f"{path} cannot be used: {error}", f"`{command}` lists every key and its meaning.") from None
 
 
 def with_overrides(kind: type[C], values: dict[str, Any], overrides: Sequence[str]) -> C:
@@ -60,30 +56,11 @@ def with_overrides(kind: type[C], values: dict[str, Any], overrides: Sequence[st
 
     Raises:
         ConfigError: an override is of no known form, or removes a key that no file has.
-        ValidationError: tables and overrides together cannot be used.
+        SettingsError: tables and overrides together cannot be used.
     """
     for given in overrides:
-        name, _, value = given.partition("=")
-        if value.strip() == UNSET:
-            _remove(kind, values, name.strip())
-        else:
-            override(values, given, ConfigError)
-    return kind.model_validate(values)
-
-
-def _remove(kind: type[BaseModel], values: dict[str, Any], name: str) -> None:
-    """Take a key or a table out of nested tables; one that is not there is no error, one that cannot be there is."""
-    if not is_known(kind, name):
-        raise ConfigError(
-            f"--set {name}={UNSET}: there is no key or table `{name}`.",
-            "`warpsmith-trainer schema` lists every key and its meaning.",
-        )
-    *tables, key = name.split(".")
-    table: Any = values
-    for part in tables:
-        table = table.get(part) if isinstance(table, dict) else None
-    if isinstance(table, dict):
-        table.pop(key, None)
+        changed(kind, values, given, ConfigError, SCHEMA)
+    return checked(kind, values)
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class PlacementSection(Section):
 
         Empty where samplers take GPUs and `rollout` names none: Ray then gives away what rank 0 sees.
         """
-        if not self.rollout and rollout.engine.device == "cuda":
+        if not self.rollout and rollout.sampler.device == "cuda":
             return ()
         ours = self.rollout + (self.evaluation if rollout.evaluation.type == "ray" else ())
         return tuple(sorted(set(ours)))
@@ -64,15 +64,15 @@ def check_placement(
 
 
 def _check_rollout(placement: PlacementSection, rollout: "RolloutConfig", ray_address: str | None) -> None:
-    named, each = len(placement.rollout), rollout.engine.tensor_parallel_size
+    named, each = len(placement.rollout), rollout.sampler.tensor_parallel_size
     if ray_address is not None:
-        raise ValueError("placement.rollout is for a local Ray; the cluster at run.ray_address places the engines")
-    if rollout.engine.device == "cpu":
-        raise ValueError('placement.rollout names GPUs, but rollout.engine.device is "cpu"; set it to "cuda"')
-    if rollout.engines * each != named:
+        raise ValueError("placement.rollout is for a local Ray; the cluster at run.ray_address places the samplers")
+    if rollout.sampler.device == "cpu":
+        raise ValueError('placement.rollout names GPUs, but rollout.sampler.device is "cpu"; set it to "cuda"')
+    if rollout.samplers * each != named:
         raise ValueError(
-            f"placement.rollout names {named} GPUs; {rollout.engines} engines of {each} GPUs each take "
-            f"{rollout.engines * each}: change it, rollout.engines or rollout.engine.tensor_parallel_size"
+            f"placement.rollout names {named} GPUs; {rollout.samplers} samplers of {each} GPUs each take "
+            f"{rollout.samplers * each}: change it, rollout.samplers or rollout.sampler.tensor_parallel_size"
         )
 
 
@@ -95,9 +95,9 @@ def _check_evaluation(placement: PlacementSection, rollout: "RolloutConfig", eva
 def _check_ray_judges(placement: PlacementSection, rollout: "RolloutConfig", actors: int) -> None:
     """Refuse what has a local Ray give evaluators GPUs that train, or wait for one that never gets free."""
     unnamed = [] if placement.evaluation else [f"placement.evaluation ({actors} of evaluators)"]
-    if rollout.engine.device == "cuda" and not placement.rollout:
-        wanted = rollout.engines * rollout.engine.tensor_parallel_size
-        unnamed.append(f"placement.rollout ({wanted} of engines)")
+    if rollout.sampler.device == "cuda" and not placement.rollout:
+        wanted = rollout.samplers * rollout.sampler.tensor_parallel_size
+        unnamed.append(f"placement.rollout ({wanted} of samplers)")
     if unnamed:
         raise ValueError(
             'rollout.evaluation.type = "ray" gives each evaluator a GPU of its own, and a local Ray knows which are '

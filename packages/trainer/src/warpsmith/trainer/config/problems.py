@@ -9,7 +9,7 @@ from warpsmith.trainer.section import Section, one_of
 
 
 class GeneratedProblems(Section):
-    """Problems of the generator."""
+    """Generated problems of the split `train`."""
 
     type: Literal["generated"] = "generated"
     count: int = Field(default=512, ge=1, description="Number of problems.")
@@ -23,13 +23,15 @@ class GeneratedProblems(Section):
 
 
 class ProblemFiles(Section):
-    """Problems of KernelBench, or in its form."""
+    """KernelBench's problems, or others in its form."""
 
     type: Literal["files"] = "files"
     path: Path = Field(
         description="A directory in KernelBench's layout, or its rows in a file (.jsonl, .json, .parquet)."
     )
-    levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems that are taken.")
+    levels: tuple[int, ...] = Field(
+        default=(1, 2, 3), description="Levels of the problems that are taken; those without a level are taken too."
+    )
 
     @property
     def source(self) -> str:

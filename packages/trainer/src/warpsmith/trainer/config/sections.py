@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from warpsmith.trainer.config.schedule import ConstantSchedule, GrpoSchedule
-from warpsmith.trainer.section import Section
+from warpsmith.trainer.section import Section, unit
 
 DEFAULT_MICRO_BATCH_TOKENS = 8192
+SECONDS_HELP = "Finish the step at hand and stop, with a checkpoint, this long after a start or a resumption."
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 """Share of a moving average that stays at each update."""
@@ -19,10 +20,13 @@ class RunSection(Section):
 
     dir: Path = Field(description="Directory of the run: records, checkpoints, logs, final_model.")
     name: str = Field(default="", description="Name in the records and in W&B; the directory's name when empty.")
-    seed: int = Field(default=0, ge=0, description="Seeds the order of the data and every random generator.")
+    seed: int = Field(
+        default=0, ge=0, description="Seed of the order of the data and of every random generator of a rank."
+    )
     torch_threads: int = Field(default=0, ge=0, description="CPU threads of torch on each rank; 0 leaves its default.")
     cores: tuple[int, ...] = Field(
-        default=(), description="CPU cores to bind ranks to: rank r gets cores[r mod n]; empty binds none."
+        default=(),
+        description="CPU cores to bind ranks to: of n cores, rank r gets number r mod n; none binds no rank.",
     )
 
     @property
@@ -40,13 +44,18 @@ class OptimizerSection(Section):
     weight_decay: float = Field(default=0.0, ge=0, description="Decoupled weight decay, on matrices only.")
     max_grad_norm: float = Field(default=1.0, ge=0, description="Clip of the global gradient norm; 0 clips nothing.")
     schedule: GrpoSchedule = Field(default=ConstantSchedule(), description="Learning rate after the warm-up.")
-    warmup_steps: int = Field(default=0, ge=0, description="Updates over which the learning rate rises from 0.")
+    warmup_steps: int = Field(
+        default=0,
+        ge=0,
+        description="Updates over which the learning rate rises to its peak.",
+        json_schema_extra=unit("updates"),
+    )
     warmup_ratio: float = Field(
-        default=0.0, ge=0, lt=1, description="The same as a share of all updates; above 0 it replaces `warmup_steps`."
+        default=0.0, ge=0, lt=1, description="The same as a share of all updates; above 0 it replaces warmup_steps."
     )
     implementation: Literal["torch", "cpu"] = Field(
         default="torch",
-        description="AdamW of `torch`, one kernel for all parameters, or DeepSpeed's for the `cpu` (with offload).",
+        description="AdamW: torch's fused one, or DeepSpeed's for the CPU, which zero.offload_optimizer needs.",
     )
 
 
@@ -54,7 +63,8 @@ class ZeroSection(Section):
     """`[zero]`: how DeepSpeed ZeRO (arXiv 1910.02054) spreads the training state over the ranks."""
 
     stage: Literal[0, 1, 2, 3] = Field(
-        default=2, description="0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters."
+        default=2,
+        description="Splits over the ranks: 0 nothing, 1 optimizer state, 2 also gradients, 3 also parameters.",
     )
     micro_batch_tokens: int = Field(
         default=DEFAULT_MICRO_BATCH_TOKENS,
@@ -65,9 +75,11 @@ class ZeroSection(Section):
         default=False, description="Lay the rows of a micro-batch end to end instead of padding them."
     )
     offload_optimizer: bool = Field(default=False, description="Keep the optimizer state in host memory.")
-    offload_parameters: bool = Field(default=False, description="Keep the parameters in host memory (stage 3).")
+    offload_parameters: bool = Field(
+        default=False, description="Keep the parameters in host memory; with stage 3 alone."
+    )
     bucket_elements: int = Field(
-        default=50_000_000, ge=1024, description="Elements of one collective of gradients or parameters."
+        default=50_000_000, ge=1024, description="Elements of one collective operation on gradients or parameters."
     )
     timeout_minutes: float = Field(
         default=120.0, gt=0, description="How long ranks wait for each other, rollouts included."
@@ -77,7 +89,12 @@ class ZeroSection(Section):
 class CheckpointSection(Section):
     """`[checkpoint]`: what is kept to resume from."""
 
-    every: int = Field(default=50, ge=0, description="Steps between checkpoints; 0 writes only one at the end.")
+    every: int = Field(
+        default=50,
+        ge=0,
+        description="Steps between checkpoints; 0 writes one at the end alone.",
+        json_schema_extra=unit("steps"),
+    )
     keep: int = Field(default=2, ge=1, description="Newest checkpoints to keep.")
     keep_best: int = Field(
         default=0,
@@ -89,10 +106,11 @@ class CheckpointSection(Section):
 
 
 class WandbSection(Section):
-    """`[wandb]`: Weights & Biases; its files are in the run directory."""
+    """`[wandb]`: Weights & Biases. Its files are in the run's directory."""
 
     mode: Literal["offline", "online", "disabled"] = Field(
-        default="offline", description="`offline` needs no network and no account."
+        default="offline",
+        description="`offline` writes files alone and needs no network and no account; `online` needs a login.",
     )
     project: str = Field(default="warpsmith", description="Project name.")
     tags: tuple[str, ...] = Field(default=(), description="Tags of the run.")

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.trainer.config.schedule import CosineSchedule, SftSchedule
 from warpsmith.trainer.config.sections import (
+    SECONDS_HELP,
     CheckpointSection,
     OptimizerSection,
     RunSection,
@@ -15,21 +16,21 @@ from warpsmith.trainer.config.sections import (
 )
 from warpsmith.trainer.config.sources import AnySource, GeneratedSource, Source
 from warpsmith.trainer.config.tables import trainable
-from warpsmith.trainer.section import Section
+from warpsmith.trainer.section import Section, unit
 
 
 class SftRunSection(RunSection):
-    """`[run]` of an SFT file."""
+    """`[run]`: where an SFT run writes, what it is called, how long it lasts."""
 
     steps: int | None = Field(
         default=None,
         ge=1,
-        description="Optimizer updates, 300 where `epochs` is not given either; with `epochs`, an upper bound.",
+        description="Optimizer updates; 300 if epochs is not given either, and an upper bound if it is.",
     )
     epochs: float | None = Field(
-        default=None, gt=0, description="Passes over the training examples, in place of `steps`; 0.5 is half a pass."
+        default=None, gt=0, description="Passes over the training examples; 0.5 is half a pass."
     )
-    seconds: float | None = Field(default=None, gt=0, description="Stop after this much wall time, with a checkpoint.")
+    seconds: float | None = Field(default=None, gt=0, description=SECONDS_HELP, json_schema_extra=unit("s"))
 
     @model_validator(mode="before")
     @classmethod
@@ -51,9 +52,11 @@ class SftDataSection(Section):
     """`[data]`: chats to learn from; the loss is on the assistant's tokens alone."""
 
     source: AnySource = Field(default=GeneratedSource(), description="Where examples come from.")
-    sources: tuple[AnySource, ...] = Field(default=(), description="Several of them, in place of [data.source].")
+    sources: tuple[AnySource, ...] = Field(
+        default=(), description="Several sources in place of [data.source]; each has the keys of that table."
+    )
     train_on: Literal["all", "last"] = Field(
-        default="all", description="Loss on all turns of the assistant, or only on the last one of a chat."
+        default="all", description="The assistant's turns that carry loss: `all`, or the `last` one of a chat."
     )
     max_tokens: int = Field(default=2048, ge=16, description="Longest example; longer ones are skipped and counted.")
     batch_size: int = Field(default=16, ge=1, description="Examples of one update, over all ranks.")
@@ -62,7 +65,12 @@ class SftDataSection(Section):
         ge=0,
         description="Least number of held-out examples; a problem is held out with all of its examples.",
     )
-    eval_every: int = Field(default=100, ge=0, description="Steps between evaluations; 0 evaluates only at the end.")
+    eval_every: int = Field(
+        default=100,
+        ge=0,
+        description="Steps between evaluations; 0 evaluates at the end alone.",
+        json_schema_extra=unit("steps"),
+    )
 
     @model_validator(mode="after")
     def _one_way_of_naming_sources(self) -> Self:
@@ -86,11 +94,16 @@ class SftDataSection(Section):
 
 
 class SftOptimizerSection(OptimizerSection):
-    """`[optimizer]` of an SFT file: the same keys, other defaults."""
+    """`[optimizer]`: AdamW (arXiv 1711.05101) and its learning rate."""
 
     lr: float = Field(default=1e-5, gt=0, description="Peak learning rate.")
     schedule: SftSchedule = Field(default=CosineSchedule(), description="Learning rate after the warm-up.")
-    warmup_steps: int = Field(default=20, ge=0, description="Updates over which the learning rate rises from 0.")
+    warmup_steps: int = Field(
+        default=20,
+        ge=0,
+        description="Updates over which the learning rate rises to its peak.",
+        json_schema_extra=unit("updates"),
+    )
 
 
 class SftConfig(Section):

@@ -22,11 +22,11 @@ _FILES = 'A .jsonl, .json or .parquet file, a directory of such files, a pattern
 
 class _Source(Section):
     type: str
-    name: str = Field(default="", description="Name in reports and metrics; made from `type` when empty.")
+    name: str = Field(default="", description="Name in reports and metrics; the type when empty.")
     weight: float = Field(
         default=1.0,
         gt=0,
-        description="How often each example comes in an epoch; 0.5 takes half of them, the next epoch the others.",
+        description="How often an example comes in an epoch; with 0.5, one takes half of them, the next the others.",
     )
 
 
@@ -36,12 +36,13 @@ class ChatsSource(_Source):
     type: Literal["chats"] = "chats"
     path: Paths = Field(description=_FILES)
     form: ChatForm = Field(
-        default="auto", description="Which columns hold a chat; `auto` takes what a row has, if it has one form alone."
+        default="auto",
+        description="Which columns hold a chat; `auto` finds the form of each row, and skips a row that has several.",
     )
     problem_column: str = Field(
         default="", description="Column that names a row's problem; the first user's message when empty."
     )
-    deduplicate: bool = Field(default=True, description="Skip chats that came before, word for word.")
+    deduplicate: bool = Field(default=True, description="Skip chats that are equal to an earlier one.")
 
 
 class KernelbookSource(_Source):
@@ -50,7 +51,7 @@ class KernelbookSource(_Source):
     type: Literal["kernelbook"] = "kernelbook"
     path: Paths = Field(description=_FILES)
     prompt_style: PromptStyle = Field(default="full", description="Prompt template of the task.")
-    deduplicate: bool = Field(default=True, description="Skip chats that came before, word for word.")
+    deduplicate: bool = Field(default=True, description="Skip chats that are equal to an earlier one.")
 
 
 class RecordsSource(_Source):
@@ -58,10 +59,13 @@ class RecordsSource(_Source):
 
     type: Literal["records"] = "records"
     path: Paths = Field(description="A run's directory, or a list of them.")
-    roles: tuple[str, ...] = Field(default=("train",), description="Take turns that were sampled for these.")
-    statuses: tuple[str, ...] = Field(default=("correct",), description="Take turns with these verdicts.")
+    roles: tuple[str, ...] = Field(default=("train",), description="Roles of the turns to take: `train`, `held_out`.")
+    statuses: tuple[str, ...] = Field(
+        default=("correct",), description="Statuses of the verdicts to take, for example `correct`."
+    )
     turns: Literal["all", "final"] = Field(
-        default="all", description="Every turn that passes, or trajectories' last turns alone."
+        default="all",
+        description="`all` turns that the other keys let pass, or of these the last turns of trajectories (`final`).",
     )
     min_score: float | None = Field(default=None, description="Least reward of a turn.")
     min_speedup: float | None = Field(
@@ -74,7 +78,8 @@ class RecordsSource(_Source):
         default=0, ge=0, description="Turns to take of a problem, best reward first, then speedup; 0 takes all."
     )
     deduplicate: bool = Field(
-        default=True, description="Skip chats that came before, word for word, and kernels that their problem had."
+        default=True,
+        description="Skip chats that are equal to an earlier one, and kernels that their problem has had.",
     )
 
 
@@ -85,7 +90,7 @@ class GeneratedSource(_Source):
     problems: int = Field(default=2000, ge=1, description="Number of problems.")
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems.")
     flawed_share: float = Field(
-        default=0.0, ge=0, le=1, description="Share of answers that carry a common mistake on purpose."
+        default=0.0, ge=0, le=1, description="Share of answers with a common bug put in on purpose."
     )
     prompt_style: PromptStyle = Field(default="full", description="Prompt template of the task.")
 

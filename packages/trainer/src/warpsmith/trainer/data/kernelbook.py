@@ -10,9 +10,9 @@ from typing import Any
 
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.prompts import PromptStyle, build_prompt
-from warpsmith.rollout.sft import answer_text
 from warpsmith.trainer.config.sources import KernelbookSource
 from warpsmith.trainer.data.files import Row, stream_rows
+from warpsmith.trainer.data.generated import answer_text
 from warpsmith.trainer.data.sample import BadRow, Message, Refusal, Sample, checked_text
 
 _COLUMNS = ("entry_point", "python_code", "triton_code")

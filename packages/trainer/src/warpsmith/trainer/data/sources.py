@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from warpsmith.records.reader import RunReader
-from warpsmith.rollout.datasets import generated
-from warpsmith.rollout.sft import sft_examples
 from warpsmith.trainer.config.sft import SftDataSection
 from warpsmith.trainer.config.sources import ChatsSource, GeneratedSource, KernelbookSource, RecordsSource, Source
 from warpsmith.trainer.data.chats import read_chats
 from warpsmith.trainer.data.files import count_rows, find_files
+from warpsmith.trainer.data.generated import read_generated
 from warpsmith.trainer.data.kernelbook import read_kernelbook
 from warpsmith.trainer.data.records import count_turns, read_records
 from warpsmith.trainer.data.sample import Refusal, Sample
@@ -33,7 +32,7 @@ def read_source(section: Source, seed: int) -> Iterator[Sample | Refusal]:
         case RecordsSource():
             return read_records(section)
         case GeneratedSource():
-            return _generated(section, seed)
+            return read_generated(section, seed)
 
 
 def count_source(section: Source) -> int:
@@ -55,10 +54,3 @@ def check_sources(data: SftDataSection) -> None:
                 RunReader(run)
         elif not isinstance(part, GeneratedSource):
             find_files(part.path)
-
-
-def _generated(section: GeneratedSource, seed: int) -> Iterator[Sample | Refusal]:
-    problems = generated(seed=seed, count=section.problems, levels=section.levels)
-    chats = sft_examples(problems, seed, section.prompt_style, flawed_share=section.flawed_share)
-    for problem, chat in zip(problems, chats, strict=True):
-        yield Sample(chat, problem.text, f"problem {problem.name}")

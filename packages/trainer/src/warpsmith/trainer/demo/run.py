@@ -90,6 +90,8 @@ def _run_phases(
 
 def checked_overrides(settings: DemoSettings, resume: bool) -> tuple[list[str], list[str]]:
     """Return the overrides of both runs, after reading both files as they will be read, so that bad ones fail early."""
+    if resume and not settings.out.exists():
+        raise ConfigError(f"There is no demo in {settings.out}.", "Name its directory, or omit --resume.")
     if settings.out.exists() and not resume:
         raise ConfigError(f"{settings.out} already exists.", "Pass --resume to resume it, or another --out.")
     sft = [
@@ -138,7 +140,7 @@ def _warm_up_source(sft: SftConfig, settings: DemoSettings) -> GeneratedSource:
 def _corpus(source: GeneratedSource, seed: int) -> list[str]:
     """Return prompts and answers of the kind that SFT trains on."""
     from warpsmith.rollout.generator import generate
-    from warpsmith.rollout.sft import sft_examples
+    from warpsmith.trainer.data.generated import sft_examples
 
     problems = generate(seed=seed, count=_CORPUS_PROBLEMS, levels=source.levels)
     chats = sft_examples(problems, seed, source.prompt_style, flawed_share=source.flawed_share)

@@ -25,7 +25,7 @@ def checks_without_torch(config: Config, resume: bool) -> list[Check]:
 def _of_files(config: Config, resume: bool) -> Iterator[Check]:
     yield Check(DIRECTORY, lambda: files.directory(config, resume))
     if isinstance(config, TrainerConfig):
-        yield Check("task", lambda: files.task(config))
+        yield Check("environment", lambda: files.environment(config))
         yield Check("reward", lambda: files.reward(config))
     yield Check(POLICY, lambda: files.policy_files(config))
     if (named := files.reference_of(config)) is not None:

@@ -16,6 +16,7 @@ from warpsmith.trainer.doctor import inputs, machine
 from warpsmith.trainer.doctor.check import Check, findings_of
 from warpsmith.trainer.doctor.checks import CHAT, POLICY, SOURCES, checks_with_torch, checks_without_torch
 from warpsmith.trainer.doctor.finding import Finding
+from warpsmith.trainer.options import Config, Overrides
 from warpsmith.trainer.planning.build import MemoryPlan, plan
 from warpsmith.trainer.planning.command import suggested
 from warpsmith.trainer.planning.machines import this_machine
@@ -26,14 +27,12 @@ _COLOUR = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 def doctor_command(
-    config: Annotated[Path, typer.Argument(help="TOML file of a GRPO or an SFT run.")],
+    config: Config,
     *,
     judge: Annotated[bool, typer.Option("--judge", help="Also evaluate a known solution; takes seconds.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="For a run that will be resumed.")] = False,
     num_processes: Annotated[int | None, typer.Option(min=1, help="Ranks, as for the run.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change one key; repeatable.")
-    ] = None,
+    set_: Overrides = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON list of findings.")] = False,
 ) -> None:
     """Check everything that a run needs on this machine; exit with 1 if a check fails.

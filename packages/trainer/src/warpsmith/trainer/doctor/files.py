@@ -42,10 +42,10 @@ def directory(config: Config, resume: bool) -> Iterator[Finding]:
     yield Finding("run directory", "ok", f"{config.run.dir} can be {'resumed' if resume else 'used'}")
 
 
-def task(config: TrainerConfig) -> Iterator[Finding]:
+def environment(config: TrainerConfig) -> Iterator[Finding]:
     """Import the environment; RegistryError if this fails."""
     max_turns(config.rollout)
-    yield Finding("task", "ok", config.rollout.task_type)
+    yield Finding("environment", "ok", config.rollout.environment.type)
 
 
 def reward(config: TrainerConfig) -> Iterator[Finding]:
@@ -71,10 +71,10 @@ def base(config: Config) -> Iterator[Finding]:
 
 def model_length(config: TrainerConfig) -> Iterator[Finding]:
     """Compare `max_model_len` with the model's own length; ModelTooShortError if vLLM would not start."""
-    engine = config.rollout.engine
-    found = check_model_length(config.policy.path, engine)
+    sampler = config.rollout.sampler
+    found = check_model_length(config.policy.path, sampler)
     seen = "no length" if found is None else f"{found.tokens} ({found.source})"
-    yield Finding("model length", "ok", f"max_model_len {engine.max_model_len}; the model has {seen}")
+    yield Finding("model length", "ok", f"max_model_len {sampler.max_model_len}; the model has {seen}")
 
 
 def reference_of(config: Config) -> Path | None:

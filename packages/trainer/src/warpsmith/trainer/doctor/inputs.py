@@ -135,7 +135,7 @@ def prompts(config: TrainerConfig) -> Iterator[Finding]:
             "prompts of later turns", "warning",
             f"{len(mute)} of {len(lengths)} problems leave no room for a verdict on the previous turn",
             f"Raise the budget of {budget} tokens to {max(one.answered for one in mute)} or more: "
-            "rollout.prompt_tokens, rollout.engine.max_model_len.",
+            "rollout.prompt_tokens, rollout.sampler.max_model_len.",
         )  # fmt: skip
 
 
@@ -167,14 +167,14 @@ def prompt_lengths(rollout: RolloutConfig, problems: Sequence[ProblemRow], chat:
 
 
 def _refuse_long(rollout: RolloutConfig, lengths: Sequence[PromptLength]) -> None:
-    budget, completion, whole = rollout.prompt_budget, rollout.sampling.max_tokens, rollout.engine.max_model_len
+    budget, completion, whole = rollout.prompt_budget, rollout.sampling.max_tokens, rollout.sampler.max_model_len
     long = [one for one in lengths if one.tokens > budget]
     if not long:
         return
     worst = max(long, key=lambda one: one.tokens)
     raises = [f"rollout.prompt_tokens to {worst.tokens}"] if rollout.prompt_tokens else []
     if worst.tokens + completion > whole:
-        raises.append(f"rollout.engine.max_model_len to {worst.tokens + completion}")
+        raises.append(f"rollout.sampler.max_model_len to {worst.tokens + completion}")
     raise PromptsError(
         f"The prompts of {len(long)} of {len(lengths)} problems, held-out ones included, are longer than the budget of "
         f"{budget} tokens, which leaves {completion} for the completion; the worst is {worst.problem} with "

@@ -47,10 +47,10 @@ def gpus(config: Config) -> Iterator[Finding]:
     placement, judging = config.placement, config.evaluator.device == "cuda"
     named = {*placement.train, *placement.rollout, *placement.evaluation}
     absent = sorted(named - {gpu.number for gpu in there})
-    wanted = config.rollout.engine.device == "cuda" or judging
+    wanted = config.rollout.sampler.device == "cuda" or judging
     if absent or (wanted and not there):
         asked = f"names GPU {', '.join(map(str, absent))}" if absent else "needs one"
-        remedy = "Change [placement], or set rollout.engine.device and evaluator.device to cpu. "
+        remedy = "Change [placement], or set rollout.sampler.device and evaluator.device to cpu. "
         yield Finding("GPUs", "error", f"{seen}; the file {asked}", remedy + obstacle)
     elif judging and obstacle and config.rollout.evaluation.type != "server":
         yield Finding("GPUs", "error", f"{seen}. Candidates cannot be evaluated on it.", obstacle)

@@ -3,20 +3,21 @@
 from dataclasses import dataclass, field
 
 from warpsmith.policy.config import PolicyConfig
+from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sections import ZeroSection
 from warpsmith.trainer.config.sft import SftConfig
-from warpsmith.trainer.planning import sampler
 from warpsmith.trainer.planning.disk import WIDTH, disk_need
 from warpsmith.trainer.planning.machines import Machine
 from warpsmith.trainer.planning.parts import Device, Part
 from warpsmith.trainer.planning.places import Places, misplaced, places_of
+from warpsmith.trainer.planning.sampler import Cache, cpu_parts, cuda_parts, token_bytes
 from warpsmith.trainer.planning.shapes import ModelShape
 from warpsmith.trainer.planning.sizes import GIB, gib
 from warpsmith.trainer.planning.training import Training, host_parts, rank_parts, software_parts
 
 _RANK_HOST = 2 * GIB
-_ENGINE_HOST = 4 * GIB
+_SAMPLER_HOST = 4 * GIB
 _EVALUATOR_HOST = GIB
 _WORKER_HOST = GIB // 2
 _SPARE = 0.03
@@ -120,46 +121,46 @@ def _there(made: MemoryPlan, numbers: tuple[int, ...]) -> list[Device]:
 
 
 def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> None:
-    rollout, engine, shape = config.rollout, config.rollout.engine, made.shape
+    rollout, sampler, shape = config.rollout, config.rollout.sampler, made.shape
     weights = shape.parameters * WIDTH[config.policy.dtype]
     made.host.parts += [
         Part("rank 0's copies of the weights on their way to the samplers", 2 * weights, "sync"),
         Part("Ray's object store", (256 << 20) + 2 * weights, shared=True),
     ]
-    if engine.device == "cpu":
-        parts, cache = sampler.cpu_parts(shape, engine)
-        made.host.parts += [Part(p.name, rollout.engines * p.bytes, p.when, p.assumed) for p in parts]
+    if sampler.device == "cpu":
+        parts, cache = cpu_parts(shape, sampler)
+        made.host.parts += [Part(p.name, rollout.samplers * p.bytes, p.when, p.assumed) for p in parts]
     else:
-        parts, cache = sampler.cuda_parts(shape, engine, made.machine.gpu_bytes)
+        parts, cache = cuda_parts(shape, sampler, made.machine.gpu_bytes)
         for device in _there(made, places.rollout):
             device.parts += parts
         made.host.parts += [
-            Part("engines' processes", rollout.engines * _ENGINE_HOST, assumed=True),
-            Part("weights on their way to the samplers", rollout.engines * weights, "sync", shared=True),
+            Part("samplers' processes", rollout.samplers * _SAMPLER_HOST, assumed=True),
+            Part("weights on their way to the samplers", rollout.samplers * weights, "sync", shared=True),
         ]
-    made.misfits += _of_engine(made, config, cache)
+    made.misfits += _of_sampler(made, config, cache)
     made.facts |= {
-        "kv_bytes_per_token": sampler.token_bytes(shape, engine) * engine.tensor_parallel_size,
-        "kv_tokens_per_engine": cache.tokens,
-        "kv_full_sequences_per_engine": round(cache.sequences, 1),
-        "sequences_at_once_per_engine": engine.max_sequences,
+        "kv_bytes_per_token": token_bytes(shape, sampler) * sampler.tensor_parallel_size,
+        "kv_tokens_per_sampler": cache.tokens,
+        "kv_full_sequences_per_sampler": round(cache.sequences, 1),
+        "sequences_at_once_per_sampler": sampler.max_sequences,
     }
 
 
-def _of_engine(made: MemoryPlan, config: TrainerConfig, cache: sampler.Cache) -> list[str]:
-    engine, shape = config.rollout.engine, made.shape
-    if shape.heads % engine.tensor_parallel_size:
+def _of_sampler(made: MemoryPlan, config: TrainerConfig, cache: Cache) -> list[str]:
+    sampler, shape = config.rollout.sampler, made.shape
+    if shape.heads % sampler.tensor_parallel_size:
         return [
-            f"{shape.heads} attention heads cannot be split over {engine.tensor_parallel_size} GPUs "
-            "(rollout.engine.tensor_parallel_size)."
+            f"{shape.heads} attention heads cannot be split over {sampler.tensor_parallel_size} GPUs "
+            "(rollout.sampler.tensor_parallel_size)."
         ]
-    if engine.device == "cuda" and not made.machine.gpus:
+    if sampler.device == "cuda" and not made.machine.gpus:
         return []
-    if cache.tokens >= engine.max_model_len:
+    if cache.tokens >= sampler.max_model_len:
         return []
-    share = f"{engine.gpu_memory_utilization:g} of the GPU" if engine.device == "cuda" else "kv_cache_gib"
+    share = f"{sampler.gpu_memory_utilization:g} of the GPU" if sampler.device == "cuda" else "kv_cache_gib"
     return [
-        f"An engine's KV cache holds {cache.tokens:,} tokens, but one sequence can have {engine.max_model_len:,}: "
+        f"A sampler's KV cache holds {cache.tokens:,} tokens, but one sequence can have {sampler.max_model_len:,}: "
         f"{share} leaves {gib(max(cache.bytes, 0))} GiB for it, and vLLM would not start."
     ]
 
@@ -184,7 +185,7 @@ def _place_evaluation(made: MemoryPlan, config: TrainerConfig, places: Places) -
 def _batch_facts(config: TrainerConfig) -> dict[str, float]:
     algorithm, rollout = config.algorithm, config.rollout
     trajectories = algorithm.prompts_per_step * algorithm.samples_per_prompt
-    turns = 1 if rollout.task_type == "kernelbench" else rollout.max_turns
+    turns = max_turns(rollout)
     return {
         "trajectories_per_step": trajectories,
         "turns_per_step_at_most": trajectories * turns,

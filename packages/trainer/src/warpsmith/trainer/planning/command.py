@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 from warpsmith.rollout.environments.registry import max_turns
+from warpsmith.rollout.settings import SettingsError
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any, read_toml
 from warpsmith.trainer.config.load import with_overrides
 from warpsmith.trainer.launch.launcher import ranks_of
+from warpsmith.trainer.options import MACHINE_HELP, Config, Overrides
 from warpsmith.trainer.planning import machines
 from warpsmith.trainer.planning.build import MemoryPlan, plan
 from warpsmith.trainer.planning.layouts import Change
@@ -25,11 +26,9 @@ _DOES_NOT_FIT = 2
 
 
 def plan_command(
-    config: Annotated[Path, typer.Argument(help="TOML file of a GRPO or an SFT run.")],
+    config: Config,
     *,
-    machine: Annotated[
-        str | None, typer.Option(help="h200, 8xh100-80, a100-80, 4090, cpu-24g ...; default: this machine.")
-    ] = None,
+    machine: Annotated[str | None, typer.Option(help=MACHINE_HELP)] = None,
     gpus: Annotated[int | None, typer.Option(min=0, help="GPUs of the machine.")] = None,
     gpu_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Per GPU, such as 80GiB or 141GB.")] = None,
     host_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the host, such as 512GiB.")] = None,
@@ -39,9 +38,7 @@ def plan_command(
     num_processes: Annotated[
         int | None, typer.Option(min=1, help="Ranks if placement.train names no GPUs; default: one per GPU, or 1.")
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change one key; repeatable.")
-    ] = None,
+    set_: Overrides = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object; sizes in bytes.")] = False,
 ) -> None:
     """Compute the memory of a run on each GPU and on the host; if it does not fit, exit with 2 and suggest a change.
@@ -82,7 +79,7 @@ def suggested(
         # The file is read once: the search calls this thousands of times if nothing fits.
         try:
             changed = with_overrides(type(config), deepcopy(values), [*overrides, *keys])
-        except ValidationError:
+        except SettingsError:
             return False
         return plan(changed, made.shape, made.machine, processes).fits
 

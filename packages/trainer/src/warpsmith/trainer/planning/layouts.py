@@ -24,7 +24,7 @@ class _Sizes:
 
     Attributes:
         train: number of ranks.
-        engines: samplers on GPUs of this machine.
+        samplers: samplers on GPUs of this machine.
         each: GPUs per sampler.
         judges: evaluators with a GPU.
         together: whether samplers share GPUs with training.
@@ -32,7 +32,7 @@ class _Sizes:
     """
 
     train: int
-    engines: int
+    samplers: int
     each: int
     judges: int
     together: bool
@@ -42,8 +42,8 @@ class _Sizes:
 def layouts(config: TrainerConfig, gpus: int, processes: int | None) -> list[tuple[float, Change]]:
     """Return the cheapest other layouts, each one change of several keys, the cheapest first.
 
-    Fewer engines and evaluators cost least, then other numbers of training GPUs, then GPUs that train and sample, then
-    engines with fewer GPUs each. Disabling timing changes the reward, which costs most.
+    Fewer samplers and evaluators cost least, then other numbers of training GPUs, then GPUs that train and sample, then
+    samplers with fewer GPUs each. Disabling timing changes the reward, which costs most.
 
     Args:
         config: the run's configuration.
@@ -69,7 +69,7 @@ def _first(costed: tuple[float, object]) -> float:
 
 
 def _on_this_machine(config: TrainerConfig, places: Places) -> Places:
-    """Return the places without those of engines that a cluster places."""
+    """Return the places without those of samplers that a cluster places."""
     return places if config.run.ray_address is None else replace(places, rollout=())
 
 
@@ -77,8 +77,8 @@ def _now(config: TrainerConfig, given: Places) -> _Sizes:
     rollout, on_gpus = config.rollout, bool(given.rollout)
     return _Sizes(
         train=len(given.train),
-        engines=rollout.engines if on_gpus else 0,
-        each=rollout.engine.tensor_parallel_size if on_gpus else 1,
+        samplers=rollout.samplers if on_gpus else 0,
+        each=rollout.sampler.tensor_parallel_size if on_gpus else 1,
         judges=len(given.evaluation),
         together=bool(set(given.train) & set(given.rollout)),
         timed=bool(given.evaluation) and config.evaluator.timing,
@@ -87,15 +87,15 @@ def _now(config: TrainerConfig, given: Places) -> _Sizes:
 
 def _sizes(now: _Sizes, gpus: int, processes: int | None) -> Iterator[_Sizes]:
     """Yield sizes for which there are enough GPUs; see `layouts` for `processes`."""
-    for timed, together in itertools.product({now.timed, False}, (False, True) if now.engines else (False,)):
+    for timed, together in itertools.product({now.timed, False}, (False, True) if now.samplers else (False,)):
         for each in _halvings(now.each):
             found = [
-                _Sizes(train, engines, each, judges, together, timed)
+                _Sizes(train, samplers, each, judges, together, timed)
                 for train in _ranks(now.train, gpus, fixed=processes is not None)
-                for engines, judges in _beside(now, gpus, _Sizes(train, 0, each, 0, together, timed))
+                for samplers, judges in _beside(now, gpus, _Sizes(train, 0, each, 0, together, timed))
             ]
             yield from found
-            # On fewer GPUs an engine needs more of each: this helps only if there are too few.
+            # On fewer GPUs a sampler needs more of each: this helps only if there are too few.
             if found:
                 break
 
@@ -108,17 +108,17 @@ def _beside(now: _Sizes, gpus: int, rest: _Sizes) -> list[tuple[int, int]]:
     pairs = []
     for judges in range(min(now.judges, 1), min(now.judges, gpus) + 1):
         room = gpus - (judges if rest.timed else 0)
-        engines = min(now.engines, (room if rest.together else room - rest.train) // rest.each)
-        if rest.train <= room and (engines > 0 or not now.engines):
-            pairs.append((engines, judges))
+        samplers = min(now.samplers, (room if rest.together else room - rest.train) // rest.each)
+        if rest.train <= room and (samplers > 0 or not now.samplers):
+            pairs.append((samplers, judges))
     best = sorted(pairs, key=lambda pair: _lost(now, *pair))[:1]
-    fewest = (min(now.engines, 1), min(now.judges, 1))
+    fewest = (min(now.samplers, 1), min(now.judges, 1))
     return list(dict.fromkeys([*best, fewest])) if pairs and rest.train in (1, now.train) else best
 
 
-def _lost(now: _Sizes, engines: int, judges: int) -> float:
-    """Return the cost of fewer engines and evaluators: a share of both costs less than twice that share of one."""
-    return sum((1 - left / have) ** 2 for have, left in ((now.engines, engines), (now.judges, judges)) if have)
+def _lost(now: _Sizes, samplers: int, judges: int) -> float:
+    """Return the cost of fewer samplers and evaluators: a share of both costs less than twice that share of one."""
+    return sum((1 - left / have) ** 2 for have, left in ((now.samplers, samplers), (now.judges, judges)) if have)
 
 
 def _ranks(now: int, most: int, *, fixed: bool) -> list[int]:
@@ -133,7 +133,7 @@ def _halvings(count: int) -> list[int]:
 
 
 def _cost(now: _Sizes, new: _Sizes) -> float:
-    cost = 2 + 0.4 * _lost(now, new.engines, new.judges)
+    cost = 2 + 0.4 * _lost(now, new.samplers, new.judges)
     if new.train < now.train:
         cost += 1 + (now.train - new.train) / now.train
     elif new.train > now.train:
@@ -147,14 +147,14 @@ def _cost(now: _Sizes, new: _Sizes) -> float:
 def _numbers(sizes: _Sizes, given: Places, gpus: int, *, in_ray: bool) -> Places | None:
     """Return GPUs for these sizes, those that the file names first; None if there are too few.
 
-    A GPU that Ray assigns to an evaluator cannot be assigned to an engine.
+    A GPU that Ray assigns to an evaluator cannot be assigned to a sampler.
     """
     others = {*given.rollout, *given.evaluation} - {*given.train}
     train = _choose(range(gpus), sizes.train, given.train, lambda gpu: gpu in others)
     from_the_last = range(gpus - 1, -1, -1)
     judges = _choose(from_the_last, sizes.judges, given.evaluation, lambda gpu: (gpu in train, gpu in given.rollout))
     apart = judges if sizes.timed or in_ray else ()
-    wanted = sizes.engines * sizes.each
+    wanted = sizes.samplers * sizes.each
     rollout = _choose(
         [gpu for gpu in range(gpus) if gpu not in apart], wanted, given.rollout,
         lambda gpu: ((gpu in train) != sizes.together, gpu in judges),
@@ -173,18 +173,18 @@ def _keys(config: TrainerConfig, sizes: _Sizes, given: Places, new: Places) -> C
     """Return the keys to set for a layout: those whose values change."""
     placement, rollout = config.placement, config.rollout
     keys = [f"placement.train = {list(new.train)}"] if set(new.train) != set(given.train) else []
-    # Engines without named GPUs use the first training GPUs.
+    # Samplers without named GPUs use the first training GPUs.
     sampling = placement.rollout or new.train[: len(new.rollout)]
-    if set(new.rollout) != set(sampling) and sizes.engines:
+    if set(new.rollout) != set(sampling) and sizes.samplers:
         keys.append(f"placement.rollout = {list(new.rollout)}")
     if set(new.evaluation) != set(given.evaluation):
         # A file uses one of two keys for this, not both.
         own = "gpu" in config.evaluator.model_fields_set
         keys.append(f"evaluator.gpu = {new.evaluation[0]}" if own else f"placement.evaluation = {list(new.evaluation)}")
-    if sizes.engines not in (0, rollout.engines):
-        keys.append(f"rollout.engines = {sizes.engines}")
-    if sizes.engines and sizes.each != rollout.engine.tensor_parallel_size:
-        keys.append(f"rollout.engine.tensor_parallel_size = {sizes.each}")
+    if sizes.samplers not in (0, rollout.samplers):
+        keys.append(f"rollout.samplers = {sizes.samplers}")
+    if sizes.samplers and sizes.each != rollout.sampler.tensor_parallel_size:
+        keys.append(f"rollout.sampler.tensor_parallel_size = {sizes.each}")
     if sizes.judges != len(given.evaluation):
         keys.append(f"rollout.evaluation.actors = {sizes.judges}")
     if given.evaluation and sizes.timed != config.evaluator.timing:
@@ -199,10 +199,10 @@ def _on_the_host(config: TrainerConfig) -> Iterator[tuple[float, Change]]:
     if quantized or policy.kernels != "torch" or policy.attention not in ("sdpa", "eager"):
         return
     keys = ["placement.train = []"] if placement.train else []
-    if rollout.engine.device == "cuda":
-        keys.append('rollout.engine.device = "cpu"')
+    if rollout.sampler.device == "cuda":
+        keys.append('rollout.sampler.device = "cpu"')
         keys += ["placement.rollout = []"] if placement.rollout else []
-        keys += ["rollout.engine.tensor_parallel_size = 1"] if rollout.engine.tensor_parallel_size > 1 else []
+        keys += ["rollout.sampler.tensor_parallel_size = 1"] if rollout.sampler.tensor_parallel_size > 1 else []
     judged = config.evaluator.device == "cuda" and rollout.evaluation.type != "server"
     if judged:
         keys.append('evaluator.device = "cpu"')

@@ -28,12 +28,12 @@ def places_of(config: TrainerConfig | SftConfig, gpus: int, processes: int | Non
         return Places(every)
     given, rollout = config.placement, config.rollout
     train = given.train or every
-    wanted = rollout.engines * rollout.engine.tensor_parallel_size
+    wanted = rollout.samplers * rollout.sampler.tensor_parallel_size
     sampling = given.rollout or (train or tuple(range(wanted)))[:wanted]
     judging = given.evaluation or ((config.evaluator.gpu,) if rollout.evaluation.type == "process" else ())
     return Places(
         train,
-        sampling if rollout.engine.device == "cuda" else (),
+        sampling if rollout.sampler.device == "cuda" else (),
         judging if config.evaluator.device == "cuda" else (),
     )
 
@@ -66,13 +66,13 @@ def _numbered(gpus: list[int]) -> str:
 
 
 def _too_few(config: TrainerConfig, places: Places) -> list[str]:
-    """Yield a misfit if engines would wait for GPUs: without named ones, a local Ray offers those that train."""
+    """Yield a misfit if samplers would wait for GPUs: without named ones, a local Ray offers those that train."""
     rollout = config.rollout
-    each, have = rollout.engine.tensor_parallel_size, len(places.rollout)
-    if not have or config.run.ray_address is not None or rollout.engines * each <= have:
+    each, have = rollout.sampler.tensor_parallel_size, len(places.rollout)
+    if not have or config.run.ray_address is not None or rollout.samplers * each <= have:
         return []
     return [
-        f"Engines need {rollout.engines * each} GPUs (rollout.engines = {rollout.engines}, of {each} each), but "
+        f"Samplers need {rollout.samplers * each} GPUs (rollout.samplers = {rollout.samplers}, of {each} each), but "
         f"{have} train: name theirs in placement.rollout, or start fewer."
     ]
 

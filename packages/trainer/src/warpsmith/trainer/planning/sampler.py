@@ -1,4 +1,4 @@
-"""Memory of one vLLM engine, and the number of tokens that its KV cache then holds."""
+"""Memory of one vLLM sampler, and the number of tokens that its KV cache then holds."""
 
 from dataclasses import dataclass
 
@@ -27,64 +27,64 @@ class Cache:
     sequences: float
 
 
-def token_bytes(shape: ModelShape, engine: SamplerConfig) -> int:
+def token_bytes(shape: ModelShape, sampler: SamplerConfig) -> int:
     """Return the bytes of keys and values of one token on one device: 2 L K D b; K is at least 1 per device.
 
     Source: `FullAttentionSpec.page_size_bytes` of vLLM 0.32, and its `ModelConfig.get_num_kv_heads`.
     """
-    heads = max(1, shape.kv_heads // engine.tensor_parallel_size)
-    return 2 * shape.layers * heads * shape.head_dim * _WIDTH[engine.dtype]
+    heads = max(1, shape.kv_heads // sampler.tensor_parallel_size)
+    return 2 * shape.layers * heads * shape.head_dim * _WIDTH[sampler.dtype]
 
 
-def cuda_parts(shape: ModelShape, engine: SamplerConfig, device_bytes: int) -> tuple[list[Part], Cache]:
-    """Return the parts of one of an engine's GPUs, and its cache.
+def cuda_parts(shape: ModelShape, sampler: SamplerConfig, device_bytes: int) -> tuple[list[Part], Cache]:
+    """Return the parts of one of a sampler's GPUs, and its cache.
 
     vLLM takes `gpu_memory_utilization` of the device's memory. What remains after weights (b P / T over T devices), the
     peak of a profiling pass over `max_batched_tokens`, CUDA and graphs becomes KV cache (vLLM 0.32,
     `GPUWorker.determine_available_memory`).
     """
-    budget = int(device_bytes * engine.gpu_memory_utilization)
-    spread = engine.tensor_parallel_size
+    budget = int(device_bytes * sampler.gpu_memory_utilization)
+    spread = sampler.tensor_parallel_size
     parts = [
-        Part("vLLM: weights", shape.parameters * _WIDTH[engine.dtype] // spread),
-        Part("vLLM: largest step", _largest_step(shape, engine)),
+        Part("vLLM: weights", shape.parameters * _WIDTH[sampler.dtype] // spread),
+        Part("vLLM: largest step", _largest_step(shape, sampler)),
         Part("vLLM: CUDA context and libraries", GIB * 6 // 10, assumed=True),
     ]
     if spread > 1:
         parts.append(Part("vLLM: NCCL", GIB, assumed=True))
-    if not engine.enforce_eager:
+    if not sampler.enforce_eager:
         parts.append(Part("vLLM: CUDA graphs", GIB, assumed=True))
     left = budget - sum(part.bytes for part in parts)
     parts.append(Part("vLLM: KV cache", max(left, 0)))
-    return parts, _cache(shape, engine, left)
+    return parts, _cache(shape, sampler, left)
 
 
-def cpu_parts(shape: ModelShape, engine: SamplerConfig) -> tuple[list[Part], Cache]:
-    """Return the parts of an engine on a CPU, which uses `kv_cache_gib`, and its cache."""
-    size = engine.kv_cache_gib * GIB
+def cpu_parts(shape: ModelShape, sampler: SamplerConfig) -> tuple[list[Part], Cache]:
+    """Return the parts of a sampler on a CPU, which uses `kv_cache_gib`, and its cache."""
+    size = sampler.kv_cache_gib * GIB
     parts = [
         # vLLM repacks the weights for its kernels.
-        Part("vLLM: weights", 2 * shape.parameters * _WIDTH[engine.dtype]),
-        Part("vLLM: largest step", _largest_step(shape, engine)),
+        Part("vLLM: weights", 2 * shape.parameters * _WIDTH[sampler.dtype]),
+        Part("vLLM: largest step", _largest_step(shape, sampler)),
         Part("vLLM: KV cache", size),
         Part("vLLM: process", GIB, assumed=True),
     ]
-    return parts, _cache(shape, engine, size)
+    return parts, _cache(shape, sampler, size)
 
 
-def _cache(shape: ModelShape, engine: SamplerConfig, size: int) -> Cache:
-    tokens = max(size, 0) // token_bytes(shape, engine)
-    return Cache(size, tokens, tokens / engine.max_model_len)
+def _cache(shape: ModelShape, sampler: SamplerConfig, size: int) -> Cache:
+    tokens = max(size, 0) // token_bytes(shape, sampler)
+    return Cache(size, tokens, tokens / sampler.max_model_len)
 
 
-def _largest_step(shape: ModelShape, engine: SamplerConfig) -> int:
+def _largest_step(shape: ModelShape, sampler: SamplerConfig) -> int:
     """Return the activations of a pass over the maximum tokens, and the logits of the maximum sequences.
 
     A layer's activations do not outlive it: hidden state, residual and norm (3 C), queries, keys, values and output,
     and gate and up with their product (3 I); the last two kinds are split over the devices.
     """
-    spread, b = engine.tensor_parallel_size, _WIDTH[engine.dtype]
-    tokens = max(engine.max_batched_tokens, engine.max_model_len)
+    spread, b = sampler.tensor_parallel_size, _WIDTH[sampler.dtype]
+    tokens = max(sampler.max_batched_tokens, sampler.max_model_len)
     attention = (2 * shape.heads + 2 * shape.kv_heads) * shape.head_dim // spread
     layer = 3 * shape.hidden + attention + 3 * shape.intermediate // spread
-    return tokens * layer * b + _LOGIT_COPIES * 4 * engine.max_sequences * shape.vocabulary
+    return tokens * layer * b + _LOGIT_COPIES * 4 * sampler.max_sequences * shape.vocabulary

@@ -82,14 +82,14 @@ def _smaller_batches(config: TrainerConfig | SftConfig) -> Iterator[Costed]:
 
 
 def _of_rollout(config: TrainerConfig) -> Iterator[Costed]:
-    engine, sampling = config.rollout.engine, config.rollout.sampling
-    if engine.device == "cuda":
+    sampler, sampling = config.rollout.sampler, config.rollout.sampling
+    if sampler.device == "cuda":
         for share in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2):
-            cost = 1 + abs(share - engine.gpu_memory_utilization)
-            yield cost, (f"rollout.engine.gpu_memory_utilization = {share}",)
-        if engine.max_batched_tokens > 8192:
-            yield 1.5, ("rollout.engine.max_batched_tokens = 8192",)
+            cost = 1 + abs(share - sampler.gpu_memory_utilization)
+            yield cost, (f"rollout.sampler.gpu_memory_utilization = {share}",)
+        if sampler.max_batched_tokens > 8192:
+            yield 1.5, ("rollout.sampler.max_batched_tokens = 8192",)
     for halvings in (1, 2):
-        length, answer = engine.max_model_len >> halvings, sampling.max_tokens >> halvings
+        length, answer = sampler.max_model_len >> halvings, sampling.max_tokens >> halvings
         cost = TRAINS_SOMETHING_ELSE + 6 + halvings
-        yield cost, (f"rollout.engine.max_model_len = {length}", f"rollout.sampling.max_tokens = {answer}")
+        yield cost, (f"rollout.sampler.max_model_len = {length}", f"rollout.sampling.max_tokens = {answer}")

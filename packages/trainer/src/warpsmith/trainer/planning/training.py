@@ -18,7 +18,7 @@ _MOMENTS = 2 * _FP32
 _SUB_GROUP = 10**9
 """Elements that DeepSpeed updates at once under stage 3 (`sub_group_size`, its default)."""
 _LIVE_BUCKETS = 20
-"""`stage3_max_live_parameters` in buckets; see `engine.deepspeed_config`."""
+"""`stage3_max_live_parameters` in buckets; see `distributed.deepspeed_config`."""
 LOGITS_AT_ONCE = 2**25
 FUSED_LOGITS_AT_ONCE = 2**28
 """Copies of values in `policy.logprobs`, which cannot be imported without torch; a test compares them."""

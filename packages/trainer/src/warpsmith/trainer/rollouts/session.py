@@ -85,7 +85,7 @@ class RolloutSession:
             self._pool = SamplerPool(
                 [
                     RemoteSampler(self.config.policy.path, _sampler_config(self.config), name=f"sampler {number}")
-                    for number in range(rollout.engines)
+                    for number in range(rollout.samplers)
                 ]
             )
             stack.callback(lambda: self._loop.run(self._pool.close()))
@@ -216,9 +216,9 @@ def refuse_lost(turns: "pa.Table", label: str) -> None:
 
 def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> Probe:
     """Return the probe of a run: the prompts of its problems, concatenated and cut to size."""
-    dtypes = (config.policy.dtype, config.rollout.engine.dtype)
+    dtypes = (config.policy.dtype, config.rollout.sampler.dtype)
     # Tokens are sampled after them, and scored with them; a score samples one more.
-    size = min(config.sync.probe_tokens, config.rollout.engine.max_model_len - SAMPLED_TOKENS - 1)
+    size = min(config.sync.probe_tokens, config.rollout.sampler.max_model_len - SAMPLED_TOKENS - 1)
     ids: list[int] = []
     for problem in itertools.cycle(problems):
         if len(ids) >= size:
@@ -260,7 +260,7 @@ def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
 def _sampler_config(config: TrainerConfig) -> SamplerConfig:
     """Return the samplers' settings; if adapters are sent, the samplers are started for adapters."""
     lora = config.policy.lora if config.sends_adapter else None
-    return config.rollout.engine.model_copy(update={"lora_rank": lora.rank if lora else 0})
+    return config.rollout.sampler.model_copy(update={"lora_rank": lora.rank if lora else 0})
 
 
 @contextmanager

@@ -281,13 +281,15 @@ def read_state(path: Path) -> dict[str, Any]:
 # Keys that may differ between a run and its resumption: none of them changes the result of a step.
 _FREE = (
     "run.dir", "run.name", "run.steps", "run.epochs", "run.seconds", "run.torch_threads", "run.cores", "run.console",
-    "run.ray_address", "run.engine_devices", "checkpoint", "wandb",
+    "run.ray_address", "checkpoint", "wandb",
     "held_out", "health", "sync", "evaluator", "placement",
     "rollout.evaluation", "rollout.generate_timeout_s", "rollout.evaluate_timeout_s",
-    "rollout.evaluate_wait_s", "rollout.retries", "rollout.engine.start_timeout_s", "rollout.engine.update_timeout_s",
+    "rollout.evaluate_wait_s", "rollout.retries", "rollout.sampler.start_timeout_s", "rollout.sampler.update_timeout_s",
     "zero.micro_batch_tokens", "zero.packing",
     "zero.bucket_elements", "zero.timeout_minutes", "policy.gradient_checkpointing", "data.eval_every",
 )  # fmt: skip
+_BOUND = ("evaluator.trials", "evaluator.timeout_s")
+"""Keys of free tables that must not differ: rewards would be others."""
 
 
 _WITHOUT_THE_KEY = {"policy.kernels": "torch", "rollout.reward.type": "preset"}
@@ -307,13 +309,18 @@ def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -
     changed = [
         f"{key} was {before.get(key)!r} and is {after.get(key)!r}"
         for key in sorted(before.keys() | after.keys())
-        if before.get(key) != after.get(key) and not any(key == name or key.startswith(f"{name}.") for name in free)
+        if before.get(key) != after.get(key) and (key in _BOUND or not any(_is_under(key, name) for name in free))
     ]
     if changed:
         raise CheckpointError(
             f"{path} has another configuration: {'; '.join(changed)}.",
             "Resume with the values it was written under, or start a new run in another directory.",
         )
+
+
+def _is_under(key: str, name: str) -> bool:
+    """Whether a dotted key is `name`, or stands in the table of that name."""
+    return key == name or key.startswith(f"{name}.")
 
 
 def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -31,7 +31,7 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
         UsageError: adapters are requested but there are none, or the best of a single checkpoint.
         QuantizationError: the weights under the adapters were in 4 bits, which are not available here.
     """
-    path = _checkpoint(source, best)
+    path = chosen_checkpoint(source, best=best)
     state = checkpoint.read_state(path)
     config = PolicyConfig.model_validate(state["config"]["policy"])
     if config.lora is not None:
@@ -47,7 +47,13 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
     return policy.save(target)
 
 
-def _checkpoint(source: Path, best: bool) -> Path:
+def chosen_checkpoint(source: Path, *, best: bool = False) -> Path:
+    """Return the checkpoint that `consolidate` takes; arguments as there.
+
+    Raises:
+        CheckpointError: there is none.
+        UsageError: the best of one checkpoint is asked for.
+    """
     one = (source / checkpoint.STATE).is_file()
     if one and best:
         raise UsageError(f"{source} is one checkpoint.", "Pass the run's directory for its best one, or remove --best.")

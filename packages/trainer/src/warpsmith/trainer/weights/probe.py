@@ -225,7 +225,7 @@ def compare(
     """
     if len(found) != len(expected):
         raise ProbeError(
-            f"Sampler {sampler} scored {len(found)} of {len(expected)} tokens.", "Check rollout.engine.max_model_len."
+            f"Sampler {sampler} scored {len(found)} of {len(expected)} tokens.", "Check rollout.sampler.max_model_len."
         )
     gaps = Gaps.of(expected[1:], found[1:])
     if not bounds.permit(gaps):

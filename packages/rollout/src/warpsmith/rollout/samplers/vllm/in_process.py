@@ -132,7 +132,7 @@ class VllmSampler:
         except TimeoutError:
             raise DeadlinePassedError(
                 f"Loading weight version {payload.version} took longer than {self.config.update_timeout_s:g} s.",
-                "Raise engine.update_timeout_s, or find what blocks vLLM's step.",
+                "Raise sampler.update_timeout_s, or find what blocks vLLM's step.",
             ) from None
 
     async def close(self) -> None:
@@ -154,7 +154,7 @@ class VllmSampler:
         except FutureTimeout:
             raise DeadlinePassedError(
                 f"vLLM did not start on {self.path} within {self.config.start_timeout_s:g} s.",
-                "Raise engine.start_timeout_s.",
+                "Raise sampler.start_timeout_s.",
             ) from None
 
     # vLLM's thread -------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def check_model_length(path: Path, config: SamplerConfig) -> ModelLength | None:
     """Return the model's length; None if its config.json does not have it, or the sampler is not vLLM.
 
     Raises:
-        ModelTooShortError: `engine.max_model_len` is larger, so vLLM would not start.
+        ModelTooShortError: `sampler.max_model_len` is larger, so vLLM would not start.
         policy's CheckpointError: there is no config.json, or it is damaged.
     """
     if config.type != "vllm":
@@ -55,9 +55,9 @@ def check_model_length(path: Path, config: SamplerConfig) -> ModelLength | None:
     found = model_length(read_config(path))
     if found is not None and config.max_model_len > found.tokens and not _is_allowed():
         raise ModelTooShortError(
-            f"engine.max_model_len is {config.max_model_len}, but the model in {path} reads at most {found.tokens} "
+            f"sampler.max_model_len is {config.max_model_len}, but the model in {path} reads at most {found.tokens} "
             f"tokens ({found.source}): vLLM would not start.",
-            f"Set engine.max_model_len to {found.tokens} or less, or add the rope_scaling that the model was trained "
+            f"Set sampler.max_model_len to {found.tokens} or less, or add the rope_scaling that the model was trained "
             "for to its config.json.",
         )
     return found

@@ -189,7 +189,7 @@ def check_request(prompt_ids: Sequence[int], config: SamplerConfig) -> None:
     if len(prompt_ids) >= config.max_model_len:
         raise SamplerError(
             f"The prompt has {len(prompt_ids)} tokens; the sampler takes {config.max_model_len} with the completion.",
-            "Lower prompt_tokens or raise engine.max_model_len.",
+            "Lower prompt_tokens or raise sampler.max_model_len.",
         )
 
 

@@ -13,7 +13,7 @@ class Constant(Aggregation):
     """Every token has the weight 1 / (rows x L), with the constant length L."""
 
     type: Literal["constant"] = "constant"
-    length: int = Field(default=1024, ge=1, description="The constant length L, tokens.")
+    length: int = Field(default=1024, ge=1, description="The constant length L.", json_schema_extra={"unit": "tokens"})
 
     def weights(self, lengths_N: NDArray[np.int64]) -> NDArray[np.float64]:
         """See `Aggregation.weights`."""

@@ -22,7 +22,7 @@ class InProcess:
         if config.device != "cpu":
             raise UsageError(
                 "The transport `in_process` is for samplers on a CPU; on a GPU the workers are other processes.",
-                "Use `shared_file`, or remove engine.transport.",
+                "Use `shared_file`, or remove sampler.transport.",
             )
 
     @contextmanager

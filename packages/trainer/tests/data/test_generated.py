@@ -1,4 +1,4 @@
-"""Warm-up examples: the task's own prompt, the known solution, and second turns that train only the right answer."""
+"""Examples of generated problems: the task's prompt, the solution, and second turns that train right answers alone."""
 
 import ast
 
@@ -8,14 +8,16 @@ from warpsmith.rollout.datasets import ProblemRow, from_generated
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.generator import generate
-from warpsmith.rollout.prompts import build_prompt
-from warpsmith.rollout.sft import sft_examples
+from warpsmith.rollout.prompts import PromptStyle, build_prompt
+from warpsmith.trainer.data.generated import sft_examples
 
 PROBLEMS = generate(seed=0, count=120)
 
 
 @pytest.mark.parametrize("style", ["full", "compact"])
-def test_first_turns_have_the_prompt_of_the_task_and_an_answer_that_extracts_to_the_solution(style):
+def test_first_turns_have_the_prompt_of_the_task_and_an_answer_that_extracts_to_the_solution(
+    style: PromptStyle,
+) -> None:
     examples = sft_examples(PROBLEMS, 0, style, second_turn_share=0.0)
     for problem, messages in zip(PROBLEMS, examples, strict=True):
         assert messages[:-1] == build_prompt(from_generated(problem, "train"), style=style)
@@ -23,7 +25,7 @@ def test_first_turns_have_the_prompt_of_the_task_and_an_answer_that_extracts_to_
         assert extract_kernel(messages[-1]["content"]) == problem.solution
 
 
-def test_second_turns_show_a_broken_attempt_to_the_user_only():
+def test_second_turns_show_a_broken_attempt_to_the_user_only() -> None:
     examples = sft_examples(PROBLEMS, 1, "compact", second_turn_share=1.0)
     for problem, messages in zip(PROBLEMS, examples, strict=True):
         assert [m["role"] for m in messages] == ["user", "assistant"]
@@ -33,13 +35,13 @@ def test_second_turns_show_a_broken_attempt_to_the_user_only():
         assert shown.strip() != problem.solution.strip()
 
 
-def test_attempts_break_in_different_ways():
+def test_attempts_break_in_different_ways() -> None:
     examples = sft_examples(PROBLEMS, 2, "compact", second_turn_share=1.0)
     feedbacks = {m[0]["content"].rpartition("# ")[2].split()[0] for m in examples}
     assert feedbacks == {"incorrect", "compile"}
 
 
-def test_what_is_called_incorrect_still_parses():
+def test_what_is_called_incorrect_still_parses() -> None:
     parsed = []
     for messages in sft_examples(PROBLEMS, 3, "compact", second_turn_share=1.0):
         shown, _, verdict = messages[0]["content"].partition("# tried\n")[2].rpartition("\n# ")
@@ -49,7 +51,7 @@ def test_what_is_called_incorrect_still_parses():
     assert all(tree.body for tree in parsed)
 
 
-def test_the_seed_decides_and_the_share_is_kept():
+def test_the_seed_decides_and_the_share_is_kept() -> None:
     one, again, other = (sft_examples(PROBLEMS, seed, "compact") for seed in (4, 4, 5))
     assert one == again
     assert one != other
@@ -57,6 +59,6 @@ def test_the_seed_decides_and_the_share_is_kept():
     assert 8 <= second <= 44
 
 
-def test_a_problem_without_a_solution_is_refused_by_name():
+def test_a_problem_without_a_solution_is_refused_by_name() -> None:
     with pytest.raises(DatasetError, match="no_answer"):
         sft_examples([ProblemRow("no_answer", "x", 1, "test")], 0, "compact")

@@ -2,14 +2,16 @@
 
 import ast
 import random
+from collections.abc import Iterator
 
 import pytest
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.rollout.datasets import generated
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.generator import generate
-from warpsmith.rollout.kernel_bugs import BUGS, with_bug
-from warpsmith.rollout.sft import sft_examples
+from warpsmith.trainer.data.generated import sft_examples
+from warpsmith.trainer.data.kernel_bugs import BUGS, KernelBug, with_bug
 
 PROBLEMS = generate(seed=3, count=120)
 POINTWISE = next(p for p in generate(seed=4, count=12, levels=(1,)) if "1000" in p.source)
@@ -17,13 +19,13 @@ POINTWISE = next(p for p in generate(seed=4, count=12, levels=(1,)) if "1000" in
 
 
 @pytest.fixture(scope="module")
-def judge():
+def judge() -> Iterator[Evaluator]:
     with Evaluator(EvaluatorConfig(slots=2)) as evaluator:
         yield evaluator
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_the_evaluator_never_takes_a_mistake_for_correct(judge, bug):
+def test_the_evaluator_never_takes_a_mistake_for_correct(judge: Evaluator, bug: KernelBug) -> None:
     problem = Problem(POINTWISE.name, POINTWISE.source)
     assert judge.evaluate(problem, POINTWISE.solution, trials=2).status == "correct"
     wrong = bug.make(POINTWISE.source, POINTWISE.solution)
@@ -31,7 +33,7 @@ def test_the_evaluator_never_takes_a_mistake_for_correct(judge, bug):
     assert judge.evaluate(problem, wrong, trials=2).status not in {"correct", "invalid"}
 
 
-def test_every_solution_can_be_got_wrong_and_still_parses():
+def test_every_solution_can_be_got_wrong_and_still_parses() -> None:
     for problem in PROBLEMS:
         for seed in range(4):
             wrong = with_bug(problem.source, problem.solution, random.Random(seed))
@@ -39,7 +41,7 @@ def test_every_solution_can_be_got_wrong_and_still_parses():
             ast.parse(wrong)
 
 
-def test_every_mistake_is_made():
+def test_every_mistake_is_made() -> None:
     texts = [m.make(POINTWISE.source, POINTWISE.solution) for m in BUGS]
     drawn = {with_bug(POINTWISE.source, POINTWISE.solution, random.Random(seed)) for seed in range(100)}
     assert drawn == set(texts)
@@ -47,10 +49,19 @@ def test_every_mistake_is_made():
 
 
 @pytest.mark.parametrize(("share", "fewest", "most"), [(0.0, 0, 0), (0.5, 40, 80), (1.0, 120, 120)])
-def test_the_corpus_carries_the_share_and_the_prompts_do_not_change(share, fewest, most):
+def test_the_corpus_carries_the_share_and_the_prompts_do_not_change(share: float, fewest: int, most: int) -> None:
     plain = sft_examples(PROBLEMS, 0, "compact")
     mixed = sft_examples(PROBLEMS, 0, "compact", flawed_share=share)
     assert [m[:-1] for m in mixed] == [m[:-1] for m in plain]
     answers = [extract_kernel(messages[-1]["content"]) for messages in mixed]
     flawed = sum(answer != problem.solution for answer, problem in zip(answers, PROBLEMS, strict=True))
     assert fewest <= flawed <= most
+
+
+@pytest.mark.slow
+def test_most_broken_attempts_of_second_turns_are_not_correct(judge: Evaluator) -> None:
+    problems = generated(seed=22, count=20)
+    examples = sft_examples(problems, 0, "compact", second_turn_share=1.0)
+    attempts = [m[0]["content"].partition("# tried\n")[2].rpartition("\n# ")[0] for m in examples]
+    found = [judge.evaluate(Problem(p.name, p.text), a, trials=2) for p, a in zip(problems, attempts, strict=True)]
+    assert sum(verdict.correct for verdict in found) <= 2

@@ -1,15 +1,25 @@
-"""Warm-up conversations for SFT: the environment's own prompt with a correct answer."""
+"""Generated problems: the environment's own prompt with a known solution, or with one of the common bugs in it."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warpsmith.evaluator.verdict import Verdict
-from warpsmith.rollout.datasets import ProblemRow, from_generated
+from warpsmith.rollout.datasets import ProblemRow, from_generated, generated
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem
-from warpsmith.rollout.kernel_bugs import with_bug
 from warpsmith.rollout.prompts import Attempt, Message, PromptStyle, build_prompt
+from warpsmith.trainer.config.sources import GeneratedSource
+from warpsmith.trainer.data.kernel_bugs import with_bug
+from warpsmith.trainer.data.sample import Refusal, Sample
+
+
+def read_generated(section: GeneratedSource, seed: int) -> Iterator[Sample | Refusal]:
+    """Yield a sample for each problem of a source; see `sft_examples`."""
+    problems = generated(seed=seed, count=section.problems, levels=section.levels)
+    chats = sft_examples(problems, seed, section.prompt_style, flawed_share=section.flawed_share)
+    for problem, chat in zip(problems, chats, strict=True):
+        yield Sample(chat, problem.text, f"problem {problem.name}")
 
 
 def sft_examples(
@@ -30,7 +40,7 @@ def sft_examples(
         seed: seed of which problems become second turns and how their first attempt is broken.
         prompt_style: as in the task that follows.
         second_turn_share: share of second turns, 0 to 1.
-        flawed_share: share of answers, 0 to 1, that carry one of `warpsmith.rollout.kernel_bugs.BUGS`: a corpus of
+        flawed_share: share of answers, 0 to 1, that carry one of `kernel_bugs.BUGS`: a corpus of
             mixed quality, as scraped ones are. Which problems is drawn from `seed`.
 
     Raises:
@@ -54,7 +64,7 @@ def _row(problem: GeneratedProblem | ProblemRow) -> ProblemRow:
 
 
 @dataclass(frozen=True)
-class _Sample:
+class _Exercise:
     """A problem, its right solution, and the answer to imitate."""
 
     problem: ProblemRow
@@ -62,18 +72,18 @@ class _Sample:
     answer: str
 
 
-def _flawed(problem: ProblemRow, rng: random.Random, share: float) -> _Sample:
+def _flawed(problem: ProblemRow, rng: random.Random, share: float) -> _Exercise:
     if problem.solution is None:
         raise DatasetError(f"Problem {problem.name} has no solution.", "Use problems that come with solutions.")
     flawed = rng.random() < share
     answer = with_bug(problem.text, problem.solution, rng) if flawed else problem.solution
-    return _Sample(problem, problem.solution, answer)
+    return _Exercise(problem, problem.solution, answer)
 
 
-def _example(sample: _Sample, rng: random.Random, style: PromptStyle, share: float) -> list[Message]:
-    attempts = [_broken_attempt(sample.solution, rng)] if rng.random() < share else []
-    prompt = build_prompt(sample.problem, attempts, style=style)
-    return [*prompt, {"role": "assistant", "content": answer_text(sample.answer, style)}]
+def _example(exercise: _Exercise, rng: random.Random, style: PromptStyle, share: float) -> list[Message]:
+    attempts = [_broken_attempt(exercise.solution, rng)] if rng.random() < share else []
+    prompt = build_prompt(exercise.problem, attempts, style=style)
+    return [*prompt, {"role": "assistant", "content": answer_text(exercise.answer, style)}]
 
 
 def _broken_attempt(solution: str, rng: random.Random) -> Attempt:

@@ -1,0 +1,72 @@
+"""Which problems `evaluate` and `generate` sample: generated ones, or those of files, by number and level."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from warpsmith.records.errors import UsageError
+from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
+from warpsmith.rollout.generator import Split
+
+GENERATED: Final = "generated"
+GENERATED_COUNT: Final = 50
+GENERATED_LEVELS: Final = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class ProblemChoice:
+    """Which problems to take.
+
+    Args:
+        where: `generated`, a KernelBench directory, or a file of rows.
+        count: how many; None for 50 generated ones, or for all of a directory or file.
+        split: split of generated problems; None for `default_split`. Files have none.
+        levels: levels to take; none for 1, 2 and 3 of the generator, or for all of a directory or file.
+        seed: seed of generated problems.
+        default_split: see `split`.
+    """
+
+    where: str
+    count: int | None
+    split: Split | None
+    levels: tuple[int, ...]
+    seed: int
+    default_split: Split
+
+    def problems(self) -> list[ProblemRow]:
+        """Return the problems; of a directory or file the first ones, in its order.
+
+        Raises:
+            UsageError: a file has too few of them, none of these levels, or no split.
+            DatasetError: the directory or file cannot be read.
+        """
+        if self.where == GENERATED:
+            count, split = self.count or GENERATED_COUNT, self.split or self.default_split
+            return generated(seed=self.seed, count=count, split=split, levels=self.levels or GENERATED_LEVELS)
+        if self.split is not None:
+            raise UsageError(
+                f"--split {self.split} is for generated problems; those of {self.where} have no split.",
+                "Leave --split out, or name another directory or file.",
+            )
+        return self._first(self._of_levels(read_problems(self.where)))
+
+    def _of_levels(self, rows: Sequence[ProblemRow]) -> list[ProblemRow]:
+        found = [row for row in rows if not self.levels or row.level in self.levels]
+        if not found:
+            there = sorted({row.level for row in rows if row.level is not None})
+            have = f"they have the levels {', '.join(map(str, there))}" if there else "they have no levels"
+            raise UsageError(
+                f"None of the {len(rows)} problems of {self.where} has a level of --levels "
+                f"{','.join(map(str, self.levels))}; {have}.",
+                "Change --levels, or leave it out to take all.",
+            )
+        return found
+
+    def _first(self, rows: list[ProblemRow]) -> list[ProblemRow]:
+        if self.count is not None and self.count > len(rows):
+            of_levels = f" of the levels {','.join(map(str, self.levels))}" if self.levels else ""
+            raise UsageError(
+                f"--count {self.count} asks for more problems than the {len(rows)}{of_levels} of {self.where}.",
+                "Lower --count, or leave it out to take all.",
+            )
+        return rows[: self.count]
