@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from warpsmith.evaluator.devices.kinds import device_kind
+from warpsmith.evaluator.devices.registry import device_kind
 from warpsmith.trainer.planning.machines import Machine
 from warpsmith.trainer.planning.shapes import ModelShape
 from warpsmith.trainer.planning.sizes import GIB
