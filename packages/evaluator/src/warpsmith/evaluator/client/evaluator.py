@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeGuard
 
@@ -20,6 +20,7 @@ from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUna
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries, with_retries_async
 from warpsmith.evaluator.sandbox import temp_dirs
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.verdict import Verdict, invalid
@@ -272,6 +273,8 @@ class Evaluator:
         self._judge: _Judge | None = None
         self._closed = False
         self.judges_lost = 0
+        # A judge that ended since this was closed is not started anew.
+        self._retries = replace(_OF_LOST_JUDGES, never=lambda error: self._closed)
 
     def __enter__(self) -> "Evaluator":
         self._living()
@@ -324,13 +327,10 @@ class Evaluator:
         if refused := verdict_on_a_path(source):
             return refused
         fields = self._request(problem_of(problem), source, trials, seed, timeout_s)
-        for _ in range(2):
-            try:
-                return self._ask(fields, _nobody).result()
-            except _JudgeLostError:
-                if self._closed:
-                    break
-        return invalid("The judge process died while it evaluated this candidate, and again when it was asked anew.")
+        try:
+            return with_retries(lambda: self._ask(fields, _nobody).result(), self._retries)
+        except _JudgeLostError:
+            return _judge_died_twice()
 
     def audit(self, problem: GivenProblem) -> dict[str, Any]:
         """Return what can be told of a problem without a candidate: see `facts.facts_of`.
@@ -343,15 +343,19 @@ class Evaluator:
             EvaluatorError: the evaluator failed; another attempt may do.
         """
         asked = problem_of(problem)
-        for _ in range(2):
+
+        def ask() -> dict[str, Any]:
             number = next(self._numbers)
             fields = {"number": number, "name": asked.name, "problem": asked.source}
-            try:
-                facts: dict[str, Any] = self._living().ask(number, fields, _nobody, Kind.AUDIT).result()
-            except _JudgeLostError:
-                continue
+            facts: dict[str, Any] = self._living().ask(number, fields, _nobody, Kind.AUDIT).result()
             return facts
-        raise JudgeUnavailableError("The judge process died while it audited a problem, twice.", "Ask again.")
+
+        try:
+            return with_retries(ask, _OF_LOST_JUDGES)
+        except _JudgeLostError:
+            raise JudgeUnavailableError(
+                "The judge process died while it audited a problem, twice.", "Ask again."
+            ) from None
 
     async def evaluate_async(
         self,
@@ -374,14 +378,15 @@ class Evaluator:
             return refused
         fields = self._request(problem_of(problem), source, trials, seed, timeout_s)
         told = _in_this_loop(on_running or _nobody)
-        for _ in range(2):
-            try:
-                future = await asyncio.to_thread(self._ask, fields, told)
-                return await asyncio.wrap_future(future)
-            except _JudgeLostError:
-                if self._closed:
-                    break
-        return invalid("The judge process died while it evaluated this candidate, and again when it was asked anew.")
+
+        async def ask() -> Verdict:
+            future = await asyncio.to_thread(self._ask, fields, told)
+            return await asyncio.wrap_future(future)
+
+        try:
+            return await with_retries_async(ask, self._retries)
+        except _JudgeLostError:
+            return _judge_died_twice()
 
     def _request(
         self, problem: Problem, candidate: str, trials: int | None, seed: int | None, timeout_s: float | None
@@ -417,6 +422,13 @@ class Evaluator:
                 # Whoever forgets to close: the processes end with the interpreter or with this object all the same.
                 weakref.finalize(self, self._judge.stop)
             return self._judge
+
+
+_OF_LOST_JUDGES: Final = RetryPolicy([Retries(ONCE, of(_JudgeLostError))])
+
+
+def _judge_died_twice() -> Verdict:
+    return invalid("The judge process died while it evaluated this candidate, and again when it was asked anew.")
 
 
 def _nobody(running: bool) -> None:
