@@ -1,111 +1,19 @@
-"""A kernel language from outside: a package with an entry point, whose kernels are judged like any other's."""
+"""A kernel language from outside: the package of docs/extending.md, whose kernels are judged like any other's."""
 
 import json
+import re
 import subprocess
 import sysconfig
+import tomllib
 import venv
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from warpsmith.evaluator import EvaluatorConfig
 
-LANGUAGE = '''
-"""Kernels that are one comment each: `# kernel NAME: FACTOR * x + OFFSET`."""
-
-import re
-
-from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.languages.base import Hooks, KernelLanguage, OneConfiguration, UnsupportedDeviceError
-
-KERNEL = re.compile(r"^# kernel (\\w+): (\\S+) \\* x \\+ (\\S+)$", re.MULTILINE)
-MONITORS = []
-
-
-def launch(name, x, out):
-    """What host code calls."""
-    MONITORS[-1].launch(name, {"x": x, "out": out})
-
-
-class Monitor:
-    def __init__(self):
-        self.launches = 0
-        self.on_launch = None
-        MONITORS.append(self)
-
-    def launch(self, name, arguments):
-        self.launches += 1
-        self.on_launch(name, arguments, {})[2] = [1]
-
-
-class Kernels:
-    def __init__(self, source):
-        self.found = {name: (float(factor), float(offset)) for name, factor, offset in KERNEL.findall(source)}
-
-    def __getitem__(self, name):
-        if name not in self.found:
-            raise WireError(f"The source has no kernel {name}.")
-        factor, offset = self.found[name]
-        return {(1,): lambda x, out: out.copy_(factor * x + offset)}
-
-    def argument(self, described, tensor):
-        raise WireError(f"{described} is no argument of an affine kernel.")
-
-
-class Affine(KernelLanguage):
-    name = "affine"
-    title = "affine"
-    kernel_form = "comments `# kernel NAME: FACTOR * x + OFFSET`"
-    slow_compile_advice = "Nothing here takes long."
-
-    def version(self):
-        return "affine 1"
-
-    def warm_up(self, kind, roles, arch, folder):
-        Kernels("# kernel k: 1 * x + 0")
-
-    def compile(self, source, launches, folder, arch, *, binaries):
-        message = ""
-        try:
-            Kernels(source)
-        except ValueError as error:
-            message = str(error)
-        answer = {"ok": not message, "category": "parse_error" if message else "", "message": message}
-        return answer | {"tf32": False, "binaries": [], "lost": "", "crashed": False}
-
-    def record_interpreted(self, report, is_read_only):
-        raise UnsupportedDeviceError("affine kernels are recorded detached")
-
-    def record_detached(self, *, has_device):
-        return Hooks(Monitor(), OneConfiguration())
-
-    def record_on_device(self, device, compiled):
-        raise UnsupportedDeviceError("affine kernels are recorded detached")
-
-    def describe(self, value, tensor):
-        return ["value", value]
-
-    def category_told(self, error):
-        return None
-
-    def category_of_kind(self, error):
-        return "unsupported_architecture" if isinstance(error, UnsupportedDeviceError) else None
-
-    def watch_replays(self, is_read_only):
-        pass
-
-    def interpreted(self, source, folder):
-        return Kernels(source)
-
-    def load(self, device, binaries):
-        raise UnsupportedDeviceError("affine kernels have no machine code")
-
-    def device_argument(self, described, tensor):
-        raise UnsupportedDeviceError("affine kernels have no machine code")
-
-
-AFFINE = Affine()
-'''
+DOCUMENT = Path(__file__).parents[3] / "docs" / "extending.md"
 PROBLEM = """\
 import torch
 import torch.nn as nn
@@ -118,7 +26,7 @@ def get_inputs():
     return [torch.randn(20, 30)]
 """
 CANDIDATE = """\
-import affine_language
+from my_parts import language
 import torch
 import torch.nn as nn
 
@@ -127,14 +35,14 @@ import torch.nn as nn
 class ModelNew(nn.Module):
     def forward(self, x):
         out = torch.empty_like(x)
-        affine_language.launch("turn", x, out)
+        language.launch("turn", x, out)
         return out
 """
 CANDIDATES = {
     "right": CANDIDATE,
     "wrong": CANDIDATE.replace("2 * x + 1", "3 * x + 1"),
     "unreadable": CANDIDATE.replace("2 * x + 1", "two * x + 1"),
-    "unlaunched": CANDIDATE.replace('affine_language.launch("turn", x, out)', "out.fill_(1.0)"),
+    "unlaunched": CANDIDATE.replace('language.launch("turn", x, out)', "out.fill_(1.0)"),
     "on content": CANDIDATE.replace("out = ", "known = x.flatten()[0].item()\n        out = "),
 }
 PROGRAM = """\
@@ -159,15 +67,23 @@ def outside(tmp_path_factory):
     venv.create(place, symlinks=True)
     site = next(place.glob("lib/python*/site-packages"))
     (site / "parent.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
-    (site / "affine_language.py").write_text(LANGUAGE)
-    info = site / "affine_language-1.0.dist-info"
+    (site / "my_parts").mkdir()
+    (site / "my_parts" / "__init__.py").write_text("")
+    text = DOCUMENT.read_text()
+    (code,) = re.findall(r"```python\n(# my_parts/language\.py\n.*?)```", text, re.DOTALL)
+    (site / "my_parts" / "language.py").write_text(code)
+    tables = map(tomllib.loads, re.findall(r"```toml\n(.*?)```", text, re.DOTALL))
+    (project,) = (table["project"] for table in tables if "project" in table)
+    points = "".join(f"{name} = {value}\n" for name, value in project["entry-points"]["warpsmith.languages"].items())
+    info = site / "my_parts-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: affine-language\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[warpsmith.languages]\naffine = affine_language:AFFINE\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-parts\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[warpsmith.languages]\n{points}")
     return place / "bin" / "python"
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not DOCUMENT.is_file(), reason="the document is in the repository, not in the package")
 def test_kernels_of_a_language_from_outside_are_judged(outside, tmp_path):
     done = subprocess.run(
         [outside, "-c", PROGRAM], input=json.dumps([PROBLEM, CANDIDATES]), capture_output=True, text=True,
