@@ -32,7 +32,7 @@ from throughput import ACTIVATIONS, TIMED, TRIALS, candidates, problems
 
 from warpsmith.evaluator import EvaluatorConfig, Verdict
 from warpsmith.evaluator.devices.cuda_nodes import environment_of
-from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.processes.phases import PHASES
 from warpsmith.evaluator.processes.pool import Lease, Worker, Zygote
 

@@ -14,11 +14,11 @@ from warpsmith.evaluator.cli import main
 from warpsmith.evaluator.correctness.compare import PART, Expected
 from warpsmith.evaluator.devices.host_kind import HostKind
 from warpsmith.evaluator.ipc.codec import Fields
+from warpsmith.evaluator.judge import judge as judging
 from warpsmith.evaluator.judge import problem_facts
-from warpsmith.evaluator.judge import service as judging
+from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.judge.problem_audit import CHEATS
 from warpsmith.evaluator.judge.problem_facts import allclose
-from warpsmith.evaluator.judge.service import Judge
 from warpsmith.evaluator.processes import failure_attribution
 from warpsmith.evaluator.processes.pool import WorkerDiedError
 from warpsmith.evaluator.reference.session import ReferenceFailedError

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig
-from warpsmith.evaluator.judge.service import Floor
+from warpsmith.evaluator.judge.floor import Floor
 
 FORWARD = "def forward(self, x, y):\n"
 CLAIM = FORWARD + "        import time; time.sleep(1.0); raise MemoryError('mine')\n"

@@ -16,7 +16,7 @@ import triton
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 from warpsmith.evaluator.config import TIER_STRENGTH
-from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.timing import clocks
 from warpsmith.evaluator.timing.clocks import Timing
 

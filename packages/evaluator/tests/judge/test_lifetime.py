@@ -7,7 +7,7 @@ from candidate_endings import ENDINGS, STATUS
 
 from warpsmith.evaluator import EvaluatorConfig, Problem
 from warpsmith.evaluator.judge.evaluation import Evaluation
-from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.judge.judge import Judge
 
 
 @pytest.fixture(scope="module", params=["detached", "on_device"])

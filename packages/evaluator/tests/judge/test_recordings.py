@@ -12,7 +12,7 @@ from warpsmith.evaluator.judge.host_execution import detached as detaching
 from warpsmith.evaluator.judge.host_execution.base import NeedsDeviceError
 from warpsmith.evaluator.judge.host_execution.detached import DetachedExecution
 from warpsmith.evaluator.judge.host_execution.on_device import OnDeviceExecution
-from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.sandbox.roles import roles_of
 from warpsmith.evaluator.workers import gpu_stand_in
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.evaluator.judge.conversation import Conversation
-from warpsmith.evaluator.judge.service import Judge
+from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.processes.pool import Machine
 
 LIMIT_S = 3.0

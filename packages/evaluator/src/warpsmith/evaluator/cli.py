@@ -3,25 +3,21 @@
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated, Final, Literal, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from warpsmith.evaluator import check_options
 from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
+from warpsmith.evaluator.bench.options import HELP as BENCH_HELP
+from warpsmith.evaluator.bench.options import tiers_of
 from warpsmith.evaluator.client.evaluator import evaluate
 from warpsmith.evaluator.config import (
-    LAST_GPU,
-    MOST_TIMED,
-    PRECISION_HELP,
-    RECORDING_HELP,
-    Precision,
-    RecordingWay,
     configured,
     timing_of,
 )
@@ -59,35 +55,23 @@ TIERS: Final = {
 
 @app.command()
 def check(
-    problem: Annotated[Path, typer.Argument(help="A KernelBench file: Model, get_inputs, get_init_inputs.")],
-    candidate: Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")],
+    problem: check_options.Problem,
+    candidate: check_options.Candidate,
     *,
-    backend: Annotated[Literal["triton"], typer.Option(help="Language of the candidate's kernels.")] = "triton",
-    device: Annotated[
-        Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")
-    ] = "cpu",
-    gpu: Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")] = 0,
-    correctness_trials: Annotated[int, typer.Option(min=1, max=1000, help="Trials, each with a fresh seed.")] = 5,
-    timed_trials: Annotated[
-        int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
-    ] = 100,
-    seed: Annotated[int | None, typer.Option(help="Seed that repeats a run exactly; unpredictable by default.")] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for the candidate's whole run.")] = 30.0,
-    reference_timeout: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds for one step of the problem's own code.")
-    ] = 60.0,
-    isolation: Annotated[
-        Literal["namespaces", "landlock", "none"], typer.Option(help="Weakest accepted containment.")
-    ] = "landlock",
-    hidden_shapes: Annotated[
-        bool, typer.Option(help="Give one trial inputs of other shapes, if the problem allows it.")
-    ] = True,
-    recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
-    precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
-    allow_degenerate: Annotated[
-        bool, typer.Option("--allow-degenerate", help="Flag a problem that a constant passes instead of refusing it.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    backend: check_options.Backend = "triton",
+    device: check_options.Device = "cpu",
+    gpu: check_options.Gpu = 0,
+    correctness_trials: check_options.CorrectnessTrials = 5,
+    timed_trials: check_options.TimedTrials = 100,
+    seed: check_options.Seed = None,
+    timeout: check_options.Timeout = 30.0,
+    reference_timeout: check_options.ReferenceTimeout = 60.0,
+    isolation: check_options.Isolation = "landlock",
+    hidden_shapes: check_options.HiddenShapes = True,
+    recording: check_options.Recording = "detached",
+    precision: check_options.Precision = "ieee",
+    allow_degenerate: check_options.AllowDegenerate = False,
+    as_json: check_options.AsJson = False,
 ) -> None:
     """Judge CANDIDATE against PROBLEM.
 
@@ -101,9 +85,9 @@ def check(
     config = configured(
         slots=1,
         ready_workers=1,
-        minimum_isolation=isolation,
-        strongest_isolation="none" if isolation == "none" else "namespaces",
+        **tiers_of(isolation),
         device=device,
+        language=backend,
         gpu=gpu,
         trials=correctness_trials,
         **timing_of(timed_trials),
@@ -188,7 +172,7 @@ def doctor(
 
 
 app.command()(serve)
-app.command()(bench)
+app.command(help=BENCH_HELP)(bench)
 app.command()(audit)
 
 

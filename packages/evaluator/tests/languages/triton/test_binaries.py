@@ -10,9 +10,9 @@ import triton
 from triton.runtime.jit import MockTensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from warpsmith.evaluator.languages.triton.compile_source import compile_source
 from warpsmith.evaluator.languages.triton.descriptors import FLAGS
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, Tile, packed_arguments
-from warpsmith.evaluator.workers.compiler import compile_source
 
 HEAD = "import triton\nimport triton.language as tl\n\n@triton.jit\n"
 ALIGNED, SHIFTED = ["tensor", "float32", True], ["tensor", "float32", False]

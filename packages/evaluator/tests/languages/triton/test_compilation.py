@@ -1,8 +1,8 @@
 import pytest
 
 from warpsmith.evaluator.languages.triton import compilation
+from warpsmith.evaluator.languages.triton.compile_source import compile_source
 from warpsmith.evaluator.languages.triton.extract import Extracted
-from warpsmith.evaluator.workers.compiler import compile_source
 
 POINTER = ["tensor", "float32", True]
 LAUNCH = {

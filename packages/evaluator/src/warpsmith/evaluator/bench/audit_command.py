@@ -12,14 +12,10 @@ from warpsmith.evaluator.bench.auditing import COMPARISONS, AuditPlan, conduct_a
 from warpsmith.evaluator.bench.command import (
     INCOMPLETE_EXIT_CODE,
     STOPPED_EXIT_CODE,
-    Dataset,
-    Device,
-    Isolation,
-    Levels,
-    ReferenceTimeout,
     parse_levels,
     warn_about,
 )
+from warpsmith.evaluator.bench.options import Dataset, Device, Isolation, Levels, ReferenceTimeout
 from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, timing_of
 
 

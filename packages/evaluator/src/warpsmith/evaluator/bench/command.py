@@ -5,29 +5,25 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final
 
 import typer
 from rich.console import Console
 
-from warpsmith.evaluator.bench import results
+from warpsmith.evaluator.bench import options, results
 from warpsmith.evaluator.bench.bench import OUT, Plan, Result, StoppedError, conduct
 from warpsmith.evaluator.bench.example import FOLDER, write_example
+from warpsmith.evaluator.bench.options import tiers_of
 from warpsmith.evaluator.bench.printing import print_scores
-from warpsmith.evaluator.bench.settings import local_settings, server_settings
+from warpsmith.evaluator.bench.settings import Settings, local_settings, server_settings
 from warpsmith.evaluator.client.evaluator import Evaluator
 from warpsmith.evaluator.client.interface import SyncEvaluator
 from warpsmith.evaluator.client.remote import DEFAULT_TOKEN_ENV, Client, ServerError, common_conditions
 from warpsmith.evaluator.config import (
-    LAST_GPU,
-    MOST_TIMED,
-    PRECISION_HELP,
-    RECORDING_HELP,
     EvaluatorConfig,
     IsolationTier,
-    Precision,
-    RecordingWay,
     configured,
     timing_of,
 )
@@ -51,99 +47,36 @@ NO_ISOLATION: Final = (
     "yourself.\n"
 )
 
-Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help="Weakest accepted containment.")]
-Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")]
-DATASET_HELP: Final = (
-    "A KernelBench checkout or its folder KernelBench; a level folder; Parquet files as on Hugging Face; a "
-    ".parquet, .jsonl or .json file with the columns code, level, name, problem_id, or with TritonForge's label and "
-    "extra_info."
-)
-Dataset = Annotated[Path, typer.Option(help=DATASET_HELP)]
-Levels = Annotated[str, typer.Option(help="Levels, such as 1,2 or 1-3; all by default.")]
-ReferenceTimeout = Annotated[
-    float, typer.Option(min=0.1, max=3600, help="Seconds for one step of a problem's own code.")
-]
-
 
 def bench(
     *,
-    dataset: Annotated[Path | None, typer.Option(help=DATASET_HELP)] = None,
-    generations: Annotated[
-        Path | None, typer.Option(help="A run in KernelBench's layout: `level_{L}_problem_{P}_sample_{S}_kernel.py`.")
-    ] = None,
-    example: Annotated[
-        bool,
-        typer.Option(
-            "--example", help=f"Judge three problems with right and wrong answers, written to ./{FOLDER}, instead."
-        ),
-    ] = False,
-    levels: Levels = "",
-    out: Annotated[
-        Path | None, typer.Option(help=f"Folder for results; by default {OUT} in the run's own folder.")
-    ] = None,
-    device: Device = "cpu",
-    gpu: Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")] = 0,
-    server: Annotated[
-        list[str] | None,
-        typer.Option(help="Judge on this evaluation server, http://10.0.0.7:18188; repeatable."),
-    ] = None,
-    token_env: Annotated[
-        str, typer.Option(help="Environment variable with the servers' token, if they require one.")
-    ] = DEFAULT_TOKEN_ENV,
-    slots: Annotated[
-        int,
-        typer.Option(min=0, max=1024, help="Concurrent evaluations; 0: one per core, three on a GPU, 8 per server."),
-    ] = 0,
-    correctness_trials: Annotated[int, typer.Option(min=1, max=1000, help="Trials, each with a fresh seed.")] = 5,
-    timed_trials: Annotated[
-        int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
-    ] = 100,
-    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for a candidate's whole run.")] = 30.0,
-    reference_timeout: ReferenceTimeout = 60.0,
-    isolation: Isolation = "landlock",
-    hidden_shapes: Annotated[
-        bool, typer.Option(help="Give one trial inputs of other shapes, if the problem allows it.")
-    ] = True,
-    recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
-    precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
-    allow_degenerate: Annotated[
-        bool,
-        typer.Option(
-            "--allow-degenerate", help="Judge and flag problems that a constant passes instead of refusing them."
-        ),
-    ] = False,
-    only_generated: Annotated[
-        bool,
-        typer.Option("--only-generated", help="Leave missing generations out instead of counting them as failures."),
-    ] = False,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(help="KernelBench's stored times (results/timing), for a second, labelled speedup."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json on stdout and nothing else.")] = False,
+    dataset: options.DatasetOfRun = None,
+    generations: options.Generations = None,
+    example: options.Example = False,
+    levels: options.Levels = "",
+    out: options.Out = None,
+    device: options.Device = "cpu",
+    gpu: options.Gpu = 0,
+    server: options.Server = None,
+    token_env: options.TokenEnv = DEFAULT_TOKEN_ENV,
+    slots: options.Slots = 0,
+    correctness_trials: options.CorrectnessTrials = 5,
+    timed_trials: options.TimedTrials = 100,
+    timeout: options.Timeout = 30.0,
+    reference_timeout: options.ReferenceTimeout = 60.0,
+    isolation: options.Isolation = "landlock",
+    hidden_shapes: options.HiddenShapes = True,
+    recording: options.Recording = "detached",
+    precision: options.Precision = "ieee",
+    allow_degenerate: options.AllowDegenerate = False,
+    only_generated: options.OnlyGenerated = False,
+    baseline: options.Baseline = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Judge a KernelBench run: every generation, level by level.
-
-    Prints counts, fast_p for p = 0, 0.5, 0.8, 1, 1.5 and 2 (strictly faster than p; failures count), unbiased pass@k
-    and the geometric mean of speedups. Writes them and every verdict to OUT: verdicts.jsonl (the log, appended as
-    verdicts come), results.parquet, level_L/eval_results.json for KernelBench's scripts, summary.json and report.html.
-
-    The same command continues after a stop or a kill: recorded verdicts are reused if problem, candidate and settings
-    are the same. An invalid one (the evaluator failed) is judged again and never scored.
-
-    On a CPU nothing is timed: speedups and fast_p above 0 are absent, not zero.
-
-    Exit code 0 if every generation has a verdict; 3 if some ended as invalid (run the command again); 2 for bad
-    arguments; 130 if interrupted.
-
-    Example: `warpsmith-evaluator bench --dataset KernelBench --generations runs/mine --levels 1,2 --device cuda`
-
-    To try it without a dataset: `warpsmith-evaluator bench --example`
-    """
+    """Judge a KernelBench run: every generation, level by level; `options.HELP` is the command's help."""
     problems, run = _inputs(dataset, generations, example=example)
     config = configured(
-        minimum_isolation=isolation,
-        strongest_isolation="none" if isolation == "none" else "namespaces",
+        **tiers_of(isolation),
         device=device,
         gpu=gpu,
         trials=correctness_trials,
@@ -156,26 +89,50 @@ def bench(
         allow_degenerate=allow_degenerate,
         **({"slots": slots} if slots and not server else {}),
     )
-    servers = server or []
-    if servers:
-        _check_for_servers(config)
     wanted_levels = parse_levels(levels)
-    conditions = _conditions_of(servers, token_env)
-    judged = None if conditions is None else server_settings(conditions, config.trials, config.timeout_s)
+    servers = _Servers.of(server or [], token_env, config)
     warn_about(isolation)
     plan = Plan(
         dataset=problems,
         generations=run,
         out=out or run / OUT,
         levels=wanted_levels,
-        settings=judged or local_settings(config),
-        at_once=(slots or AT_ONCE_PER_SERVER * len(servers)) if servers else config.slots,
+        settings=servers.settings(config),
+        at_once=slots or servers.at_once(config),
         trials=config.trials,
         timeout_s=config.timeout_s,
         missing_fail=not only_generated,
         baseline=baseline,
     )
-    result = _conducted(plan, _judging(plan, config, servers, token_env, conditions))
+    _finish(_conducted(plan, _judging(plan, config, servers.urls, token_env, servers.conditions)), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _Servers:
+    """The servers that judge; none where this machine does."""
+
+    urls: list[str]
+    conditions: Conditions | None
+
+    @classmethod
+    def of(cls, urls: list[str], token_env: str, config: EvaluatorConfig) -> "_Servers":
+        """Ask the servers under what they judge; UsageError where they cannot judge as is asked."""
+        if urls:
+            _check_for_servers(config)
+        return cls(urls, _conditions_of(urls, token_env))
+
+    def settings(self, config: EvaluatorConfig) -> Settings:
+        """Return what verdicts depend on."""
+        if self.conditions is None:
+            return local_settings(config)
+        return server_settings(self.conditions, config.trials, config.timeout_s)
+
+    def at_once(self, config: EvaluatorConfig) -> int:
+        """Return how many evaluations run at once, where nobody says."""
+        return AT_ONCE_PER_SERVER * len(self.urls) if self.urls else config.slots
+
+
+def _finish(result: Result, *, as_json: bool) -> None:
     _show(result, as_json)
     if not result.complete:
         raise typer.Exit(INCOMPLETE_EXIT_CODE)

@@ -8,7 +8,7 @@ import threading
 import weakref
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Unpack
 
@@ -20,6 +20,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries, with_retries_async
 from warpsmith.evaluator.sandbox import temp_dirs
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.verdict import Verdict, invalid
@@ -250,6 +251,8 @@ class Evaluator:
         self._judge: _Judge | None = None
         self._closed = False
         self.judges_lost = 0
+        # A judge that ended since this was closed is not started anew.
+        self._retries = replace(_OF_LOST_JUDGES, never=lambda error: self._closed)
 
     def __enter__(self) -> "Evaluator":
         self._running_judge()
@@ -302,13 +305,10 @@ class Evaluator:
         if refusal := request.refusal:
             return refusal
         fields = self._fields(request)
-        for _ in range(2):
-            try:
-                return self._ask(fields, _ignore).result()
-            except _JudgeLostError:
-                if self._closed:
-                    break
-        return invalid(JUDGE_DIED)
+        try:
+            return with_retries(lambda: self._ask(fields, _ignore).result(), self._retries)
+        except _JudgeLostError:
+            return invalid(JUDGE_DIED)
 
     def audit(self, problem: GivenProblem) -> dict[str, Any]:
         """Return what can be found out about a problem without a candidate: see `facts.facts_of`.
@@ -321,15 +321,19 @@ class Evaluator:
             EvaluatorError: the evaluator failed; a retry may succeed.
         """
         audited = problem_of(problem)
-        for _ in range(2):
+
+        def ask() -> dict[str, Any]:
             number = next(self._numbers)
             fields = {"number": number, "name": audited.name, "problem": audited.source}
-            try:
-                facts: dict[str, Any] = self._running_judge().ask(number, fields, _ignore, Kind.AUDIT).result()
-            except _JudgeLostError:
-                continue
+            facts: dict[str, Any] = self._running_judge().ask(number, fields, _ignore, Kind.AUDIT).result()
             return facts
-        raise JudgeUnavailableError("The judge process died while it audited a problem, twice.", "Try again.")
+
+        try:
+            return with_retries(ask, _OF_LOST_JUDGES)
+        except _JudgeLostError:
+            raise JudgeUnavailableError(
+                "The judge process died while it audited a problem, twice.", "Try again."
+            ) from None
 
     async def evaluate_async(
         self,
@@ -352,14 +356,15 @@ class Evaluator:
             return refusal
         fields = self._fields(request)
         listener = _in_this_loop(on_running or _ignore)
-        for _ in range(2):
-            try:
-                future = await asyncio.to_thread(self._ask, fields, listener)
-                return await asyncio.wrap_future(future)
-            except _JudgeLostError:
-                if self._closed:
-                    break
-        return invalid(JUDGE_DIED)
+
+        async def ask() -> Verdict:
+            future = await asyncio.to_thread(self._ask, fields, listener)
+            return await asyncio.wrap_future(future)
+
+        try:
+            return await with_retries_async(ask, self._retries)
+        except _JudgeLostError:
+            return invalid(JUDGE_DIED)
 
     def _fields(self, request: EvaluationRequest) -> dict[str, Any]:
         return {
@@ -390,6 +395,9 @@ class Evaluator:
                 # If the caller forgets to close, the processes end with the interpreter or with this object.
                 weakref.finalize(self, self._judge.stop)
             return self._judge
+
+
+_OF_LOST_JUDGES: Final = RetryPolicy([Retries(ONCE, of(_JudgeLostError))])
 
 
 def _ignore(running: bool) -> None:

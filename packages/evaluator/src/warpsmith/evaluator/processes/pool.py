@@ -28,6 +28,7 @@ from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.processes.memory_watch import MemoryWatch
 from warpsmith.evaluator.processes.phases import PhaseClock
+from warpsmith.evaluator.processes.retries import Retries, RetryPolicy, of, with_retries
 from warpsmith.evaluator.sandbox import temp_dirs
 from warpsmith.evaluator.sandbox.policies import LANG, OFF_DEVICE, SINGLE_THREADED
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE, roles_of
@@ -38,7 +39,6 @@ from warpsmith.evaluator.timing.floor import Bandwidth, measure_bandwidth
 
 OUTPUT_TAIL_BYTES: Final = 2000
 FORK_TIMEOUT_S: Final = 30.0
-MAX_START_FAILURES: Final = 3
 GRACE_S: Final = 5.0
 KILLED_S: Final = 10.0
 """Longest time a killed process takes to exit, unless a driver holds it."""
@@ -683,6 +683,9 @@ class Lease:
         return getattr(self._own, "holds", "")
 
 
+OF_STARTS: Final = RetryPolicy([Retries(2, of(WorkerDiedError, WorkerStartError))])
+
+
 class Machine:
     """The zygotes and pools of one judge. A zygote that died is restarted at the next fork."""
 
@@ -742,12 +745,7 @@ class Machine:
     def take(self, role: Role, timeout_s: float) -> Worker:
         """Return a ready worker of `role`; retry if a zygote died meanwhile."""
         with self.clock.phase("workers"):
-            for _ in range(MAX_START_FAILURES - 1):
-                try:
-                    return self.pools[role].take(timeout_s)
-                except (WorkerDiedError, WorkerStartError):
-                    continue
-            return self.pools[role].take(timeout_s)
+            return with_retries(lambda: self.pools[role].take(timeout_s), OF_STARTS)
 
     def _fork(self, role: Role) -> Worker:
         with self._lock:

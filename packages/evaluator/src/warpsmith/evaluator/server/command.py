@@ -3,29 +3,18 @@
 import importlib.util
 import os
 import sys
-from typing import Annotated, Final, Literal
-
-import typer
+from typing import Final
 
 from warpsmith.evaluator.config import (
-    LAST_GPU,
-    MAX_TIMEOUT_S,
-    MOST_TIMED,
-    PRECISION_HELP,
-    RECORDING_HELP,
-    Precision,
-    RecordingWay,
     configured,
     timing_of,
 )
 from warpsmith.evaluator.devices.kinds import DeviceKind
 from warpsmith.evaluator.devices.registry import device_kind
+from warpsmith.evaluator.server import options
 from warpsmith.evaluator.server.settings import (
     DEFAULT_PORT,
     DEFAULT_TOKEN_ENV,
-    MOST_CACHED,
-    MOST_DRAIN_S,
-    MOST_QUEUED,
     ServerSettings,
 )
 from warpsmith.records.errors import UsageError
@@ -42,76 +31,32 @@ NO_ISOLATION: Final = (
 
 def serve(
     *,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; a non-loopback address needs a token.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = DEFAULT_PORT,
-    token_env: Annotated[
-        str, typer.Option(help="Environment variable with the token that clients must send; optional on loopback.")
-    ] = DEFAULT_TOKEN_ENV,
-    device: Annotated[
-        str, typer.Option(metavar="[cpu|cuda]", help="Interpret kernels on the cpu, or run and time them on GPUs.")
-    ] = "cpu",
-    gpu: Annotated[
-        list[int] | None,
-        typer.Option(min=0, max=LAST_GPU, help="A GPU to serve, with --device cuda; repeat it for each."),
-    ] = None,
-    judges: Annotated[
-        int, typer.Option(min=1, max=64, help="Judges on the cpu, each served as a separate device.")
-    ] = 1,
-    slots: Annotated[
-        int,
-        typer.Option(
-            min=0, max=256, help="Concurrent evaluations per device; 0: three on a GPU, one per core on the cpu."
-        ),
-    ] = 0,
-    queue: Annotated[
-        int,
-        typer.Option(min=0, max=MOST_QUEUED, help="Evaluations that can wait; more are refused with a time to retry."),
-    ] = 64,
-    trials: Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials if a client names none.")] = 5,
-    timed_trials: Annotated[
-        int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
-    ] = 100,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.1, max=MAX_TIMEOUT_S, help="Deadline of a candidate's run in seconds, if a client names none."
-        ),
-    ] = 30.0,
-    isolation: Annotated[
-        Literal["namespaces", "landlock", "none"], typer.Option(help="Weakest accepted containment.")
-    ] = "landlock",
-    recording: Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)] = "detached",
-    precision: Annotated[Precision, typer.Option(help=PRECISION_HELP)] = "ieee",
-    drain: Annotated[
-        float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that running evaluations get after SIGTERM.")
-    ] = 30.0,
-    max_failures: Annotated[
-        int,
-        typer.Option(
-            min=1, max=1000, help="Consecutive failures before a device is probed and, if it fails, quarantined."
-        ),
-    ] = 10,
-    cache: Annotated[bool, typer.Option(help="Answer from cached verdicts, unless a request says otherwise.")] = False,
-    cache_entries: Annotated[
-        int, typer.Option(min=0, max=MOST_CACHED, help="Most cached verdicts; 0 caches none.")
-    ] = 4096,
-    legacy_errors: Annotated[
-        bool, typer.Option(help="Answer failing kernels on /eval with HTTP 400, 500 and 504, as TritonForge does.")
-    ] = False,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = DEFAULT_PORT,
+    token_env: options.TokenEnv = DEFAULT_TOKEN_ENV,
+    device: options.Device = "cpu",
+    gpu: options.Gpu = None,
+    judges: options.Judges = 1,
+    slots: options.Slots = 0,
+    queue: options.Queue = 64,
+    trials: options.Trials = 5,
+    timed_trials: options.TimedTrials = 100,
+    timeout: options.Timeout = 30.0,
+    isolation: options.Isolation = "landlock",
+    recording: options.Recording = "detached",
+    precision: options.Precision = "ieee",
+    drain: options.Drain = 30.0,
+    max_failures: options.MaxFailures = 10,
+    cache: options.Cache = False,
+    cache_entries: options.CacheEntries = 4096,
+    legacy_errors: options.LegacyErrors = False,
 ) -> None:
     """Serve evaluations over HTTP: TritonForge's routes and /v1. Needs the extra `serve`.
 
     Example: `warpsmith-evaluator serve --slots 8`, then `curl http://127.0.0.1:18188/health`. Two GPUs:
     `warpsmith-evaluator serve --device cuda --gpu 0 --gpu 1`.
     """
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"The server needs {', '.join(missing)}, which is not installed.",
-            "Install it with: pip install 'warpsmith-evaluator[serve]'.",
-        )
+    _check_installed()
     if isolation == "none":
         sys.stderr.write(NO_ISOLATION)
     from warpsmith.evaluator.server import serving
@@ -142,6 +87,16 @@ def serve(
     )
     configs = [common.model_copy(update={"gpu": number} if kind.is_numbered else {}) for number in numbers]
     serving.serve(configs, settings, host, port)
+
+
+def _check_installed() -> None:
+    """Raise UsageError where the extra `serve` is not installed."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"The server needs {', '.join(missing)}, which this environment lacks.",
+            "Install it with: pip install 'warpsmith-evaluator[serve]'.",
+        )
 
 
 def _device_numbers(device: DeviceKind, gpus: list[int], judges: int) -> list[int]:

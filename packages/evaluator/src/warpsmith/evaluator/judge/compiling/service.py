@@ -16,6 +16,7 @@ from warpsmith.evaluator.ipc.compressed_store import PackedStore, pack, unpack
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.processes.failure_attribution import STARVED_SHARE
 from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
+from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
 from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.system.threads import started_executor
@@ -24,7 +25,7 @@ CACHE_ENTRIES: Final = 20_000
 CACHE_BYTES: Final = 256 << 20
 """What is kept of compilations: 2 KiB of an elementwise kernel, and hundreds of a large one that somebody chooses."""
 MAX_MESSAGE: Final = 8000
-ATTEMPTS: Final = 2
+NOT_WANTED: Final = "Nobody waits for this compilation any more."
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class _CrashedError(Exception):
 
 LOST: Final = (WorkerStartError, WorkerDiedError, WorkerTimeoutError, CompileFailedError, _native.NativeError, OSError)
 """How a compilation fails that is not its source's failure."""
+RETRIES: Final = RetryPolicy([Retries(ONCE, of(_CrashedError)), Retries(ONCE, of(*LOST))])
 
 
 @dataclass
@@ -146,32 +148,31 @@ class CompileService:
     def _compile(self, job: Job, source: str, launches: list[dict[str, Any]]) -> Compilation:
         """Compile in a worker, and in another one after the first loss and the first crash; each is counted alone."""
         started = time.monotonic()
-        cause, lost, crashes = "nobody waits for it any more", 0, 0
-        while job.waiting and lost < ATTEMPTS:
-            try:
-                with self._worker(job) as worker:
-                    worker_began = time.monotonic()
-                    found = self._asked(worker, source, launches, worker_began + self._config.compile_timeout_s)
-            except _CrashedError as error:
-                found, crashes = error.found, crashes + 1
-                if crashes < ATTEMPTS:
-                    continue
-            except LOST as error:
-                cause, lost = with_advice(error), lost + 1
-                continue
-            return replace(found, seconds=time.monotonic() - started)
-        raise CompileFailedError(f"The kernels could not be compiled: {cause.rstrip('.')}.")
+
+        def attempt() -> Compilation:
+            with self._worker(job) as worker:
+                return self._asked(worker, source, launches, time.monotonic() + self._config.compile_timeout_s)
+
+        try:
+            found = with_retries(attempt, RETRIES)
+        except _CrashedError as error:
+            found = error.found
+        except LOST as error:
+            raise CompileFailedError(f"The kernels could not be compiled: {with_advice(error).rstrip('.')}.") from error
+        return replace(found, seconds=time.monotonic() - started)
 
     @contextmanager
     def _worker(self, job: Job) -> Iterator[Worker]:
         """Lend a compile worker that `give_up` can end."""
+        if not job.waiting:
+            raise CompileFailedError(NOT_WANTED)
         worker = self._machine.take("compile", self._config.start_timeout_s)
         try:
             with self._lock:
                 job.worker = worker
                 unwanted = job.waiting == 0
             if unwanted:
-                raise CompileFailedError("Nobody waits for this compilation any more.")
+                raise CompileFailedError(NOT_WANTED)
             yield worker
         finally:
             with self._lock:

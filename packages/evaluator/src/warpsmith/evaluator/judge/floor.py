@@ -1,0 +1,55 @@
+"""Evaluations side by side, or one alone."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Floor:
+    """Lets evaluations run side by side, or one alone: what failed in company is tried again by itself.
+
+    Nobody holds the others up for longer than they were told: then they go on, and that one has company.
+    """
+
+    def __init__(self) -> None:
+        self._state = threading.Condition()
+        self._running = 0
+        self._entered = 0
+        self._alone = False
+        self._held_until = 0.0
+
+    @contextmanager
+    def shared(self) -> Iterator[Callable[[], bool]]:
+        """Run side by side; yields a function that tells whether anybody else has run meanwhile."""
+        with self._state:
+            while (seconds := self._held_for()) > 0:
+                self._state.wait(seconds)
+            self._running += 1
+            self._entered += 1
+            already, ticket = self._running > 1, self._entered
+        try:
+            yield lambda: already or self._entered > ticket
+        finally:
+            with self._state:
+                self._running -= 1
+                self._state.notify_all()
+
+    @contextmanager
+    def alone(self, seconds: float) -> Iterator[None]:
+        """Run with nobody beside: others are waited for at most `seconds`, and held up for as long again."""
+        with self._state:
+            self._state.wait_for(lambda: not self._alone)
+            self._alone = True
+            self._held_until = time.monotonic() + seconds
+            self._state.wait_for(lambda: self._running == 0, seconds)
+            self._held_until = time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            with self._state:
+                self._alone = False
+                self._state.notify_all()
+
+    def _held_for(self) -> float:
+        return self._held_until - time.monotonic() if self._alone else 0.0

@@ -1,0 +1,60 @@
+"""What evidence amounts to: the verdict."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from warpsmith.evaluator.config import Precision
+from warpsmith.evaluator.judge.compiling.service import Compilation
+from warpsmith.evaluator.judge.evidence import Evidence
+from warpsmith.evaluator.verdict import Seconds, Status, Verdict
+
+SETTLED: Final = frozenset({"rejected", "timeout"})
+"""Statuses that a failed compilation does not change."""
+
+
+def _times(evidence: Evidence, status: str) -> dict[str, Any]:
+    """Return the fields of a verdict that say how long calls take; nothing for a candidate that is not correct."""
+    found = evidence.timing
+    if found is None or status != "correct":
+        return {}
+    return {
+        "speedup": found.reference_ms / found.runtime_ms,
+        "runtime_ms": found.runtime_ms,
+        "reference_ms": found.reference_ms,
+        "timing_tier": found.tier,
+    }
+
+
+def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu", precision: Precision = "ieee") -> Verdict:
+    """Return what the evidence amounts to: a rejection first, then what does not compile, then what is wrong."""
+    compilation = evidence.compilation or Compilation(ok=False)
+    failure = evidence.failure
+    status: Status = failure.status if failure else "correct"  # type: ignore[assignment]
+    category = failure.category if failure else None
+    message = failure.message if failure else None
+    if (evidence.compilation is not None or not failure) and not compilation.ok and status not in SETTLED:
+        status, category, message = "compile_error", compilation.category or "unknown", compilation.message
+    if status == "correct" and not evidence.replayed and "not_replayed" not in evidence.flags:
+        status, category, message = "rejected", None, "The launches of forward were not replayed."
+    flags = evidence.flags | ({"tf32_dot"} if compilation.tf32 and precision == "ieee" else set())
+    if status == "incorrect" and evidence.passes_kernelbench:
+        flags = flags | {"kernelbench_passes"}
+    if status == "incorrect" and "tf32_dot" in flags:
+        message = f'{message} Note: a float32 tl.dot runs in TF32 on the target chip; pass input_precision="ieee".'
+    return Verdict(
+        status=status,
+        compiled=compilation.ok,
+        correct=status == "correct",
+        isolation_tier=evidence.tier or "none",
+        recording=evidence.recording,
+        flags=tuple(sorted(flags)),
+        error_category=category,
+        error_message=message,
+        max_abs_error=evidence.max_abs_error,
+        mismatched_fraction=evidence.mismatched_fraction,
+        trials=evidence.trials,
+        compile_cached=compilation.cached,
+        device=device,
+        **_times(evidence, status),
+        seconds=replace(seconds, compile=compilation.seconds),
+    )

@@ -1,0 +1,54 @@
+"""The options of `warpsmith-evaluator serve`."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from warpsmith.evaluator.config import LAST_GPU, MAX_TIMEOUT_S, MOST_TIMED, PRECISION_HELP, RECORDING_HELP, RecordingWay
+from warpsmith.evaluator.config import Precision as PrecisionName
+from warpsmith.evaluator.server.settings import MOST_CACHED, MOST_DRAIN_S, MOST_QUEUED
+
+Host = Annotated[str, typer.Option(help="Address to listen on; a non-loopback address needs a token.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
+TokenEnv = Annotated[
+    str, typer.Option(help="Environment variable with the token that clients must send; optional on loopback.")
+]
+Device = Annotated[
+    str, typer.Option(metavar="[cpu|cuda]", help="Interpret kernels on the cpu, or run and time them on GPUs.")
+]
+Gpu = Annotated[
+    list[int] | None,
+    typer.Option(min=0, max=LAST_GPU, help="A GPU to serve, with --device cuda; repeat it for each."),
+]
+Judges = Annotated[int, typer.Option(min=1, max=64, help="Judges on the cpu, each served as a separate device.")]
+Slots = Annotated[
+    int,
+    typer.Option(min=0, max=256, help="Concurrent evaluations per device; 0: three on a GPU, one per core on the cpu."),
+]
+Queue = Annotated[
+    int,
+    typer.Option(min=0, max=MOST_QUEUED, help="Evaluations that can wait; more are refused with a time to retry."),
+]
+Trials = Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials if a client names none.")]
+TimedTrials = Annotated[
+    int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
+]
+Timeout = Annotated[
+    float,
+    typer.Option(min=0.1, max=MAX_TIMEOUT_S, help="Deadline of a candidate's run in seconds, if a client names none."),
+]
+Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help="Weakest accepted containment.")]
+Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
+Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
+Drain = Annotated[
+    float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that running evaluations get after SIGTERM.")
+]
+MaxFailures = Annotated[
+    int,
+    typer.Option(min=1, max=1000, help="Consecutive failures before a device is probed and, if it fails, quarantined."),
+]
+Cache = Annotated[bool, typer.Option(help="Answer from cached verdicts, unless a request says otherwise.")]
+CacheEntries = Annotated[int, typer.Option(min=0, max=MOST_CACHED, help="Most cached verdicts; 0 caches none.")]
+LegacyErrors = Annotated[
+    bool, typer.Option(help="Answer failing kernels on /eval with HTTP 400, 500 and 504, as TritonForge does.")
+]
