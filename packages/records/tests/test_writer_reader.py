@@ -13,7 +13,7 @@ from made_rows import credit_row, step_row, turn_row, turns, write_run
 from warpsmith.records import RunReader, RunWriter
 from warpsmith.records import reader as reading
 from warpsmith.records.reader import NoRecordsError
-from warpsmith.records.schema import SchemaError, credits_batch, steps_batch, turns_batch
+from warpsmith.records.schema import STEPS, SchemaError, credits_batch, steps_batch, turns_batch
 from warpsmith.records.segments import (
     CorruptSegmentError,
     ForeignFileError,
@@ -99,7 +99,8 @@ def test_columns_are_selected_and_unknown_ones_refused(run_dir):
 def test_a_table_without_rows_is_empty_and_typed(tmp_path):
     with RunWriter(tmp_path) as writer:
         writer.append("turns", turns("a"))
-    assert RunReader(tmp_path).table("steps").num_rows == 0
+    empty = RunReader(tmp_path).table("steps")
+    assert (empty.num_rows, empty.schema) == (0, STEPS)
 
 
 def test_a_directory_without_records_is_refused(tmp_path):

@@ -264,8 +264,10 @@ def is_alone(running, monkeypatch):
     def noted(seconds):
         with alone(seconds):
             inside.append(seconds)
-            yield
-            inside.pop()
+            try:
+                yield
+            finally:
+                inside.pop()
 
     monkeypatch.setattr(running.floor, "alone", noted)
     return lambda: bool(inside)

@@ -8,6 +8,7 @@ from candidate_endings import ENDINGS, STATUS
 from warpsmith.evaluator import EvaluatorConfig, Problem
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.judge import Judge
+from warpsmith.evaluator.reference.session import ReferenceSession
 
 
 @pytest.fixture(scope="module", params=["detached", "on_device"])
@@ -44,15 +45,17 @@ def test_kept_references_hold_no_more_than_one_worker_may(add_problem, add_candi
     judge = Judge(EvaluatorConfig(slots=1, ready_workers=1, memory_bytes=1 << 30))
     try:
         judge.machine.prepare()
-        given_back, give_back = [], judge.references.give_back
+        given_back, closed = [], []
+        give_back, close = judge.references.give_back, ReferenceSession.close
         monkeypatch.setattr(
             judge.references, "give_back", lambda key, session: given_back.append(session) or give_back(key, session)
         )
+        monkeypatch.setattr(ReferenceSession, "close", lambda session: closed.append(session) or close(session))
         for number in range(5):
             held = f"HELD = torch.ones({75 + number} << 20)\n"
             problem = Problem(f"p{number}", add_problem.source.replace("class Model", f"{held}class Model", 1))
             judge.evaluate(problem, add_candidate, trials=1, seed=1, timeout_s=20.0, on_running=lambda _: None)
-        kept = [session.worker.used_bytes() for session in given_back if session.worker.alive]
+        kept = [session.worker.used_bytes() for session in given_back if session not in closed]
     finally:
         judge.close()
     assert len(given_back) == 5

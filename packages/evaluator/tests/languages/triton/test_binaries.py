@@ -14,13 +14,10 @@ from warpsmith.evaluator.languages.triton.compile_source import compile_source
 from warpsmith.evaluator.languages.triton.descriptors import FLAGS
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, Tile, packed_arguments
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 HEAD = "import triton\nimport triton.language as tl\n\n@triton.jit\n"
 ALIGNED, SHIFTED = ["tensor", "float32", True], ["tensor", "float32", False]
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def compiled(folder: Path, source: str, *launches: dict, arch: int = 90) -> list[Binary]:

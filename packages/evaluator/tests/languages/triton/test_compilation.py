@@ -5,16 +5,13 @@ from warpsmith.evaluator.languages.triton.compile_source import compile_source
 from warpsmith.evaluator.languages.triton.extract import Extracted
 
 POINTER = ["tensor", "float32", True]
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 LAUNCH = {
     "kernel": "add_kernel",
     "arguments": {"x_ptr": POINTER, "y_ptr": POINTER, "out_ptr": POINTER, "n": ["value", 600], "BLOCK": ["value", 256]},
     "options": {"num_warps": 4},
 }
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def compiled(source, tmp_path, launch=None, arch=90):

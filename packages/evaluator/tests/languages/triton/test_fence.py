@@ -16,13 +16,10 @@ from warpsmith.evaluator.languages.triton import compilation, fence, ptx
 from warpsmith.evaluator.languages.triton.fence import SIZES, SLOT_BYTES, FenceError, FencePlan, fenced, slots_of
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
 SLOTS = 3
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def module(code: str, *, before: str = "", after: str = "", head: str = HEAD) -> str:
