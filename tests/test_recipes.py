@@ -59,7 +59,7 @@ def test_a_recipe_says_how_it_is_started_and_whether_it_was(path: Path) -> None:
     text, values = head(path), tomllib.loads(path.read_text())
     kind = "sft" if "data" in values else "grpo"
     assert f"warpsmith-trainer {kind} configs/{path.name}" in text
-    assert re.search(r"\bruns?\b", text, re.IGNORECASE)
+    assert re.search(r"\b(runs?|ran)\b", text, re.IGNORECASE)
     assert values["run"]["dir"].startswith(("runs/demo/", f"runs/{path.stem.removesuffix('-sft')}"))
     for gpus in re.findall(r"--include localhost:(\S+)", text):
         assert [int(gpu) for gpu in gpus.split(",")] == values["placement"]["train"]

@@ -184,7 +184,7 @@ def test_samplers_that_would_wait_for_gpus_are_refused(file: Path) -> None:
     given = ("placement.train=[0,1]", "placement.rollout=[]", "placement.evaluation=[2]")
     config = load_grpo(file, given)
     (told,) = misplaced(config, places_of(config, 4), 4, "4xh200")
-    assert told.startswith("Engines take 3 GPUs (rollout.samplers = 3, of 1 each), and 2 train")
+    assert told.startswith("Samplers take 3 GPUs (rollout.samplers = 3, of 1 each), and 2 train")
     assert not misplaced(load_grpo(file, [*given, "run.ray_address=auto"]), places_of(config, 4), 4, "")
     change = proposed(file, "4xh200", *given)
     assert change is not None

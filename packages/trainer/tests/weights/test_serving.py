@@ -12,7 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+
+from warpsmith.policy.config import PolicyConfig
+from warpsmith.policy.loading import load_policy
+from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
+from warpsmith.trainer.distributed.ranks import Ranks
+from warpsmith.trainer.distributed.rows import Row, pad_rows
+from warpsmith.trainer.distributed.trained_policy import load_to_train
+from warpsmith.trainer.distributed.zero_engine import ZeroEngine
+from warpsmith.trainer.weights import checkpoint
 
 START_S = 240
 ASKED = [{"role": "user", "content": "Write a kernel."}]
@@ -65,10 +76,6 @@ def asked(url: str) -> dict[str, Any]:
 
 def likeliest(model: Path) -> tuple[list[int], list[int]]:
     """Return the prompt's tokens by the policy's chat format, and transformers' likeliest ones after them."""
-    import torch
-
-    from warpsmith.policy.loading import load_policy
-
     policy = load_policy(model, dtype="float32")
     prompt = policy.chat.prompt_ids(ASKED)
     with torch.no_grad():
@@ -76,20 +83,36 @@ def likeliest(model: Path) -> tuple[list[int], list[int]]:
     return prompt, whole[0, len(prompt) :].tolist()
 
 
+@pytest.fixture
+def trained(tiny: Path, alone: Ranks, tmp_path: Path) -> Path:
+    """A run's directory with the checkpoint of a step that moved every weight."""
+    config = PolicyConfig(path=tiny, dtype="float32")
+    policy, zero = load_to_train(config, 0), ZeroSection(stage=1)
+    engine = ZeroEngine(policy.model, zero=zero, optimizer=OptimizerSection(lr=1e-2), ranks=alone, dtype="float32")
+    rows = pad_rows([Row(np.arange(5, 45), np.ones(40, np.int64))], torch.device("cpu"))
+    engine.train()
+    for _ in range(3):
+        engine.accumulate(-engine.logprobs(rows, 1.0)[0].mean(), last=True)
+        engine.step(1e-2)
+    tables = {
+        "run": {"seed": 0}, "policy": config.model_dump(mode="json"), "zero": {"stage": 1},
+        "optimizer": {"schedule": {"type": "constant"}},
+    }  # fmt: skip
+    checkpoint.save(tmp_path / "run", engine, alone, checkpoint.Progress(step=3, update=3), config=tables, keep=1)
+    return tmp_path / "run"
+
+
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_vllm_serves_an_export_and_answers_with_its_weights(
-    whole_run: tuple[Path, Path, str],
-    command: Callable[..., int],
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    trained: Path, tiny: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    run, _, _ = whole_run
     out = tmp_path / "exported"
-    assert command("export", str(run), "--out", str(out)) == 0
-    assert f"{out}: the model of step 4, from {run}/checkpoints/step-" in capsys.readouterr().out
+    assert command("export", str(trained), "--out", str(out)) == 0
+    assert f"{out}: the model of step 3, from {trained}/checkpoints/step-00000003" in capsys.readouterr().out
     with served(out, tmp_path / "server.log") as url:
         answer = asked(url)
     prompt, expected = likeliest(out)
+    assert expected != likeliest(tiny)[1]
     assert answer["prompt_token_ids"] == prompt
     assert answer["choices"][0]["token_ids"] == expected
-    assert answer["usage"]["prompt_tokens"] == len(prompt)
