@@ -156,9 +156,7 @@ def test_tensors_without_elements_lie_nowhere():
     assert Game(events, OUT).play().tolist() == [2.0] * 6
 
 
-@pytest.mark.parametrize(
-    ("at", "said"), [(-1, "before the start of a tensor, 1 bytes"), (100, "right behind the end")]
-)
+@pytest.mark.parametrize(("at", "said"), [(-1, "before the start of a tensor, 1 bytes"), (100, "right behind the end")])
 def test_stores_around_a_tensor_are_told(at, said):
     region = next(made for made in iter(lambda: MEMORY.region(100), None) if bool(made.start) == (at < 0))
     region.whole.fill_(GUARDED)
