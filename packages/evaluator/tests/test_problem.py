@@ -37,7 +37,7 @@ def test_rows_of_both_collections_are_read(tmp_path):
 
 @pytest.mark.parametrize("row", [{}, [], None, {"code": 1, "name": "x", "level": 1}, {"label": SOURCE}])
 def test_a_row_of_another_form_is_refused(row):
-    with pytest.raises(BadProblemError, match="no problem"):
+    with pytest.raises(BadProblemError, match="not a problem"):
         from_row(row)
 
 
@@ -63,7 +63,7 @@ def test_an_unreadable_file_names_itself(tmp_path):
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadProblemError, match="UTF-8"):
         Problem.from_file(tmp_path / "binary.py")
-    with pytest.raises(BadProblemError, match="no folder"):
+    with pytest.raises(BadProblemError, match="not a folder"):
         load_directory(tmp_path / "missing")
     with pytest.raises(BadProblemError, match="no file named"):
         load_directory(tmp_path)

@@ -27,7 +27,7 @@ def test_a_row_has_every_field_of_the_schema_and_no_other():
 def test_correct_is_said_once():
     with pytest.raises(ValueError, match="does not fit"):
         Verdict("incorrect", True, correct=True)
-    with pytest.raises(ValueError, match="none of"):
+    with pytest.raises(ValueError, match="not one of"):
         Verdict("perfect", True, correct=False)
 
 

@@ -101,7 +101,7 @@ def test_what_is_known_is_not_audited_again(tree, config, evaluator, capsys):
     assert again["problems"][1:] == first["problems"][1:]
     assert again["problems"][0]["key"] != first["problems"][0]["key"]
     conduct_audit(plan, evaluator)
-    assert "5 problems are known from before; 0 are to come" in capsys.readouterr().err
+    assert "5 problems are already audited; 0 remain" in capsys.readouterr().err
 
 
 def test_an_audit_of_other_levels_keeps_what_the_file_held(tree, config, evaluator):
@@ -126,14 +126,14 @@ def test_problems_of_equal_source_are_each_told_under_their_names_of_today(tree,
     twin.rename(twin.with_name("6_Renamed.py"))
     capsys.readouterr()
     assert conduct_audit(plan, evaluator)["problems"][5]["name"] == "6_Renamed"
-    assert "6 problems are known from before; 0 are to come" in capsys.readouterr().err
+    assert "6 problems are already audited; 0 remain" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1, "problems": [3]}', '{"format": 1}'])
 def test_a_file_that_is_no_audit_is_left_alone(tree, config, evaluator, text):
     out = tree / "audit.json"
     out.write_text(text)
-    with pytest.raises(UsageError, match="no audit"):
+    with pytest.raises(UsageError, match="not an audit"):
         conduct_audit(AuditPlan(tree, out, (1,), config), evaluator)
     assert out.read_text() == text
 
@@ -149,7 +149,7 @@ def test_an_audit_and_evaluations_share_an_evaluator(evaluator, add_problem, add
 @pytest.mark.slow
 def test_the_command_prints_counts_and_goes_on(tree, monkeypatch, capsys):
     given = ["warpsmith-evaluator", "audit", "--dataset", str(tree), "--out", str(tree / "audit.json"), "--slots", "1"]
-    for levels, says in (("1", "[5/5]"), ("1-2", "5 problems are known from before; 3 are to come")):
+    for levels, says in (("1", "[5/5]"), ("1-2", "5 problems are already audited; 3 remain")):
         monkeypatch.setattr(sys, "argv", [*given, "--levels", levels])
         with pytest.raises(SystemExit) as ended:
             main()

@@ -451,10 +451,10 @@ def test_servers_that_judge_otherwise_are_told_apart(tree, server, command):
         assert f"{url} judges under other conditions" in err
         assert f"lack the header {HEADER}" in err
     code, _, err = command(*given, "--server", server.url)
-    assert (code, "known from before" in err) == (0, False)
+    assert (code, "already recorded" in err) == (0, False)
     with answering(Verdict("correct", True, True), health=other, headers={HEADER: name_of(other["conditions"])}) as url:
         code, out, err = command(*given, "--server", url)
-        assert (code, "known from before" in err) == (0, False)
+        assert (code, "already recorded" in err) == (0, False)
         assert json.loads(out)["scores"][0]["correct"] == 3
     with answering(Verdict("correct", True, True), health={"isolation": "none"}) as url:
         code, _, err = command(*given, "--server", url)
@@ -469,7 +469,7 @@ def test_the_command_says_what_is_wrong_with_its_arguments(tree, command, tmp_pa
         (("--slots", "500"), "slots: Input should be less than or equal to 256"),
         (("--gpu", "64"), "Invalid value for '--gpu'"),
         (("--timed-trials", "20000"), "Invalid value for '--timed-trials'"),
-        (("--server", "nonsense"), "no address"),
+        (("--server", "nonsense"), "not the address"),
         (("--server", closed), "cannot be reached"),
         (("--server", closed, "--device", "cuda", "--no-hidden-shapes"), "--device, --no-hidden-shapes cannot"),
         (("--server", closed, "--recording", "on_device"), "--recording cannot"),

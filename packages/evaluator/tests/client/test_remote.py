@@ -217,7 +217,7 @@ def test_a_token_from_a_file_with_its_newline_is_taken_and_one_that_is_no_header
 
 
 def test_a_tier_that_there_is_not_is_refused_with_those_that_there_are():
-    with pytest.raises(UsageError, match="no tier 'prayer'") as caught:
+    with pytest.raises(UsageError, match="no isolation tier 'prayer'") as caught:
         Client(["http://127.0.0.1:9"], minimum_isolation="prayer")
     assert "namespaces" in caught.value.remedy
 
@@ -310,7 +310,7 @@ def test_one_server_is_given_as_text(add_problem, tmp_path):
 def test_conditions_have_one_name_however_they_are_ordered():
     assert name_of({"a": 1, "b": None}) == name_of({"b": None, "a": 1})
     assert len({name_of({"a": 1}), name_of({"a": "1"}), name_of({"a": True}), name_of({})}) == 4
-    assert differences({"a": 1, "b": 2}, {"a": 1, "c": 3}) == "b is 2 and not None, c is None and not 3"
+    assert differences({"a": 1, "b": 2}, {"a": 1, "c": 3}) == "b is 2 instead of None, c is None instead of 3"
 
 
 def test_what_changes_no_verdict_is_no_condition():

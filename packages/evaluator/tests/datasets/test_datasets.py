@@ -97,7 +97,7 @@ def test_a_line_may_hold_characters_at_which_text_is_split(tmp_path):
 @pytest.mark.parametrize(
     ("second", "says"),
     [
-        ({"level": 1}, "line 2 .*no problem.*level \\(int\\)"),
+        ({"level": 1}, "line 2 .*not a problem.*level \\(int\\)"),
         ({**rows()[0], "code": 3}, "line 2 .*code \\(int\\)"),
         ({**rows()[0], "code": "class Model(:"}, "line 2 .*line 1"),
         ({**rows()[0], "code": "x = 1"}, "line 2 .*no Model"),

@@ -67,7 +67,7 @@ RUBBISH = {
 
 @pytest.mark.parametrize("name", RUBBISH)
 def test_what_a_problem_writes_to_its_channel_is_the_problems_fault(evaluator, add_candidate, name):
-    with pytest.raises(BadProblemError, match="no answer"):
+    with pytest.raises(BadProblemError, match="invalid answer"):
         evaluator.evaluate(Problem.from_source(RUBBISH[name], name), add_candidate)
     assert evaluator.judges_lost == 0
 

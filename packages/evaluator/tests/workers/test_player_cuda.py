@@ -209,7 +209,7 @@ def test_a_plan_reaches_the_whole_memory_of_each_tensor_and_no_more():
     [
         (400, "first right behind the end of x of kernel"),
         (404, "first 4 bytes behind the end of x of kernel"),
-        (-8, "8 bytes before the beginning of x of"),
+        (-8, "8 bytes before the start of x of"),
         (1 << 40, "far from"),
     ],
 )

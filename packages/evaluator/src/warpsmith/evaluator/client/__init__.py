@@ -1,1 +1,1 @@
-"""The caller's interface: an evaluator on this machine (`evaluator`) or over HTTP (`remote`). Torch-free."""
+"""The caller's interface: an evaluator on this machine or over HTTP (`remote`). Importable without torch."""
