@@ -13,13 +13,13 @@ from warpsmith.records import commands, last_words
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.last_words import (
     LINES,
+    full_text,
+    memory_note,
     notes_of,
     oom_kills,
     quote_into,
     quoted,
     retyped,
-    full_text,
-    memory_note,
 )
 
 

@@ -29,7 +29,7 @@ def test_a_healthy_run_is_never_warned_of() -> None:
         finding = run.look(WELL)
         assert set(finding.flags) == {f"health/{name}" for name in CHECKS}
         assert not warned(finding.flags)
-        assert not finding.said
+        assert not finding.messages
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_each_limit(name: str, figure: str, near: float, beyond: float, says: st
     assert not warned(well.look({**WELL, figure: near}).flags)
     finding = ill.look({**WELL, figure: beyond})
     assert warned(finding.flags) == {name}
-    ((said, text),) = finding.said
+    ((said, text),) = finding.messages
     assert said == name
     assert says in text
 
@@ -80,10 +80,10 @@ def test_a_gap_of_rounding_never_grows() -> None:
 
 def test_a_warning_that_holds_is_said_again_only_now_and_then() -> None:
     run = watch(limits=HealthSection(repeat_every=4))
-    said = [bool(run.look({**WELL, "kl_reference": 2.0}).said) for _ in range(9)]
+    said = [bool(run.look({**WELL, "kl_reference": 2.0}).messages) for _ in range(9)]
     assert said == [True, False, False, False, True, False, False, False, True]
     run.look(WELL)
-    assert run.look({**WELL, "kl_reference": 2.0}).said
+    assert run.look({**WELL, "kl_reference": 2.0}).messages
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from warpsmith.records.errors import WarpsmithError
-from warpsmith.records.last_words import oom_kills, memory_note
+from warpsmith.records.last_words import memory_note, oom_kills
 from warpsmith.rollout.cluster.logs import last_words
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from warpsmith.records.last_words import oom_kills, quote_into, memory_note
+from warpsmith.records.last_words import memory_note, oom_kills, quote_into
 from warpsmith.rollout.cluster.logs import folder_of_session
 from warpsmith.rollout.errors import RayTokenError, SamplerError
 
@@ -110,9 +110,7 @@ def _home() -> Path:
     try:
         return Path.home()
     except RuntimeError as error:
-        raise RayTokenError(
-            f"Ray's token is in the home directory, but there is none: {error}.", "Set HOME."
-        ) from None
+        raise RayTokenError(f"Ray's token is in the home directory, but there is none: {error}.", "Set HOME.") from None
 
 
 def _token_in(path: Path, what: str) -> str:

@@ -12,7 +12,7 @@ from warpsmith.evaluator.errors import EvaluatorError, JudgeUnavailableError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError, WarpsmithError
-from warpsmith.records.last_words import oom_kills, retyped, full_text, with_notes_of
+from warpsmith.records.last_words import full_text, oom_kills, retyped, with_notes_of
 from warpsmith.rollout import retries
 from warpsmith.rollout.cluster.calls import call_with_deadline, lost
 from warpsmith.rollout.config import RayEvaluation

@@ -50,9 +50,7 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
 def _checkpoint(source: Path, best: bool) -> Path:
     one = (source / checkpoint.STATE).is_file()
     if one and best:
-        raise UsageError(
-            f"{source} is one checkpoint.", "Pass the run's directory for its best one, or remove --best."
-        )
+        raise UsageError(f"{source} is one checkpoint.", "Pass the run's directory for its best one, or remove --best.")
     return source if one else checkpoint.best(source) if best else checkpoint.latest(source)
 
 
