@@ -35,13 +35,13 @@ def test_a_healthy_run_is_never_warned_of() -> None:
 @pytest.mark.parametrize(
     ("name", "figure", "near", "beyond", "says"),
     [
-        ("entropy_collapse", "entropy", 0.11, 0.09, "9% of the 1 that the run began with"),
-        ("kl_high", "kl_reference", 0.5, 0.51, "0.51 nats a token from the reference policy"),
+        ("entropy_collapse", "entropy", 0.11, 0.09, "9% of the initial 1:"),
+        ("kl_high", "kl_reference", 0.5, 0.51, "0.51 nats per token from the reference policy"),
         ("kl_update_high", "kl_old", 0.1, 0.11, "Within one batch the policy moved 0.11"),
-        ("grad_norm_spike", "grad_norm_max", 5.0, 5.1, "5.1, with 1 as the median of the last 8 steps"),
+        ("grad_norm_spike", "grad_norm_max", 5.0, 5.1, "5.1; the median of the last 8 steps is 1"),
         ("no_spread", "no_spread_rate", 0.89, 0.91, "91% of the groups have no spread"),
-        ("sampler_mismatch", "sampler_kl", 9e-4, 2e-3, "0.002 nats a token apart, and were 0.0001 at first"),
-        ("truncated_high", "truncated_rate", 0.29, 0.31, "31% of the completions hit the length limit"),
+        ("sampler_mismatch", "sampler_kl", 9e-4, 2e-3, "0.002 nats per token apart, initially 0.0001"),
+        ("truncated_high", "truncated_rate", 0.29, 0.31, "31% of the completions reached the length limit"),
         ("invalid_high", "invalid_rate", 0.09, 0.11, "11% of the turns are invalid"),
     ],
 )
