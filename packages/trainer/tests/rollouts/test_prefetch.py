@@ -87,7 +87,7 @@ def test_a_batch_beyond_the_bound_is_refused(turns_table: Table) -> None:
     check_staleness(versions(turns_table, []), 4, 0, 7)
     with pytest.raises(StalenessError, match="versions 3 to 4; max_staleness allows 5 to 6"):
         check_staleness(table, 6, 1, 7)
-    with pytest.raises(StalenessError, match="permits 2 to 3"):
+    with pytest.raises(StalenessError, match="allows 2 to 3"):
         check_staleness(table, 3, 1, 7)
 
 
