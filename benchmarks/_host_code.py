@@ -1,8 +1,8 @@
-"""Reads the host code of a source that is never run: with which arguments does it launch its kernels?
+"""Reads the host code of a source without running it: with which arguments does it launch its kernels?
 
-An expression is read as the arguments that it may stand for, in the form in which a trace describes them
-(`["tensor", dtype, True]`, `["value", 64]`, `["dtype", "fp16"]`, `["kernel", name]`), the likeliest first. What cannot
-be read has none. `ANY` in place of a dtype is the dtype of the inputs, which host code leaves open.
+An expression is read as the arguments that it may evaluate to, in the form of a trace (`["tensor", dtype, True]`,
+`["value", 64]`, `["dtype", "fp16"]`, `["kernel", name]`), likeliest first. An unreadable expression has none. `ANY`
+instead of a dtype is the dtype of the inputs, which host code leaves open.
 """
 
 import ast
@@ -17,7 +17,7 @@ SIZE: Final = 64
 """A length, stride or count that host code takes from a tensor."""
 DEPTH: Final = 12
 MOST: Final = 6
-"""Choices that are kept of one expression."""
+"""Maximum number of choices kept per expression."""
 TORCH_TO_TRITON: Final = {
     "float32": "fp32", "float": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16", "float64": "fp64",
     "double": "fp64", "int8": "int8", "int16": "int16", "int32": "int32", "int": "int32", "int64": "int64",
@@ -40,12 +40,12 @@ _FLAGS: Final = [["value", True], ["value", False]]
 
 
 def torch_name(triton_name: str) -> str:
-    """Return torch's name of a dtype that Triton prints."""
+    """Return torch's name of a dtype printed by Triton."""
     return TRITON_TO_TORCH.get(triton_name, triton_name)
 
 
 class HostCode:
-    """The launches of a source, and what their arguments may be."""
+    """The launches of a source, and the possible arguments."""
 
     def __init__(self, tree: ast.Module, kernels: set[str]) -> None:
         self.tree = tree
@@ -73,7 +73,7 @@ class HostCode:
         self._functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
     def launches(self, kernel: str) -> Iterator[ast.Call]:
-        """Yield each `kernel[grid](...)`, also through another name that is bound to the kernel."""
+        """Yield each `kernel[grid](...)`, also through other names bound to the kernel."""
         names = {kernel} | {
             target.id
             for node in ast.walk(self.tree)
@@ -89,7 +89,7 @@ class HostCode:
                     yield node
 
     def configurations(self, kernel: ast.FunctionDef) -> Iterator[tuple[dict[str, list[Choice]], dict[str, int]]]:
-        """Yield constants and options of each `triton.Config` that a decorator names, itself or by another name."""
+        """Yield constants and options of each `triton.Config` in a decorator, directly or through a name."""
         roots: list[ast.AST] = list(kernel.decorator_list)
         for name in {found.id for root in kernel.decorator_list for found in ast.walk(root) if _is_name(found)}:
             roots.extend(self._bindings_of(name))
@@ -113,7 +113,7 @@ class HostCode:
                 )
 
     def heuristics(self, kernel: ast.FunctionDef) -> dict[str, ast.expr]:
-        """Return the expression that a heuristic gives for each constant."""
+        """Return the expression of a heuristic for each constant."""
         found: dict[str, ast.expr] = {}
         for decorator in kernel.decorator_list:
             if not (isinstance(decorator, ast.Call) and _named(decorator.func) == "heuristics"):
@@ -132,7 +132,7 @@ class HostCode:
         return found
 
     def choices(self, node: ast.expr, depth: int = 0) -> list[Choice]:
-        """Return what an expression may stand for, the likeliest first; nothing where that cannot be read."""
+        """Return what an expression may evaluate to, likeliest first; empty if it cannot be read."""
         if depth > DEPTH:
             return []
         found = self._read(node, depth + 1)
@@ -175,7 +175,7 @@ class HostCode:
         return [["tuple", [one[0] for one in read]]] if all(read) else []
 
     def _of_name(self, node: ast.Name, depth: int) -> list[Choice]:
-        """Return what the last bindings of a name before its use may give, in the function around it or outside."""
+        """Return what the last bindings of a name before its use may be, in the enclosing function or outside."""
         if node.id in self._kernels:
             return [["kernel", node.id]]
         scope = self._scope(node)
@@ -246,7 +246,7 @@ class HostCode:
         return [one[1][place] for one in whole if place is not None and one[0] == "tuple" and place < len(one[1])]
 
     def _argument(self, function: ast.FunctionDef, name: str, depth: int) -> list[Choice] | None:
-        """Return what a function's own argument may be, by its annotation and default; None if it has none so named."""
+        """Return what a function's own argument may be, by annotation and default; None if it has no such argument."""
         arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
         found = next((one for one in arguments if one.arg == name), None)
         if found is None:
@@ -280,7 +280,7 @@ class HostCode:
         return self._of_member(last, depth)
 
     def _of_member(self, name: str, depth: int) -> list[Choice]:
-        """Return what any statement of the file assigns to a member of that name."""
+        """Return what any statement of the file assigns to a member of this name."""
         found: list[Choice] = []
         for node in ast.walk(self.tree):
             match node:
@@ -324,7 +324,7 @@ class HostCode:
     def _made_dtype(
         self, name: str, node: ast.Call, given: list[list[Choice]], tensors: list[Choice], depth: int
     ) -> list[str]:
-        """Return the dtypes that a call which makes a tensor may give it; none where it keeps that of another."""
+        """Return the possible dtypes of a call that creates a tensor; empty if it keeps the dtype of another."""
         said = self._dtype_keyword(node, depth)
         cast = given[0][0][1] if given and given[0] and given[0][0][0] == "dtype" else ""
         if name == "tensor" and not said:
@@ -339,7 +339,7 @@ class HostCode:
         return [said] if said and tensors else []
 
     def _allocated(self, name: str, given: list[list[Choice]], tensors: list[Choice]) -> str:
-        """Return the dtype of what `torch.empty(...)` or a like function makes without being told one."""
+        """Return the dtype of `torch.empty(...)` or a similar function that is called without one."""
         for choices in given:
             for one in choices:
                 if one[0] == "dtype":
@@ -365,7 +365,7 @@ class HostCode:
         return [["descriptor", tensor[1], block] for block in (written, sides) if block]
 
     def blocks(self, argument: str) -> list[list[int | str]]:
-        """Return the blocks that hooks give a descriptor by `nargs["a"].block_shape = [1, BLOCK]`."""
+        """Return the blocks that hooks assign to a descriptor by `nargs["a"].block_shape = [1, BLOCK]`."""
         found = []
         for node in ast.walk(self.tree):
             match node:
@@ -377,7 +377,7 @@ class HostCode:
         return found
 
     def _side(self, node: ast.expr) -> int | str:
-        """Return a side of a block, or the name of the constant that gives it."""
+        """Return a side of a block, or the name of the constant for it."""
         match node:
             case ast.Constant(value=int(side)):
                 return side

@@ -1,4 +1,4 @@
-"""Surveys one file of another project: what becomes of each of its kernels, found out in a process of its own."""
+"""Surveys one file of another project: the outcome of each of its kernels, determined in a separate process."""
 
 import ast
 import multiprocessing
@@ -28,29 +28,29 @@ ARCH: Final = 90
 ABSENT: Final = re.compile(
     r"does not exist in (this version of )?Triton|its import fails|\(triton\.[\w.]+\)|which is bound nowhere"
 )
-"""How a refusal says that the installed Triton has no such member or module."""
+"""How an error says that the installed Triton has no such member or module."""
 TRIED: Final = "tried"
 NOT_EXTRACTED: Final = "not extracted"
 MOST_GUESSES: Final = 2000
 GUESSES_BEYOND: Final = 60
-"""After a refusal that holds for all launches: another may still lead past its place."""
+"""Attempts after an error that affects all launches: another may still get past it."""
 MOST_CRASHES: Final = 4
 COMPILE_SECONDS: Final = 40
-"""For a launch that the front end takes, however late it was found."""
+"""Seconds for compiling a launch that the front end accepts, however late it was found."""
 SECONDS_BEYOND: Final = 60
-"""For what no signal interrupts: a pass of the compiler, and what stands around the guesses."""
+"""Seconds for what signals cannot interrupt: a compiler pass, and work around the guesses."""
 
 
 @dataclass
 class FileReport:
-    """What became of one file.
+    """The outcome of one file.
 
     Attributes:
-        path: below the project's folder.
+        path: relative to the project's folder.
         outcome: `extracted`, `refused`, or why it is not counted.
-        launched: what became of each kernel that no other calls.
-        why: the reason in a line for each that did not compile.
-        said: all that was said of those, and of kernels that were refused.
+        launched: outcome of each kernel that no other calls.
+        why: a one-line reason for each that did not compile.
+        said: the full messages for those, and for kernels that were rejected.
     """
 
     path: str
@@ -61,7 +61,7 @@ class FileReport:
 
 
 def apart(path: Path, folder: Path, seconds: int) -> FileReport:
-    """Survey a file in a process of its own, and anew without a launch that crashes the compiler."""
+    """Survey a file in a separate process; if a launch crashes the compiler, repeat without it."""
     report, crashed = FileReport(str(path.relative_to(folder)), "crashed"), Counter[str]()
     lethal: set[str] = set()
     while True:
@@ -77,7 +77,7 @@ def apart(path: Path, folder: Path, seconds: int) -> FileReport:
 
 
 def _forked(path: Path, folder: Path, seconds: int, report: FileReport, lethal: set[str]) -> tuple[FileReport, str]:
-    """Return what a process reported last, and the launch that it compiled last."""
+    """Return the last report of a process, and the last launch that it compiled."""
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
     last, survey = "", _Survey(path, folder, seconds, report, _Link(sending, lethal))
@@ -98,7 +98,7 @@ def _forked(path: Path, folder: Path, seconds: int, report: FileReport, lethal: 
 
 @dataclass(frozen=True)
 class _Link:
-    """From the process of a survey to the one that started it: `lethal` launches crashed another before."""
+    """Connects a survey's process to its parent: `lethal` launches crashed an earlier process."""
 
     sending: Connection
     lethal: set[str]
@@ -119,7 +119,7 @@ class _Survey:
         self._tops = {part.name for part in folder.iterdir()}
 
     def run(self) -> None:
-        """Extract and compile the kernels of the file, and send what is known after each."""
+        """Extract and compile the kernels of the file, and send the report after each."""
         _hush()
         source = self._path.read_text(encoding="utf-8", errors="replace")
         try:
@@ -170,7 +170,7 @@ class _Survey:
 
 
 def _hush() -> None:
-    """Keep what the compiler prints of the code that it refuses from the terminal."""
+    """Keep compiler output about the code it rejects off the terminal."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -180,7 +180,7 @@ def _hush() -> None:
 
 
 def outcome(tree: ast.Module, extracted: Extracted, tops: set[str]) -> str:
-    """Return whether all kernels of a file are extracted, and if not, whether those that are not need its project."""
+    """Return whether all kernels of a file are extracted, and if not, whether the others need its project."""
     if not extracted.refused:
         return "extracted" if extracted.kernels else "no_kernel"
     nodes = {node.name: node for node in kernels_of(tree)}
@@ -191,7 +191,7 @@ def outcome(tree: ast.Module, extracted: Extracted, tops: set[str]) -> str:
 
 
 def needs_project(tree: ast.Module, tops: set[str]) -> bool:
-    """Whether a kernel names what its file imports from its own project, or from a package that is not installed."""
+    """Whether a kernel uses an import from the file's own project, or from a package that is not installed."""
     foreign = _foreign(tree, tops)
     return any(foreign & _names(kernel) for kernel in kernels_of(tree)) or "*" in foreign
 
@@ -212,7 +212,7 @@ def _foreign(tree: ast.Module, tops: set[str]) -> set[str]:
 
 
 def _made_of(tree: ast.Module, names: set[str]) -> set[str]:
-    """Return the names of all statements of the module that bind, directly or through one another, some names."""
+    """Return the names of all module statements that bind some names, directly or indirectly."""
     bindings = [(_bound(statement), _names(statement)) for statement in tree.body]
     found, new = set(names), set(names)
     while new:
@@ -231,7 +231,7 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 
 def kernels_of(tree: ast.AST) -> Iterator[ast.FunctionDef]:
-    """Yield the functions that `triton.jit` makes kernels of, as a decorator or called."""
+    """Yield the functions that `triton.jit` turns into kernels, as a decorator or a call."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_jit(node)]
     passed = {one.id for call in calls for one in call.args if isinstance(one, ast.Name)}
     for node in ast.walk(tree):
@@ -265,7 +265,7 @@ def _reached_globals(kernel: ast.FunctionDef, nodes: dict[str, ast.FunctionDef])
 
 
 def entries(nodes: dict[str, ast.FunctionDef]) -> list[str]:
-    """Return the kernels that host code may launch: those that no other names, and that return nothing."""
+    """Return the kernels that host code may launch: those that no other uses, and that return nothing."""
     named = {name for node in nodes.values() for name in _names(node) & set(nodes) - {node.name}}
     return [
         name
@@ -274,17 +274,17 @@ def entries(nodes: dict[str, ast.FunctionDef]) -> list[str]:
     ]
 
 
-# What becomes of a kernel
+# Outcome of a kernel
 
 
 class Trial:
-    """The guesses for one kernel, held against Triton alone and against the evaluator.
+    """The guesses for one kernel, tried with Triton alone and with the evaluator.
 
     Args:
         name: the kernel's.
         kernels: those of the file as the evaluator makes them, and as Triton alone does.
-        flows: which arguments names depend on.
-        link: to the process that learns from a crash.
+        flows: which arguments each name depends on.
+        link: to the process that handles crashes.
     """
 
     def __init__(self, name: str, kernels: tuple[dict[str, Any], dict[str, Any]], flows: Flows, link: "_Link") -> None:
@@ -299,7 +299,7 @@ class Trial:
         self._end = 0.0
 
     def run(self, guesses: Guesses, seconds: int) -> tuple[str, str, str]:
-        """Return what becomes of the kernel, why in a line, and all that was said of it."""
+        """Return the outcome of the kernel, a one-line reason, and the full messages."""
         if isinstance(missing := self._plain[self._name], str):
             why = Refusal(missing).cause
             return "triton_refuses", f"its file cannot be imported: {why}", missing
@@ -315,7 +315,7 @@ class Trial:
         return "no_launch", "" if self._furthest is None else self._furthest.cause, self._most()
 
     def _tried(self, guesses: Guesses) -> tuple[str, str, str] | None:
-        """Try guesses until Triton takes one, and see what the evaluator makes of it."""
+        """Try guesses until Triton accepts one, and return the evaluator's result for it."""
         for launch in guesses.launches(MOST_GUESSES):
             if (text := repr(launch)) in self._known:
                 continue
@@ -349,7 +349,7 @@ class Trial:
         signal.alarm(max(1, round(seconds)))
 
     def _is_final(self, said: Refusal) -> bool:
-        """Whether a refusal holds for all launches, and enough of them were tried to see whether one leads past it."""
+        """Whether an error affects all launches, and enough were tried to see whether one gets past it."""
         if self._furthest is None or said.progress > self._furthest.progress:
             self._furthest, self._since = said, 0
         if said.progress == self._furthest.progress and said.holds_for_all(self._flows.bound):
@@ -367,13 +367,13 @@ def _stop(_signal: int, _frame: Any) -> None:
 
 
 def _give_up(said: str) -> None:
-    """Go on where a front end was interrupted: its own handlers take any exception for one about the kernel."""
+    """Continue after interrupting a front end, whose own handlers take any exception for one about the kernel."""
     if "TimeoutError" in said:
         raise TimeoutError
 
 
 def compiled(ours: dict[str, Any], name: str, launch: Any) -> str:
-    """Return what the evaluator says against a launch; an empty string where it compiles."""
+    """Return the evaluator's error for a launch; an empty string if it compiles."""
     if name not in ours:
         return NOT_EXTRACTED
     try:

@@ -1,6 +1,6 @@
-"""Guesses launches for a kernel: by the host code that launches it, its configurations, and how it uses its arguments.
+"""Guesses launches of a kernel from the host code that launches it, its configurations, and its use of arguments.
 
-A guess says nothing of the evaluator. Triton's own front end decides which of them is a launch (`_plain_triton.py`).
+A guess is not a result about the evaluator. Triton's own front end decides which are launches (`_plain_triton.py`).
 """
 
 import ast
@@ -45,7 +45,7 @@ class Use:
     compared: list[Any] = field(default_factory=list)
 
     def add(self, other: "Use") -> None:
-        """Take over how another kernel uses what is passed to it."""
+        """Add how another kernel uses what is passed to it."""
         for name, value in vars(other).items():
             if value is True and name != "static":
                 setattr(self, name, True)
@@ -66,7 +66,7 @@ class Kernels:
         self._known: dict[str, dict[str, Use]] = {}
 
     def uses(self, name: str) -> dict[str, Use]:
-        """Return how a kernel, with those that it calls, uses each of its arguments."""
+        """Return how a kernel, including those that it calls, uses each of its arguments."""
         if name not in self._known:
             node = self.nodes[name]
             found = {one.arg: Use(_is_static(one)) for one in arguments(node)}
@@ -86,7 +86,7 @@ class _Uses:
         self._loaded: dict[str, set[str]] = {}
 
     def run(self) -> Iterator[Any]:
-        """Yield what notes each use."""
+        """Record each use."""
         computed = set()
         for node in ast.walk(self._node):
             if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
@@ -128,12 +128,12 @@ class _Uses:
                 self._mark([name], "dtype")
 
     def _roots(self, address: ast.expr) -> set[str]:
-        """Return the arguments that may be the pointer of an address: the first of its summands, or else any."""
+        """Return the arguments that may be the pointer of an address: the first of its summands, else any."""
         first = _closure(_summands(address, first=True), self._led) & self._found.keys()
         return first or _closure(_summands(address), self._grown) & self._found.keys()
 
     def _indices(self, names: set[str]) -> None:
-        """Note that what some names are made of are integers, passed or loaded."""
+        """Record that some names are made of integers, passed or loaded."""
         made_of = self._kernels.flows.made_of(self._node.name)
         found = _closure(names, made_of)
         self._mark(found, "index")
@@ -191,7 +191,7 @@ class _Uses:
             self._pass(self._kernels.nodes[last], node)
 
     def _describe(self, name: str, offsets: ast.expr) -> None:
-        """Note a descriptor, and by the offsets of an access how many sides its block has."""
+        """Record a descriptor and, from the offsets of an access, the number of sides of its block."""
         self._found[name].descriptor = True
         if isinstance(offsets, ast.List | ast.Tuple):
             self._found[name].rank = len(offsets.elts)
@@ -219,11 +219,11 @@ class Launch:
 
 
 _Try: TypeAlias = tuple[dict[str, list[Choice]], dict[str, Choice], str, dict[str, int]]
-"""What to choose from, what was chosen, the dtype of the inputs, and the compiler's options."""
+"""The options, the selected one, the dtype of the inputs, and the compiler's options."""
 
 
 class Guesses:
-    """The launches to try for one kernel, the likeliest first.
+    """The launches to try for one kernel, likeliest first.
 
     Args:
         name: the kernel's.
@@ -247,7 +247,7 @@ class Guesses:
         self._concerned: tuple[set[str], set[str]] = (set(), set())
 
     def launches(self, most: int) -> Iterator[Launch]:
-        """Yield guesses: as host code says them, then with other dtypes and sizes, then changes to the best so far."""
+        """Yield guesses: as in the host code, then with other dtypes and sizes, then changes to the best so far."""
         choices = [self._choices(read) for read in self._read]
         for likely, taken, dtype, options in self._systematic(choices):
             yield self._tried(likely, taken, dtype, options)
@@ -262,18 +262,18 @@ class Guesses:
             yield self._tried(likely, taken, dtype, options)
 
     def _changes(self, likely: dict[str, list[Choice]], rng: random.Random) -> dict[str, Choice]:
-        """Return other choices, mostly of arguments that the refused place of the best guess depends on."""
+        """Return other choices, mostly of arguments that the rejected place of the best guess depends on."""
         near, far = (sorted(found & likely.keys()) for found in self._concerned)
         pool = rng.choice([one for one in (near, near, near, far, far, sorted(likely)) if one] or [[]])
         if rng.random() < 0.2:
-            # Operands of one operation have one dtype more often than not.
+            # Operands of one operation usually have the same dtype.
             alike = ["tensor", rng.choice(TENSORS), True]
             return {name: alike for name in pool if alike in likely[name]}
         chosen = rng.sample(pool, min(len(pool), rng.choice((1, 1, 2, 3))))
         return {name: likely[name][int(rng.expovariate(0.35)) % len(likely[name])] for name in chosen}
 
     def note(self, said: Refusal) -> None:
-        """Take what was said against the last guess: the later in the kernel, the better the guess."""
+        """Record the error of the last guess: the later in the kernel, the better the guess."""
         if said.progress >= self._progress:
             self._progress, self._best = said.progress, self._last
             self._concerned = self._kernels.flows.concerned(said)
@@ -299,7 +299,7 @@ class Guesses:
         return self._filled(taken, dtype, options)
 
     def _flagged(self, likely: dict[str, list[Choice]], *, value: bool) -> dict[str, Choice]:
-        """Return the likeliest arguments with every flag off, or on."""
+        """Return the likeliest arguments with all flags off, or on."""
         flag = ["value", value]
         return {
             name: flag if flag in found and self._uses[name].static and isinstance(found[0][-1], bool) else found[0]
@@ -317,7 +317,7 @@ class Guesses:
         return Launch({name: _measured(one, known) for name, one in known.items()}, options)
 
     def _from_host(self) -> Iterator[dict[str, list[Choice]]]:
-        """Yield what each launch of the host code, with each configuration, says of the arguments."""
+        """Yield the arguments of each launch in the host code, with each configuration."""
         configurations = list(self._host.configurations(self._node))
         constants = configurations[0][0] if configurations else {}
         for more, _ in configurations[1:8]:
@@ -344,7 +344,7 @@ class Guesses:
         return found
 
     def _choices(self, read: dict[str, list[Choice]]) -> dict[str, list[Choice]]:
-        """Return for each argument what to try, the likeliest first."""
+        """Return for each argument what to try, likeliest first."""
         found = {}
         for name, use in self._uses.items():
             said = [one for one in read.get(name, []) if _fits(one, use)]
@@ -405,7 +405,7 @@ class Guesses:
 
 
 def _fits(choice: Choice, use: Use) -> bool:
-    """Whether a kernel that uses an argument so can take what host code was read to give."""
+    """Whether a kernel with this use of an argument can take the value read from host code."""
     if use.static:
         return choice[0] != "tensor"
     if use.pointer:
@@ -424,7 +424,7 @@ def _measured(choice: Choice, known: dict[str, Choice]) -> Choice:
 
 
 def _exceeds(choice: Choice, limit: int) -> bool:
-    """Whether a constant is too large: as the size of a block, or for as many copies of a loop."""
+    """Whether a constant is too large, as the size of a block or the number of unrolled iterations."""
     return choice[0] == "value" and type(choice[1]) is int and choice[1] > limit
 
 
@@ -457,7 +457,7 @@ def _bare(part: ast.AST, named: dict[str | None, ast.expr]) -> bool:
 
 
 def _summands(node: ast.expr, *, first: bool = False) -> set[str]:
-    """Return the names of which an expression is the sum, or the first of them."""
+    """Return the names that an expression sums, or the first of them."""
     match node:
         case ast.BinOp(left=left, right=right, op=ast.Add() | ast.Sub()):
             found = _summands(left, first=first)
@@ -475,14 +475,14 @@ def _summands(node: ast.expr, *, first: bool = False) -> set[str]:
 
 
 def _loaded_from(node: ast.expr) -> set[str]:
-    """Return the names of the pointers whose content an expression reads."""
+    """Return the names of the pointers that an expression reads from."""
     calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and part.args]
     loads = [part for part in calls if isinstance(part.func, ast.Attribute) and part.func.attr == "load"]
     return set().union(*(_summands(part.args[0]) for part in loads))
 
 
 def _closure(names: set[str], grown: dict[str, set[str]]) -> set[str]:
-    """Return the names of which a pointer is the sum. Some may be integers: a guess that takes them so fails."""
+    """Return the names that a pointer sums. Some may be integers: a guess based on those fails."""
     found, left = set(), list(names)
     while left:
         name = left.pop()

@@ -1,4 +1,4 @@
-"""The machine, the versions and the date that every benchmark's result carries."""
+"""The machine, versions and date in every benchmark's result."""
 
 import datetime as dt
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 SKIPPED: Final = 77
-"""The exit code of what was skipped, as Automake has it."""
+"""Exit code for skipped benchmarks, as in Automake."""
 
 
 def describe(distributions: Sequence[str] = ()) -> dict[str, Any]:
@@ -36,13 +36,13 @@ def describe(distributions: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def skip(reason: str) -> NoReturn:
-    """End a benchmark that cannot be run here: with an exit code that `make bench` passes over."""
+    """Skip a benchmark that cannot run here, with an exit code that `make bench` ignores."""
     print(f"skipped: {reason}", flush=True)
     sys.exit(SKIPPED)
 
 
 def need_gpu() -> None:
-    """Skip the benchmark where the driver shows no NVIDIA GPU."""
+    """Skip the benchmark if the driver shows no NVIDIA GPU."""
     if not _gpus():
         skip("this needs an NVIDIA GPU, and nvidia-smi shows none")
 
@@ -56,10 +56,10 @@ def write_result(path: Path, result: dict[str, Any]) -> None:
 
 
 def check_same(path: Path, known: dict[str, Any], here: dict[str, Any]) -> None:
-    """Refuse to go on with a result of other GPUs or versions: a file has one of each."""
+    """Check that a result has the same GPUs and versions as this machine: a file has one of each."""
     told = [(one["machine"]["gpus"], one["versions"]) for one in (known, here)]
     if told[0] != told[1]:
-        sys.exit(f"{path} was measured with {told[0]}, and here are {told[1]}. Give another file with --out.")
+        sys.exit(f"{path} was measured with {told[0]}, but this machine has {told[1]}. Pass another file with --out.")
 
 
 def _cpu_model() -> str:
@@ -73,7 +73,7 @@ def _memory_bytes() -> int:
 
 
 def _gpus() -> list[str]:
-    """Names and drivers of the NVIDIA GPUs; none where there is no nvidia-smi."""
+    """Names and drivers of the NVIDIA GPUs; empty without nvidia-smi."""
     try:
         found = subprocess.run(
             ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],

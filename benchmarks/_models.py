@@ -7,7 +7,7 @@ from warpsmith.trainer.planning.shapes import ModelShape
 
 
 def random_model(shape: ModelShape, dtype: torch.dtype = torch.bfloat16, attention: str = "sdpa") -> PreTrainedModel:
-    """Return a model of that shape; its weights are the same every time."""
+    """Return a model of that shape; its weights are always the same."""
     kind = "qwen3" if shape.normed else "qwen2" if shape.biased else "llama"
     config = AutoConfig.for_model(
         kind,

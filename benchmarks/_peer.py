@@ -1,4 +1,4 @@
-"""One candidate judged by a peer's evaluator, in a process of its own: the verdict as JSON goes to a descriptor.
+"""One candidate judged by a peer's evaluator, in a separate process: the verdict is written as JSON to a descriptor.
 
 python benchmarks/_peer.py kernelbench|kernelgym CHECKOUT PROBLEM.py CANDIDATE.py DESCRIPTOR
 """
@@ -68,11 +68,11 @@ PEERS = {"kernelbench": by_kernelbench, "kernelgym": by_kernelgym}
 
 
 def main(name: str, checkout: str, problem: str, candidate: str, descriptor: str) -> None:
-    os.write(int(descriptor), b" ")  # it has begun; JSON may have a space before it
+    os.write(int(descriptor), b" ")  # it has started; JSON may start with a space
     sources = [Path(path).read_text(encoding="utf-8") for path in (problem, candidate)]
     found = PEERS[name](Path(checkout), *sources)
     os.write(int(descriptor), json.dumps(found).encode())
-    # What a candidate leaves running must not hold up the end.
+    # Processes left by a candidate must not delay the end.
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
-"""Triton alone, on a file's own text: which launches does it take, without the evaluator's extraction and rendering?
+"""Triton alone, on a file's own text: which launches does it accept, without the evaluator's extraction and rendering?
 
-Of a file only those statements are executed that bind what its kernels name: imports, constants, and the kernels
-without the decorators above `triton.jit`. What such a statement needs of the file's own project is not there.
+Only those statements of a file are executed that bind what its kernels use: imports, constants, and the kernels
+without the decorators above `triton.jit`. The file's own project is not available to them.
 """
 
 import ast
@@ -36,20 +36,20 @@ def _compare_version(package: str, sign: Any, wanted: str) -> bool:
 
 
 _JIT: Final = "triton_jit"
-"""The name of `triton.jit` for functions that the file makes kernels of without a decorator."""
+"""The name of `triton.jit` for functions that the file turns into kernels without a decorator."""
 _STAND_INS: Final = {
     **{name: lambda: False for name in ("is_hip", "is_npu_available", "is_amd", "is_npu", "is_intel", "is_xpu")},
     **{name: lambda: True for name in ("is_cuda", "is_nvidia")},
     "compare_version": _compare_version,
     "infer_device": lambda: "cuda",
 }
-"""What files ask their own projects about the machine: here it has an NVIDIA GPU."""
+"""Functions that files use to ask their own projects about the machine: here it has an NVIDIA GPU."""
 
 
 def load(source: str, path: str, nodes: dict[str, ast.FunctionDef]) -> dict[str, Any]:
-    """Return the kernels of a file as Triton makes them of its own text, which stands at `path`.
+    """Return the kernels of a file as Triton makes them from its own text, which is at `path`.
 
-    A kernel that names what a failing import would bind is none: in its place stands what the import said.
+    A kernel that uses a name of a failing import is replaced by the import's error.
     """
     tree = ast.parse(source)
     space: dict[str, Any] = {"__name__": "plain", "__file__": path, "__builtins__": builtins, **_STAND_INS}
@@ -59,7 +59,7 @@ def load(source: str, path: str, nodes: dict[str, ast.FunctionDef]) -> dict[str,
         code = compile(ast.Module([statement], []), path, "exec")
         try:
             exec(code, space)
-        except Exception as error:  # noqa: BLE001  what other people's module code raises may be anything
+        except Exception as error:  # noqa: BLE001  foreign module code can raise anything
             lost |= dict.fromkeys(_binds(statement) - space.keys(), f"{type(error).__name__}: {error}")
     while more := {
         name: next(iter(missing.values()))
@@ -82,7 +82,7 @@ def globals_of(kernel: ast.FunctionDef) -> set[str]:
 
 
 def _needed(tree: ast.Module, nodes: dict[str, ast.FunctionDef]) -> Iterator[ast.stmt]:
-    """Yield in order the statements that bind what kernels name, directly or through one another."""
+    """Yield in order the statements that bind what kernels use, directly or indirectly."""
     wanted = set().union(*map(globals_of, nodes.values()))
     top = [statement for statement in tree.body if not isinstance(statement, ast.ClassDef | ast.Expr)]
     chosen: set[int] = set()
@@ -115,7 +115,7 @@ def _binds(statement: ast.stmt) -> set[str]:
 
 
 def _bare(node: ast.FunctionDef) -> ast.FunctionDef:
-    """Return a kernel without the decorators above `triton.jit`, which choose among launches; with it in any case."""
+    """Return a kernel with only the decorator `triton.jit`, without those above it, which select launches."""
     jits = [one for one in node.decorator_list if re.search(r"jit(\(|$)", ast.unparse(one))] or [_called(_JIT, node)]
     later = {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}
     made = ast.FunctionDef(node.name, node.args, node.body, jits[-1:], node.returns, None, **later)
@@ -127,12 +127,12 @@ def _called(name: str, place: ast.FunctionDef) -> ast.expr:
 
 
 def refuses(kernels: dict[str, Any], name: str, launch: Launch) -> Refusal | None:
-    """Return what Triton's front end says against a launch; None where it makes code of it."""
+    """Return the error of Triton's front end for a launch; None if it generates code."""
     return _said(partial(_lower, kernels, name, launch), lowered=False)
 
 
 def fails(kernels: dict[str, Any], name: str, launch: Launch) -> Refusal | None:
-    """Return what Triton says against a launch from front end to machine code; None where it compiles."""
+    """Return Triton's error for a launch, from front end to machine code; None if it compiles."""
     return _said(partial(_compile, kernels, name, launch), lowered=True)
 
 
@@ -140,14 +140,14 @@ def _compile(kernels: dict[str, Any], name: str, launch: Launch) -> None:
     source, options = _bound(kernels, name, launch)
     compiled = triton.compile(source, target=TARGET, options=options.__dict__)
     if (shared := compiled.metadata.shared) > (limit := SHARED_MEMORY_BYTES[TARGET.arch]):
-        # Triton itself says so when it loads the code.
+        # Triton itself reports this when it loads the code.
         raise OutOfResources(shared, limit, "shared memory")
 
 
 def _said(compiling: Callable[[], Any], *, lowered: bool) -> Refusal | None:
     try:
         compiling()
-    except Exception as error:  # noqa: BLE001  a compiler may raise anything about what it compiles
+    except Exception as error:  # noqa: BLE001  a compiler can raise anything about its input
         return refusal(error, lowered=lowered)
     return None
 
@@ -163,7 +163,7 @@ def _lower(kernels: dict[str, Any], name: str, launch: Launch) -> None:
 
 
 def _bound(kernels: dict[str, Any], name: str, launch: Launch) -> tuple[ASTSource, Any]:
-    """Return what Triton compiles for a launch, specialised as it does that, and the backend's options."""
+    """Return what Triton compiles for a launch, with its specialisation, and the backend's options."""
     kernel, backend = kernels[name], make_backend(TARGET)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
     arguments = {name: _argument(choice, kernels) for name, choice in launch.arguments.items()}
@@ -173,7 +173,7 @@ def _bound(kernels: dict[str, Any], name: str, launch: Launch) -> tuple[ASTSourc
 
 
 def _argument(choice: Choice, kernels: dict[str, Any]) -> Any:
-    """Return what specialises like an argument."""
+    """Return a value that is specialised like the argument."""
     match choice:
         case ["tensor", str(dtype), _]:
             return MockTensor(TORCH_DTYPES[dtype])
@@ -188,4 +188,4 @@ def _argument(choice: Choice, kernels: dict[str, Any]) -> Any:
         case [_, value]:
             return value
         case _:
-            raise ValueError(f"{choice} is no argument")
+            raise ValueError(f"{choice} is not an argument")

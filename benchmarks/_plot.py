@@ -1,4 +1,4 @@
-"""Plots as SVG that needs nothing to be looked at: a scatter over a logarithmic axis, and bars of shares."""
+"""Self-contained SVG plots: a scatter over a logarithmic axis, and bars of shares."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ def scatter(path: Path, points: Sequence[tuple[float, float, str]], *, title: st
 
     Args:
         path: the file to write.
-        points: x above zero, y, and a name that shows where the pointer rests.
+        points: x above zero, y, and a name shown on hover.
         title: above the plot.
         x_label: below it.
         y_label: beside it.
@@ -61,7 +61,7 @@ COLOURS = ("#2563a8", "#e08a1e", "#a33b3b", "#3f8f4f", "#c25b9b", "#7b55a3", "#8
 
 
 def bars(path: Path, rows: Sequence[tuple[str, Mapping[str, float]]], *, title: str) -> None:
-    """Write one bar a row, from 0 to 100 %, divided by the shares of its parts.
+    """Write one bar per row, from 0 to 100 %, divided by the shares of its parts.
 
     Args:
         path: the file to write.

@@ -1,4 +1,4 @@
-"""What Triton says against a launch: where in the kernels, for which arguments, and whether any launch could pass."""
+"""Triton's errors for a launch: where in the kernels, for which arguments, and whether any launch could pass."""
 
 import ast
 import re
@@ -17,16 +17,16 @@ _SAME_FOR_ALL: Final = re.compile(
     r"|(module|type object) '[\w.]+' has no attribute"
     r"|got an unexpected keyword argument|missing \d+ required|takes \d+ positional|got multiple values for"
 )
-"""What does not depend on a launch's arguments."""
+"""Errors that do not depend on a launch's arguments."""
 _OTHER_CHIP: Final = re.compile(r"not supported on \.target|requires \.target")
 _UNDEFINED: Final = re.compile(r"NameError\(.(\w+) is not defined")
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Where in a kernel's own text, counted from its `def`, what is refused ends, and the names in it.
+    """Place in a kernel's own text, counted from its `def`, where a rejected operation ends, and the names in it.
 
-    An operation is refused when its operands are known, so what ends later was reached later.
+    An operation is rejected once its operands are known, so what ends later was reached later.
     """
 
     kernel: str
@@ -37,12 +37,12 @@ class Frame:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What is said against a launch.
+    """The error for a launch.
 
     Attributes:
-        text: the messages, the outermost first.
-        frames: the calls that lead to the place, the launched kernel's first; empty where no place is named.
-        lowered: whether the front end had made code of all that was launched.
+        text: the messages, outermost first.
+        frames: the calls that lead to the place, the launched kernel's first; empty if no place is given.
+        lowered: whether the front end had generated code for the whole launch.
     """
 
     text: str
@@ -51,7 +51,7 @@ class Refusal:
 
     @property
     def progress(self) -> tuple[tuple[int, int], ...]:
-        """How far the compiler came: the later in the kernel, the greater."""
+        """How far the compiler got: the later in the kernel, the greater."""
         if self.frames:
             return tuple((frame.line, frame.column) for frame in self.frames)
         return ((10**6, 0),) if self.lowered else ((0, 0),)
@@ -64,7 +64,7 @@ class Refusal:
         return re.sub(r" ?\(?/\S+", "", said[0] if said else "")[:200]
 
     def holds_for_all(self, bound: dict[str, set[str]]) -> bool:
-        """Whether a launch with other arguments would be refused at this place too.
+        """Whether a launch with other arguments would also be rejected at this place.
 
         Args:
             bound: the names that each kernel binds; one that is bound nowhere is missing in every launch.
@@ -77,7 +77,7 @@ class Refusal:
 
 
 def refusal(error: BaseException, *, lowered: bool = False) -> Refusal:
-    """Return what an exception of the compiler says."""
+    """Return the refusal for a compiler exception."""
     chain = list(_chain(error))
     frames = [_frame(one) for one in chain if isinstance(one, CompilationError) and isinstance(one.src, str)]
     text = "\n".join(f"{type(one).__name__}: {one}" for one in chain)
@@ -85,7 +85,7 @@ def refusal(error: BaseException, *, lowered: bool = False) -> Refusal:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and those that caused it, from the launched kernel to the kernel that it calls last."""
+    """Yield an exception and its causes, from the launched kernel to the innermost called kernel."""
     while error is not None:
         yield error
         error = error.__cause__
@@ -100,7 +100,7 @@ def _frame(error: CompilationError) -> Frame | None:
 
 
 def _header(node: ast.AST) -> Any:
-    """Return a node without the statements that stand below it."""
+    """Return a node without its nested statements."""
     match node:
         case ast.If(test=part) | ast.While(test=part) | ast.For(iter=part):
             return part
@@ -111,7 +111,7 @@ def _header(node: ast.AST) -> Any:
 
 
 def names_at(node: ast.AST) -> set[str]:
-    """Return the names of an expression or of a statement, without those of statements that stand below it."""
+    """Return the names in an expression or statement, without those of nested statements."""
     return {part.id for part in ast.walk(_header(node)) if isinstance(part, ast.Name)}
 
 
@@ -128,7 +128,7 @@ class Flows:
         self._made_of: dict[str, dict[str, set[str]]] = {}
 
     def concerned(self, said: Refusal) -> tuple[set[str], set[str]]:
-        """Return the arguments of the launched kernel that stand at the refused place, and all that lead there."""
+        """Return the arguments of the launched kernel at the rejected place, and all that lead there."""
         names: set[str] = set()
         near: set[str] = set()
         called: Frame | None = None
@@ -154,7 +154,7 @@ class Flows:
         return found
 
     def made_of(self, kernel: str) -> dict[str, set[str]]:
-        """Return the names in what each name of a kernel is bound to."""
+        """Return the names that each name of a kernel is bound to."""
         if kernel not in self._made_of:
             self._made_of[kernel] = _made_of(self._nodes[kernel])
         return self._made_of[kernel]

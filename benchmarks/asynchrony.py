@@ -1,8 +1,8 @@
-"""The same small GRPO run synchronous and ahead by one and two versions: pace, overlap, age of tokens, reward.
+"""The same small GRPO run synchronous and ahead by one and two versions: speed, overlap, age of tokens, reward.
 
-The demo's policy after a short SFT, the demo's problems, the real sampler and evaluator. Each round makes every run
-once, one after the other, so that what else goes on meets all of them. What the runs learn is shown and not compared:
-that takes more steps and several seeds.
+Uses the demo's policy after a short SFT, the demo's problems, and the real sampler and evaluator. Each round makes
+every run once, one after the other, so that other load affects all of them. What the runs learn is shown but not
+compared: that takes more steps and several seeds.
 
     python benchmarks/asynchrony.py --rounds 2
 """
@@ -34,7 +34,7 @@ def trainer(*arguments: object, changes: Sequence[str]) -> None:
 
 
 def warmed_policy(work: Path, steps: int) -> Path:
-    """Return the demo's decoder after `steps` of SFT; one that is there already is taken."""
+    """Return the demo's decoder after `steps` of SFT; an existing one is reused."""
     from warpsmith.policy.tiny import build_tiny
     from warpsmith.rollout.generator import generate
     from warpsmith.trainer.data.generated import sft_examples
@@ -49,7 +49,7 @@ def warmed_policy(work: Path, steps: int) -> Path:
 
 
 def measure(policy: Path, run: Path, bound: int, given: argparse.Namespace) -> dict[str, Any]:
-    """Make one run and return what its records say."""
+    """Make one run and return the figures of its records."""
     changes = (
         f"run.dir={run}", f"run.steps={given.steps}", "run.console=steps", f"policy.path={policy}",
         f"algorithm.max_staleness={bound}", f"algorithm.prompts_per_step={given.prompts}",
@@ -61,7 +61,7 @@ def measure(policy: Path, run: Path, bound: int, given: argparse.Namespace) -> d
 
 
 def figures(reader: RunReader, bound: int) -> dict[str, Any]:
-    """Return a run's figures; the pace leaves out the first step, for which every run waits alike."""
+    """Return a run's figures; the speed excludes the first step, for which every run waits alike."""
     steps = reader.table("steps", latest=True).sort_by("step").to_pylist()
     metrics = [dict(row["metrics"]) for row in steps]
     ends = [row["started_at"].timestamp() + row["seconds"] for row in steps]
@@ -81,7 +81,7 @@ def figures(reader: RunReader, bound: int) -> dict[str, Any]:
 
 
 def histogram(reader: RunReader, steps: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Return how many trained tokens were how many versions old."""
+    """Return the number of trained tokens by their age in versions."""
     begins = dict(zip((row["step"] for row in steps), (0, *(row["weight_version"] for row in steps)), strict=False))
     turns = reader.table("turns", columns=["role", "after_step", "weight_versions"], latest=True).to_pylist()
     ages = Counter(
@@ -94,7 +94,7 @@ def histogram(reader: RunReader, steps: Sequence[dict[str, Any]]) -> dict[str, i
 
 
 def summary(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the median over the rounds of what is compared, by bound."""
+    """Return the medians over the rounds, by bound."""
     bounds = sorted({run["max_staleness"] for run in runs})
     return [
         {
@@ -112,11 +112,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bounds", type=int, nargs="+", default=[0, 1, 2], help="values of max_staleness")
     parser.add_argument("--rounds", type=int, default=1, help="how often each is run")
-    parser.add_argument("--steps", type=int, default=8, help="steps of a run")
-    parser.add_argument("--prompts", type=int, default=8, help="problems of a step")
-    parser.add_argument("--samples", type=int, default=4, help="trajectories of a problem")
+    parser.add_argument("--steps", type=int, default=8, help="steps per run")
+    parser.add_argument("--prompts", type=int, default=8, help="problems per step")
+    parser.add_argument("--samples", type=int, default=4, help="trajectories per problem")
     parser.add_argument("--sft-steps", type=int, default=150, help="steps of the SFT before")
-    parser.add_argument("--work", type=Path, help="directory of the runs, which must not be there; one below runs/")
+    parser.add_argument("--work", type=Path, help="directory of the runs, which must not exist; default: under runs/")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/asynchrony.json")
     given = parser.parse_args()
     work = (given.work or ROOT / f"runs/asynchrony-{time.strftime('%Y%m%d-%H%M%S')}").resolve()

@@ -1,11 +1,11 @@
-"""Who catches which cheat: the corpus of tests/attacks against this evaluator, KernelBench's and KernelGYM's.
+"""Which evaluator catches which cheat: the corpus of tests/attacks on this evaluator, KernelBench's and KernelGYM's.
 
-Each file is judged by each evaluator in processes of its own, with 5 correctness and 100 timed trials on one GPU. A
-cheat fooled who calls it correct and does not flag it (here: with the flags that its file names), unless it is harmless
-there: its file names an honest kernel (`# timed like:`, for detached host code `# timed like detached:`) of whose time
-it takes at least nine tenths. An attack on the sandbox is right only where it succeeded. Honest kernels must pass. The
-checkouts of the peers are given on the command line; nothing of theirs is kept here. Each verdict is written as it
-comes: the same command goes on where one was cut off.
+Each file is judged by each evaluator in separate processes, with 5 correctness and 100 timed trials on one GPU. A cheat
+fooled an evaluator that calls it correct and does not flag it (here: with the flags named in its file), unless it is
+harmless there: its file names an honest kernel (`# timed like:`, for detached host code `# timed like detached:`), and
+it takes at least nine tenths of that kernel's time. An attack on the sandbox counts only if it succeeded. Honest
+kernels must pass. The peers' checkouts are passed on the command line. Verdicts are written one by one: after an
+interruption the same command continues.
 
     python benchmarks/attacks.py --kernelbench /path/to/KernelBench --kernelgym /path/to/KernelGYM
 """
@@ -42,7 +42,7 @@ MOST_PROCESSES: Final = 2048
 MOST_FILE_KIB: Final = 1 << 20
 LAST_WORDS: Final = 4096
 CAPABILITIES: Final = ("chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "sys_chroot")
-"""Of those that a container's root has where nobody asks for others, what reaches nothing outside."""
+"""Capabilities of a container's root by default that reach nothing outside."""
 GREEDY: Final = frozenset({
     "canary_in_memory", "compilation_without_end", "device_memory_around", "device_memory_hog", "device_memory_kept",
     "device_prints", "endless_kernel", "endless_kernel_beside", "endless_kernel_on_a_flag", "endless_loop",
@@ -50,7 +50,7 @@ GREEDY: Final = frozenset({
     "huge_file", "inode_bomb", "last_to_be_killed", "memory_bomb", "memory_of_a_predecessor", "memory_scan",
     "page_table_bomb", "persisting_cache", "scratch_bomb", "side_stream",
 })  # fmt: skip
-"""Attacks that take what is there for all: a peer judges them after the others, which they would disturb."""
+"""Attacks on shared resources: a peer judges them last, because they would disturb the others."""
 PREFACE: Final = """\
 A cheat is `caught` where it is not called correct, is flagged, or gains nothing; a `wrong` kernel where it is not
 called correct; an honest one has `passed` where it is. An evaluator that dies or hangs has called nothing correct, so
@@ -78,7 +78,7 @@ class Case:
 
     @property
     def on_the_sandbox(self) -> bool:
-        """Whether it is right only where it did what it came for."""
+        """Whether it is correct only if the attack succeeded."""
         return "def succeeded" in self.path.read_text(encoding="utf-8")
 
     @property
@@ -88,7 +88,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Yield what a GPU is to judge."""
+    """Yield the cases to judge on a GPU."""
     for kind, folder in FOLDERS.items():
         for path in sorted((CORPUS / folder).glob("*.py")):
             case = Case(kind, path)
@@ -110,7 +110,7 @@ def ours(evaluator: Evaluator, case: Case) -> dict[str, Any]:
 
 
 def theirs(name: str, checkout: Path, case: Case) -> dict[str, Any]:
-    """A peer's verdict; a process that dies, hangs or says nothing has not called the candidate correct."""
+    """A peer's verdict; a process that dies, hangs or prints nothing has not called the candidate correct."""
     started = time.monotonic()
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
         arguments = [name, checkout, case.problem, case.path, answer.fileno()]
@@ -131,28 +131,28 @@ def theirs(name: str, checkout: Path, case: Case) -> dict[str, Any]:
         said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_WORDS))
         last = said.read().decode(errors="replace").strip().splitlines()[-1:] or [""]
     if not written:
-        raise RuntimeError(f"{name} never began with {case.key}: {last[0]}")
+        raise RuntimeError(f"{name} never started {case.key}: {last[0]}")
     try:
         found = json.loads(written)
         status = "correct" if found["correct"] else "not correct"
     except (ValueError, TypeError, KeyError):
-        # What a candidate wrote over the descriptor is no verdict either.
+        # Text that a candidate wrote to the descriptor is not a verdict either.
         return {"status": f"died: {last[0][:200]}", **NOT_CORRECT}
     return {**found, "status": status, "seconds": round(time.monotonic() - started, 1)}
 
 
 @cache
 def alone() -> list[str]:
-    """Return what goes before a peer's command, so that no candidate that it runs ends others or changes their files.
+    """Return the prefix of a peer's command that keeps its candidates from killing others or changing their files.
 
-    All file systems can be read only, /tmp and /dev/shm are empty, files and processes are bounded, capabilities are
-    few, and what is left running ends with the command, whose shell reaps orphans. Peers confine nothing themselves,
-    and the corpus kills, forks and writes. It is no sandbox: the network, the host's kernel and the GPU are open.
+    File systems are read-only, /tmp and /dev/shm are empty, files and processes are limited, capabilities are few, and
+    remaining processes end with the command, whose shell reaps orphans. Peers confine nothing themselves, and the
+    corpus kills, forks and writes. It is not a sandbox: the network, the host's kernel and the GPU are reachable.
     """
     steps = [
         f"echo {MOST_PROCESSES} > /proc/sys/kernel/pid_max",
         "echo 1000 > /proc/self/oom_score_adj",
-        # CUDA writes below /proc/self; what of /proc is the whole machine's is closed alone.
+        # CUDA writes under /proc/self, so only the machine-wide parts of /proc are made read-only.
         "for at in sys sysrq-trigger irq bus; do test ! -e /proc/$at || mount --bind /proc/$at /proc/$at; done",
         "cut -d' ' -f5 /proc/self/mountinfo | grep -vx /proc | while read -r at; do mount -o remount,bind,ro $at; done",
         *(f"mount -t tmpfs -o size=4g tmpfs {folder}" for folder in ("/tmp", "/dev/shm")),
@@ -161,17 +161,17 @@ def alone() -> list[str]:
         f'setpriv --bounding-set=-all,{",".join(f"+{name}" for name in CAPABILITIES)} "$@"; exit $?',
     ]
     if tuple(map(int, platform.release().split(".")[:2])) < (6, 14):
-        sys.exit("A kernel before 6.14 has one pid_max for all: a fork bomb would stop this machine. Take a newer one.")
+        sys.exit("Before Linux 6.14 pid_max is global: a fork bomb would stop this machine. Use a newer kernel.")
     command = ["unshare", "--mount", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
     command += ["sh", "-c", " && ".join(steps), "sh"]
     done = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"Peers would run hostile code on this machine as it is: {done.stderr.strip()}\nRun this as root.")
+        sys.exit(f"Peers would run hostile code on this machine uncontained: {done.stderr.strip()}\nRun this as root.")
     return command
 
 
 def commit_of(checkout: Path) -> str | None:
-    """Return the commit of a peer's checkout; None where that is no git repository of its own."""
+    """Return the commit of a peer's checkout; None if it is not its own git repository."""
     if not (checkout / ".git").exists():
         return None
     asked = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
@@ -180,7 +180,7 @@ def commit_of(checkout: Path) -> str | None:
 
 
 def turns(every: list[Case], threads: int) -> Iterator[tuple[list[Case], int]]:
-    """Return what a peer judges together, and how many at once: greedy attacks late, whose times count one by one."""
+    """Return the batches that a peer judges together, and their concurrency: greedy attacks last, timed ones alone."""
     compared = {name for case in every for name in case.head("timed like")}
     on_the_clock = {case for case in every if case.head("timed like") or case.path.stem in compared}
     for greedy in (False, True):
@@ -189,7 +189,7 @@ def turns(every: list[Case], threads: int) -> Iterator[tuple[list[Case], int]]:
 
 
 def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
-    """`caught` or `fooled` for what cheats or is wrong, `passed` or `refused` for what is honest."""
+    """`caught` or `fooled` for cheats and wrong kernels, `passed` or `refused` for honest ones."""
     named = case.head("flags")
     flagged = found["flagged"] or (bool(named) and named <= set(found.get("flags", ())))
     believed = bool(found["correct"]) and not flagged
@@ -197,7 +197,7 @@ def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
         return "passed" if believed else "refused"
     if not believed:
         return "caught"
-    # What does nothing where host code has no device is harmless there alone.
+    # Attacks without effect when host code has no device are harmless only there.
     detached = found.get("recording") == "detached"
     alike = case.head("timed like") | (case.head("timed like detached") if detached else set())
     for name in alike:
@@ -208,7 +208,7 @@ def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
 
 @dataclass
 class Sheet:
-    """The verdicts of one evaluator, in a file that is written as they come: a run that was cut off goes on there."""
+    """The verdicts of one evaluator, in a file that is written one by one: an interrupted run continues."""
 
     path: Path
     name: str
@@ -220,7 +220,7 @@ class Sheet:
     def fill(
         self, judge: Callable[[Case], dict[str, Any]], every: list[Case], threads: int, checkout: Path | None = None
     ) -> None:
-        """Judge what has no verdict yet."""
+        """Judge the cases without a verdict."""
         whole = self.read()
         here = describe(("torch", "triton", "warpsmith-evaluator"))
         if checkout is not None:
@@ -228,7 +228,7 @@ class Sheet:
         part = whole.setdefault(self.name, {**here, "verdicts": {}})
         check_same(self.path, part, here)
         if part.get("commit") != here.get("commit"):
-            sys.exit(f"{self.path} has verdicts of {self.name} at commit {part.get('commit')}; give another --out.")
+            sys.exit(f"{self.path} has verdicts of {self.name} at commit {part.get('commit')}; pass another --out.")
         left = [case for case in every if case.key not in part["verdicts"]]
         with ThreadPoolExecutor(threads) as pool:
             asked = {pool.submit(judge, case): case for case in left}
@@ -240,7 +240,7 @@ class Sheet:
 
 
 def outcomes(verdicts: dict[str, dict[str, Any]], every: list[Case]) -> dict[str, str]:
-    """Return what each verdict of one evaluator amounts to, by case."""
+    """Return the outcome of each verdict of one evaluator, by case."""
     honest = {
         case.path.stem: verdicts[case.key]["runtime_ms"]
         for case in every
@@ -250,7 +250,7 @@ def outcomes(verdicts: dict[str, dict[str, Any]], every: list[Case]) -> dict[str
 
 
 def table(results: dict[str, dict[str, str]], every: list[Case]) -> str:
-    """Return who caught what, in Markdown: the counts, then every file that somebody got wrong."""
+    """Return the results in Markdown: the counts, then every file that some evaluator got wrong."""
     names = list(results)
     rows = {
         "attack on the result or the clock": [one for one in every if one.kind == "attack" and not one.on_the_sandbox],
@@ -276,18 +276,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernelbench", type=Path, help="a checkout of KernelBench")
     parser.add_argument("--kernelgym", type=Path, help="a checkout of KernelGYM")
-    parser.add_argument("--without-ours", action="store_true", help="let the peers alone judge")
+    parser.add_argument("--without-ours", action="store_true", help="run only the peers")
     parser.add_argument("--slots", type=int, default=2, help="candidates at once here")
-    parser.add_argument("--threads", type=int, default=4, help="candidates at once of a peer where no time counts")
-    parser.add_argument("--only", default="", help="files whose name begins with this")
+    parser.add_argument("--threads", type=int, default=4, help="concurrent candidates of a peer if untimed")
+    parser.add_argument("--only", default="", help="only files whose name starts with this")
     parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json", help="continued where it is")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json", help="continued if it exists")
     arguments = parser.parse_args()
     need_gpu()
     every = [case for case in cases() if case.path.stem.startswith(arguments.only)]
     peers = {name: getattr(arguments, name) for name in ("kernelbench", "kernelgym") if getattr(arguments, name)}
     if any(Path("/tmp") in [*checkout.resolve().parents, *HERE.parents] for checkout in peers.values()):
-        parser.error("peers find /tmp empty: put this checkout and theirs elsewhere")
+        parser.error("peers see an empty /tmp: put this checkout and theirs elsewhere")
     if peers:
         alone()
     if not arguments.without_ours:

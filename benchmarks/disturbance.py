@@ -1,8 +1,8 @@
-"""What contexts that come into being, and end, elsewhere on a GPU do to the evaluator's times.
+"""How contexts that start and end elsewhere on a GPU affect the evaluator's times.
 
-Kernels of gpu_timing.py are judged again and again, first with nobody beside, then beside a process that makes contexts
-and ends them without a pause, as a pool of workers would if it did not wait for timings. Each figure is held against
-the kernel's median with nobody beside.
+Kernels of gpu_timing.py are judged repeatedly, first with an idle GPU, then beside a process that creates and destroys
+contexts without a pause, as a pool of workers would if it did not wait for timings. Each figure is compared with the
+kernel's median on the idle GPU.
 
     python benchmarks/disturbance.py
 """
@@ -31,7 +31,7 @@ KERNELS: Final = ("add 2^20", "softmax 4096x2048", "add 2^24", "softmax 262144x2
 
 
 def make_contexts(made: "Synchronized[int]") -> None:
-    """Make a context in a process of its own and end that, until this process is ended."""
+    """Create a context in a separate process and destroy it, repeatedly, until this process is ended."""
     os.environ.update(environment_of(0))
     while True:
         child = os.fork()
@@ -41,13 +41,13 @@ def make_contexts(made: "Synchronized[int]") -> None:
             failed = driver.cuInit(0) or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
             os._exit(int(failed != 0))
         if os.waitpid(child, 0)[1]:
-            sys.exit("no context can be made beside the evaluator's")
+            sys.exit("no context can be created beside the evaluator's")
         made.value += 1
 
 
 @contextmanager
 def contexts_beside() -> Iterator["Synchronized[int]"]:
-    """Count the contexts that come into being beside what is done in here."""
+    """Count the contexts that are created during the block."""
     spawning = multiprocessing.get_context("spawn")
     made = spawning.Value("i", 0)
     process = spawning.Process(target=make_contexts, args=(made,), daemon=True)
@@ -92,7 +92,7 @@ def row(name: str, quiet: list[float], beside: list[float]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=10, help="evaluations of each kernel, in either way")
+    parser.add_argument("--count", type=int, default=10, help="evaluations of each kernel, with and without contexts")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "disturbance.json")
     arguments = parser.parse_args()
     need_gpu()

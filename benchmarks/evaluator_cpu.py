@@ -1,9 +1,9 @@
-"""What an evaluation costs on a CPU: start, ready workers, latency, throughput, and CPU time.
+"""The cost of an evaluation on a CPU: start, ready workers, latency, throughput, and CPU time.
 
 A small elementwise candidate (5 trials, 4,181 float32 elements) is judged with every guard on. `compiled anew` gives
 each candidate another comment, so that its kernel is compiled for sm_90 every time; `compilation known` repeats one
-source. CPU seconds are those of the judge, its zygotes and all their workers, from the kernel's accounts: other load
-on the machine hardly moves them.
+source. CPU seconds are those of the judge, its zygotes and all their workers, from the kernel's accounting, which
+other load hardly affects.
 
     python benchmarks/evaluator_cpu.py
 """
@@ -41,7 +41,7 @@ def family(pid: int) -> list[list[str]]:
 
 
 def cpu_seconds(judge: int) -> float:
-    """CPU time of the judge and its zygotes, with every worker that has ended, in seconds."""
+    """CPU time of the judge and its zygotes, including all workers that have ended, in seconds."""
     return sum(sum(map(int, fields[11:15])) for fields in family(judge)) / TICKS
 
 
@@ -55,7 +55,7 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
 
 
 def ready_workers(config: EvaluatorConfig, count: int) -> dict[str, Any]:
-    """How long taking a ready worker from the pool takes, and how long making one takes."""
+    """Seconds to take a ready worker from the pool, and to create one."""
     machine = Machine(config)
     try:
         machine.await_first_workers()
@@ -121,7 +121,7 @@ def measure(count: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=40, help="evaluations a figure (default 40)")
+    parser.add_argument("--count", type=int, default=40, help="evaluations per figure (default 40)")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "evaluator_cpu.json")
     arguments = parser.parse_args()
     result = describe(["torch", "triton", "numpy"]) | {"figures": measure(arguments.count)}

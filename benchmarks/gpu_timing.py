@@ -1,10 +1,10 @@
 """Whether the evaluator's times agree with `triton.testing.do_bench` and with CUPTI, on honest kernels.
 
-Each kernel is judged twice with every guard on. Then this process times the same forward on the same sizes: by
-`do_bench` (median, its own L2 flush) and by the profiler of torch, which takes the kernels' own durations from CUPTI.
-Candidates are elementwise and row kernels, matrix products and long loops, from a few microseconds to 50 ms and more. A
-kernel that makes the device draw more power than it may is slowed down by the driver, as long as that lasts: each row
-says what the driver told of it while `do_bench` ran.
+Each kernel is judged twice with every guard on. Then this process times the same forward on the same sizes, with
+`do_bench` (median, its own L2 flush) and with torch's profiler, which takes the kernels' own durations from CUPTI.
+Candidates are elementwise and row kernels, matrix products and long loops, from a few microseconds to 50 ms and more.
+The driver slows down a kernel that exceeds the device's power limit: each row records what the driver reported during
+`do_bench`.
 
     python benchmarks/gpu_timing.py
 """
@@ -90,7 +90,7 @@ class ModelNew(nn.Module):
         sines_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), TIMES=64, BLOCK=1024)
         return out
 """
-# One program walks a whole row, a load behind the other: far slower than torch, and exactly its answer.
+# One program walks a whole row with dependent loads: far slower than torch, with exactly the same result.
 AMAX = """
 @triton.jit
 def amax_kernel(x, out, columns, BLOCK: tl.constexpr):
@@ -114,7 +114,7 @@ SINES_REFERENCE = """class Model(nn.Module):
 """
 
 READINGS = 3
-"""Times that `do_bench` is asked: one reading was seen a third above those of other runs on the same machine."""
+"""Number of `do_bench` readings: a single one was a third above those of other runs on the same machine."""
 
 
 def problem(forward: str, inputs: str) -> str:
@@ -126,7 +126,7 @@ def problem(forward: str, inputs: str) -> str:
 
 
 def cases() -> Iterator[tuple[str, str, str]]:
-    """Name, problem and candidate of each kernel, from the shortest to the longest of its kind."""
+    """Yield name, problem and candidate of each kernel, from the shortest to the longest of its kind."""
     for power in range(16, 31, 2):
         shape = f"torch.randn({2 ** (power // 2)}, {2 ** (power - power // 2)})"
         yield f"add 2^{power}", problem("x + y", f"{shape}, {shape}"), HEAD + ADD
@@ -143,7 +143,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
 
 
 def load(source: str, folder: Path, name: str) -> Any:
-    # Python knows a compiled file again by its time, in seconds, and its size: other sources need other names.
+    # Python recognises a compiled file by its time, in seconds, and size: other sources need other names.
     path = folder / f"{name}_{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
     path.write_text(source, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(name, path)
@@ -154,7 +154,7 @@ def load(source: str, folder: Path, name: str) -> Any:
 
 
 def cupti_ms(call: Callable[[], Any], repeats: int = 20) -> float | None:
-    """The median over some calls of what its kernels took by themselves, each behind a flush of the cache."""
+    """The median over some calls of the total duration of its kernels, each after a cache flush."""
     flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
     activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
@@ -172,7 +172,7 @@ def cupti_ms(call: Callable[[], Any], repeats: int = 20) -> float | None:
 
 
 def power_capped(call: Callable[[], Any]) -> bool:
-    """Whether the driver slows the device down for its power while a call is repeated."""
+    """Whether the driver slows down the device for its power limit while a call is repeated."""
     command = ["nvidia-smi", "--query-gpu=clocks_event_reasons.sw_power_cap", "--format=csv,noheader"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asked:
         while asked.poll() is None:
@@ -183,7 +183,7 @@ def power_capped(call: Callable[[], Any]) -> bool:
 
 
 def peers(problem_source: str, candidate: str, folder: Path) -> dict[str, Any]:
-    """What `do_bench` and CUPTI say of candidate and reference, in milliseconds."""
+    """Times of candidate and reference by `do_bench` and CUPTI, in milliseconds."""
     with torch.device("cuda"):
         given, made = load(problem_source, folder, "given"), load(candidate, folder, "made")
         inputs, reference, own = given.get_inputs(), given.Model(), made.ModelNew()
@@ -220,7 +220,7 @@ def row(name: str, first: Verdict, second: Verdict, peer: dict[str, Any]) -> dic
 
 
 def show(found: dict[str, Any]) -> None:
-    """Print one line of the table as it comes."""
+    """Print one line of the table."""
     cupti = f"{found['cupti_ms']:.4f}" if found["cupti_ms"] else "-"
     print(
         f"{found['kernel']:18} {found['status']:9} {found['timing_tier']:10} ours {found['runtime_ms']:.4f} "
@@ -232,7 +232,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The figures that are promised: kernels of 20 microseconds and more, with and without those the driver slowed."""
+    """The reported figures: kernels of 20 microseconds and more, with and without those slowed by the driver."""
     longer = [found for found in rows if found["runtime_ms"] >= 0.02 and found["timing_tier"] == "two_clocks"]
     steady = [found for found in longer if not found["power_capped"]]
     return {"kernels_of_20_us_and_more": figures(longer), "of_these_not_power_capped": figures(steady)}
@@ -254,7 +254,7 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=HERE / "results" / "gpu_timing.json")
-    parser.add_argument("--only", default="", help="kernels whose name begins with this")
+    parser.add_argument("--only", default="", help="only kernels whose name starts with this")
     arguments = parser.parse_args()
     need_gpu()
     rows = []

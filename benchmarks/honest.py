@@ -1,8 +1,8 @@
-"""How many of 500 honest evaluations on a GPU pass, and whether their times are those of `do_bench`.
+"""How many of 500 honest evaluations on a GPU pass, and whether their times agree with `do_bench`.
 
 The kernels are the honest ones of tests/attacks/controls and, for times of 20 microseconds and more, those of
-gpu_timing.py. Each evaluation has a source of its own, so that nothing is known of it. Evaluations that stand in the
-file are kept, and the others follow: the same command goes on where one was cut off.
+gpu_timing.py. Each evaluation has its own source, so that nothing of it is cached. Evaluations in the file are kept and
+the missing ones added: after an interruption the same command continues.
 
     python benchmarks/honest.py
 """
@@ -31,7 +31,7 @@ LEAST_MS = 0.02
 
 
 def kernels() -> list[tuple[str, Problem, str]]:
-    """Name, problem and source of each honest kernel."""
+    """Yield name, problem and source of each honest kernel."""
     controls = [
         (case.path.stem, Problem.from_file(case.problem), case.path.read_text(encoding="utf-8"))
         for case in corpus()
@@ -56,7 +56,7 @@ def told(number: int, name: str, verdict: Verdict, seconds: float) -> dict[str, 
 
 
 def do_bench_of(rows: list[dict[str, Any]], known: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return what `do_bench` says of the kernels of gpu_timing.py that were found to be long enough."""
+    """Return the `do_bench` times of the kernels of gpu_timing.py that are long enough."""
     long = {row["kernel"] for row in rows if (row["runtime_ms"] or 0.0) >= LEAST_MS} - set(known)
     with tempfile.TemporaryDirectory() as folder:
         return known | {
@@ -65,7 +65,7 @@ def do_bench_of(rows: list[dict[str, Any]], known: dict[str, dict[str, Any]]) ->
 
 
 def summary(rows: list[dict[str, Any]], peer: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The figures that are promised; times are compared where the driver did not slow the device for its power."""
+    """The reported figures; times are compared where the driver did not slow down the device for its power limit."""
     steady = {name: found["do_bench_ms"] for name, found in peer.items() if not found["power_capped"]}
     ratios = [
         row["runtime_ms"] / steady[row["kernel"]] for row in rows if row["runtime_ms"] and row["kernel"] in steady
@@ -83,9 +83,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=500, help="evaluations")
     parser.add_argument("--slots", type=int, default=1, help="evaluations at once")
-    parser.add_argument("--limit-s", type=float, default=1e9, help="begin none after so many seconds")
+    parser.add_argument("--limit-s", type=float, default=1e9, help="start no evaluation after this many seconds")
     parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "honest.json", help="continued where it is")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "honest.json", help="continued if it exists")
     arguments = parser.parse_args()
     need_gpu()
     began = time.monotonic()

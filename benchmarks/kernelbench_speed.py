@@ -1,8 +1,8 @@
 """How long it takes to judge KernelBench's level 1 activations at their real sizes, here and with its own evaluator.
 
-The problems and the peer come from a checkout of KernelBench; nothing of it is kept here. Each candidate is one plain
-elementwise Triton kernel. Both evaluators take 5 correctness and 100 timed trials of the candidate against the eager
-reference; here a reference slower than 1.5 ms is called less often (docs/timing-reference.md).
+The problems and the peer come from a checkout of KernelBench. Each candidate is one plain elementwise Triton kernel.
+Both evaluators run 5 correctness and 100 timed trials of the candidate against the eager reference; here a reference
+slower than 1.5 ms is called less often (docs/timing-reference.md).
 
     python benchmarks/kernelbench_speed.py /path/to/KernelBench
 """
@@ -30,7 +30,7 @@ EXPRESSIONS: Final = {
     30: "x / (1.0 + tl.abs(x))",
     32: "tl.minimum(tl.maximum(x, -1.0), 1.0)",
 }
-"""What each problem computes of an element, by its number in level 1."""
+"""The elementwise computation of each problem, by its number in level 1."""
 
 TEMPLATE: Final = """\
 import torch
@@ -58,12 +58,12 @@ def problem_file(checkout: Path, number: int) -> Path:
     """Return the file of a level 1 problem."""
     found = sorted((checkout / "KernelBench" / "level1").glob(f"{number}_*.py"))
     if not found:
-        sys.exit(f"{checkout} has no problem {number} of level 1; give the path of a checkout of KernelBench.")
+        sys.exit(f"{checkout} has no problem {number} of level 1; pass the path of a checkout of KernelBench.")
     return found[0]
 
 
 def ours(evaluator: Evaluator, path: Path, candidate: str) -> dict[str, Any]:
-    """Judge once; seconds are those that a caller waits."""
+    """Judge once; seconds as seen by the caller."""
     started = time.perf_counter()
     verdict = evaluator.evaluate(Problem.from_file(path), candidate)
     return {
@@ -80,7 +80,7 @@ def ours(evaluator: Evaluator, path: Path, candidate: str) -> dict[str, Any]:
 
 
 def theirs(checkout: Path, path: Path, candidate: str) -> dict[str, Any]:
-    """Judge with `eval_kernel_against_ref`; the baseline is timed by the same call."""
+    """Judge with `eval_kernel_against_ref`; the same call times the baseline."""
     if str(checkout / "src") not in sys.path:
         sys.path.insert(0, str(checkout / "src"))
     from kernelbench.eval import eval_kernel_against_ref  # type: ignore[import-not-found]
@@ -105,7 +105,7 @@ def theirs(checkout: Path, path: Path, candidate: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kernelbench", type=Path, nargs="?", help="a checkout of KernelBench")
-    parser.add_argument("--problems", default="19,21,25,28,30,32", help="numbers in level 1, with commas between")
+    parser.add_argument("--problems", default="19,21,25,28,30,32", help="numbers in level 1, separated by commas")
     parser.add_argument("--peer", default="all", help="the problems that KernelBench judges too: numbers, all or none")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "kernelbench_speed.json")
     arguments = parser.parse_args()
@@ -124,7 +124,7 @@ def main() -> None:
                 TEMPLATE.format(expression=EXPRESSIONS[number]),
             )
             first = ours(evaluator, path, candidate)
-            # Another text, so that the kernel is compiled anew; the problem has been audited by now.
+            # Different text, so that the kernel is compiled again; the problem has already been audited.
             second = ours(evaluator, path, f"{candidate}# again\n")
             rows[path.stem] = {"first": first, "warm": second}
             print(path.stem, rows[path.stem], flush=True)

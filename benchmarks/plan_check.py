@@ -1,9 +1,9 @@
-"""Compare `warpsmith-trainer plan` with what one GPU really takes: a model of a known shape with random weights.
+"""Compare `warpsmith-trainer plan` with the real memory of one GPU: a model of a known shape with random weights.
 
     python benchmarks/plan_check.py --shape qwen3-0.6b --tokens 8192 --stage 2 --checkpointing
 
-One rank makes two updates on random tokens; the peak is torch's own (`torch.cuda.max_memory_allocated`), so contexts
-and what the allocator leaves unused are in neither figure. Prints one JSON object. Needs an NVIDIA GPU.
+One rank makes two updates on random tokens; the peak is torch's own (`torch.cuda.max_memory_allocated`), so neither
+figure includes contexts and memory that the allocator leaves unused. Prints one JSON object. Needs an NVIDIA GPU.
 """
 
 import argparse

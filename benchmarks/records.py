@@ -1,11 +1,11 @@
-"""Turns and megabytes recorded a second over sizes of turns, beside one JSON file a turn and beside JSON lines.
+"""Turns and megabytes recorded per second by size of turn, compared with one JSON file per turn and with JSON lines.
 
-Each way writes the same turns to the same file system. Batches are made beforehand, because a rollout has its rows
-in either form at no cost to the writing; serialising (Arrow or JSON) is part of what is timed. Writers run as
-processes that start together; the figure is all turns over the time from the common start to the last one's end.
-Beside it stands the figure over the writers' CPU time (user and system), which other load on the machine hardly moves.
-Megabytes (10^6) are those of the turn as plain Arrow, the same for every way, so that they compare. Unless a way says
-otherwise nothing waits for the disk: what is written survives the process, not a power loss. JSON does the same.
+Each way writes the same turns to the same file system. Batches are prepared beforehand, because a rollout has its rows
+in either form at no extra cost; serialising (Arrow or JSON) is timed. Writers run as processes that start together; the
+figure is all turns over the time from the common start to the end of the last writer. A second figure divides by the
+writers' CPU time (user and system), which other load hardly affects. Megabytes (10^6) are those of the turn as plain
+Arrow for every way, so that they are comparable. Unless stated otherwise nothing waits for the disk: written data
+survives the process, not a power loss. The same holds for JSON.
 
     python benchmarks/records.py
 """
@@ -30,7 +30,7 @@ from warpsmith.records import RunReader, RunWriter
 from warpsmith.records.schema import turns_batch
 
 # Tokens of prompt and completion, bytes of kernel: a turn of the demo's tiny model, and two of a language model. The
-# completion's text has four bytes a token.
+# completion's text has four bytes per token.
 SHAPES = {"100 tokens": (120, 100, 300), "1,000 tokens": (1000, 1000, 2400), "4,000 tokens": (4000, 4000, 6000)}
 TURNS_A_BATCH = {"100 tokens": 1024, "1,000 tokens": 256, "4,000 tokens": 64}
 TURNS = {"100 tokens": 204_800, "1,000 tokens": 20_480, "4,000 tokens": 5_120}
@@ -46,7 +46,7 @@ Way = Callable[[Path, Barrier, int], tuple[float, float]]
 
 
 def written(chance: random.Random, length: int) -> str:
-    """About `length` characters of program text in random order: text that compresses, but not by repetition."""
+    """About `length` characters of program text in random order: compressible, but not by repetition."""
     return " ".join(chance.choices(WORDS, k=length // 8))[:length]
 
 
@@ -141,7 +141,7 @@ def json_lines(shape: str) -> Way:
 
 
 def rate(way: Way, folder: Path, writers: int, turns: int) -> tuple[float, float]:
-    """Turns a second, and turns a CPU second, of `writers` processes that write `turns` between them."""
+    """Turns per second, and turns per CPU second, of `writers` processes that together write `turns`."""
     context = multiprocessing.get_context("fork")
     start, ends = context.Barrier(writers + 1), context.SimpleQueue()
     processes = [context.Process(target=lambda: ends.put(way(folder, start, turns // writers))) for _ in range(writers)]
@@ -156,7 +156,7 @@ def rate(way: Way, folder: Path, writers: int, turns: int) -> tuple[float, float
 
 
 def measure(shape: str, turn_bytes: int, disk: Path, repeats: int) -> dict[str, Any]:
-    """Turns and megabytes a second of each way for turns of one shape, which take `turn_bytes` as plain Arrow."""
+    """Turns and megabytes per second of each way for turns of one shape, which take `turn_bytes` as plain Arrow."""
     ways: dict[str, tuple[Way, int, int]] = {}
     for writers in (1, 2):
         ways[f"arrow lz4 (default), {writers} writer(s)"] = (arrow(shape, "lz4", "process-kill"), writers, TURNS[shape])
@@ -188,7 +188,7 @@ def measure(shape: str, turn_bytes: int, disk: Path, repeats: int) -> dict[str, 
 
 
 def reading(shape: str, disk: Path) -> float:
-    """Turns a second read back, every digest checked."""
+    """Turns per second read back, with every digest checked."""
     folder = Path(tempfile.mkdtemp(dir=disk))
     rate(arrow(shape, "lz4", "process-kill"), folder, 1, TURNS[shape] // 4)
     began = time.monotonic()

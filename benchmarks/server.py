@@ -1,10 +1,10 @@
-"""What the evaluation server promises under load: /health at once, and neither faults nor long use change anything.
+"""Checks the server under load: /health answers at once, and neither faults nor long use change anything.
 
-`health`: /health is asked every 20 ms on one connection while as many evaluations run as the server has slots, first of
-candidates that sleep, then of honest ones that keep all cores busy. `faults`: kernels that write behind the end of
-their output, each another text, one after the other for each slot. `mixed`: as many right, wrong, raising and faulting
-ones and modules without a kernel. Each must be answered with the right status and category, and afterwards the server
-must be healthy, with the processes, descriptors and private memory that it had before.
+`health`: /health is requested every 20 ms on one connection while all slots run evaluations, first of candidates that
+sleep, then of honest ones that keep all cores busy. `faults`: kernels that write beyond their output, each with another
+text, one after the other per slot. `mixed`: an equal mix of correct, wrong, raising and faulting kernels and modules
+without a kernel. Each must get the right status and category, and afterwards the server must be healthy, with the same
+processes, descriptors and private memory as before.
 
     python benchmarks/server.py
     python benchmarks/server.py --device cuda
@@ -65,7 +65,7 @@ class ModelNew(nn.Module):
         return out
 """
 FAR: Final = {"cpu": "n", "cuda": "(1 << 40)"}
-"""Where a fault is sure: nobody may touch what lies behind a tensor on a CPU; a GPU's driver keeps memory there."""
+"""Offset at which a fault is certain: beyond a tensor memory is inaccessible on a CPU; on a GPU the driver uses it."""
 FAULTS: Final = {"runtime_error illegal_memory_access": FAULT}
 MIXED: Final = {
     **FAULTS,
@@ -74,16 +74,16 @@ MIXED: Final = {
     "runtime_error unknown": HONEST.replace("out = torch.empty_like(x)", "raise ValueError('no')"),
     "rejected None": NO_KERNEL,
 }
-"""Sources by the status and the category that each is to get."""
+"""Sources by their expected status and category."""
 EVERY_S: Final = 0.02
 SETTLE_S: Final = 60
 SLEEP_S: Final = 300
-"""What a sleeper is given: on a GPU it takes a minute until 64 of them are there."""
+"""Timeout of a sleeper: on a GPU it takes a minute until 64 of them run."""
 WARM_UP: Final = 100
 MOST_P99_MS: Final = 50
 MOST_GROWTH_KIB: Final = 4096
 KEPT_KIB: Final = 4
-"""Private memory that a process may gain over a soak, and for each source: the judge keeps 20,000 compilations."""
+"""Private memory that a process may gain in a soak, plus per source: the judge caches 20,000 compilations."""
 
 
 def quantiles(seconds: list[float]) -> dict[str, float]:
@@ -108,7 +108,7 @@ async def until_running(client: httpx.AsyncClient, count: int) -> None:
 
 
 async def health_times(url: str, probes: int) -> dict[str, Any]:
-    """Ask /health again and again, from a process that does nothing else."""
+    """Request /health repeatedly, from a process that does nothing else."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         return await asyncio.get_running_loop().run_in_executor(alone, probe_health, url, probes)
 
@@ -182,7 +182,7 @@ def health(arguments: argparse.Namespace) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Held:
-    """What the server, its judge and the zygotes hold at rest, and how many workers there are."""
+    """What the server, its judge and the zygotes hold at rest, and the number of workers."""
 
     private_kib: dict[int, int]
     descriptors: dict[int, int]
@@ -207,7 +207,7 @@ def private_kib(pid: int) -> int:
 
 
 def at_rest(server: int, wanted: Held | None = None) -> Held:
-    """Wait until two looks a second apart agree on the workers, and on `wanted` where that is known."""
+    """Wait until two checks a second apart agree on the workers and, if given, on `wanted`."""
     deadline = time.monotonic() + SETTLE_S
     before, found = -1, Held.of(server)
     while (found.workers != before or (wanted and found.workers != wanted.workers)) and time.monotonic() < deadline:
@@ -217,12 +217,12 @@ def at_rest(server: int, wanted: Held | None = None) -> Held:
 
 
 def names(folder: Path) -> set[str]:
-    """Return what lies in a folder, but for the semaphores of multiprocessing, which nothing of ours makes."""
+    """Return a folder's entries except multiprocessing's semaphores, which our processes do not create."""
     return {path.name for path in folder.iterdir() if not path.name.startswith("sem.mp-")}
 
 
 async def judged(url: str, sources: list[str], numbers: range, at_once: int) -> Counter[str]:
-    """Have the sources judged by turns, each time as another text, in each of `at_once` lanes; count the answers."""
+    """Judge the sources in turn, each time as another text, in each of `at_once` lanes; count the answers."""
     answers: Counter[str] = Counter()
     left = iter(numbers)
     async with client_of(url) as client:
@@ -240,13 +240,13 @@ async def judged(url: str, sources: list[str], numbers: range, at_once: int) -> 
 
 
 def soak(wanted: dict[str, str], count: int, slots: int, device: str) -> dict[str, Any]:
-    """Soak a server of its own, in a temporary folder of its own, and say what it held before and after."""
+    """Soak a separate server in its own temporary folder, and report what it held before and after."""
     sources = [source.replace("FAR", FAR[device]) for source in wanted.values()]
     count -= count % len(sources)
     with tempfile.TemporaryDirectory() as folder:
         shared = names(Path("/dev/shm"))
         with ServerProcess("--device", device, "--slots", str(slots), TMPDIR=folder) as server:
-            # The first ones make reference workers, caches and pools what they then stay.
+            # The first ones bring reference workers, caches and pools to their steady state.
             asyncio.run(judged(server.url, sources, range(-WARM_UP, 0), slots))
             before = at_rest(server.process.pid)
             began = time.perf_counter()
@@ -275,7 +275,7 @@ def soak(wanted: dict[str, str], count: int, slots: int, device: str) -> dict[st
 
 
 def broken_promises(result: dict[str, Any]) -> list[str]:
-    """Return what the figures say against the promises."""
+    """Return the violations of the promised figures."""
     parts = result["parts"]
     slow = {name: one["p99_ms"] for name, one in parts.get("health", {}).items() if name != "measured"}
     found = [f"{name}: p99 {p99_ms} ms" for name, p99_ms in slow.items() if p99_ms >= MOST_P99_MS]
@@ -301,13 +301,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--slots", type=int, default=64, help="evaluations that run beside /health (default 64)")
-    parser.add_argument("--probes", type=int, default=500, help="times that /health is asked a figure (default 500)")
+    parser.add_argument("--probes", type=int, default=500, help="requests of /health per figure (default 500)")
     parser.add_argument("--faults", type=int, default=1000, help="kernels that fault (default 1000)")
     parser.add_argument("--mixed", type=int, default=3000, help="kernels of all kinds (default 3000)")
     parser.add_argument("--at-once", type=int, default=2, help="slots that judge them (default 2)")
     parts = ("health", "faults", "mixed")
-    parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="do these alone")
-    parser.add_argument("--out", type=Path, help="default: results/server_DEVICE.json; parts that it has are kept")
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="run only these")
+    parser.add_argument("--out", type=Path, help="default: results/server_DEVICE.json; its other parts are kept")
     arguments = parser.parse_args()
     out: Path = arguments.out or HERE / "results" / f"server_{arguments.device}.json"
     result = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"parts": {}}

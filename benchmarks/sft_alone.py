@@ -1,8 +1,8 @@
-"""Where a demo would have gone with imitation alone: SFT for as long as its SFT and its GRPO took together.
+"""How far imitation alone would get the demo: SFT for as long as its SFT and its GRPO took together.
 
 The same model, corpus, seed and configuration as the demo's SFT, with more steps; then the demo's own held-out
-problems, sampled and judged as the demo does. Two lengths: as many SFT steps as fit into the demo's wall time, and
-the demo's SFT again as a check that this script measures what the demo measures.
+problems, sampled and judged like in the demo. Two lengths: as many SFT steps as fit into the demo's wall time, and the
+demo's SFT again, to check that this script measures the same as the demo.
 
     python benchmarks/sft_alone.py runs/demo-20261121-120000
 """
@@ -35,14 +35,14 @@ def command(*arguments: object) -> None:
 
 
 def train(demo: Path, out: Path, steps: int, seed: int) -> None:
-    """Warm the demo's own untrained policy for another number of steps; the schedule ends with them."""
+    """Warm the demo's own untrained policy for another number of steps, with the schedule adjusted to them."""
     changes = (f"run.dir={out}", f"run.steps={steps}", f"run.seed={seed}", f"policy.path={demo / 'policy'}")
     overrides = [part for change in changes for part in ("--set", change)]
     command("warpsmith.trainer", "sft", "configs/demo-sft.toml", "--num-processes", 2, *overrides)
 
 
 def evaluate(model: Path, out: Path) -> dict[str, Any]:
-    """Sample and judge the demo's held-out problems as the demo's configuration says."""
+    """Sample and judge the demo's held-out problems with the demo's configuration."""
     config = load_grpo(ROOT / "configs/demo.toml")
     rollout, held_out = config.rollout, config.held_out
     sampler = rollout.sampler

@@ -1,17 +1,17 @@
-"""How many of other projects' Triton files the evaluator takes its kernels from, and compiles.
+"""From how many of other projects' Triton files the evaluator extracts and compiles the kernels.
 
     python benchmarks/survey_kernels.py --out survey.json liger=PATH@REVISION fla=PATH@REVISION ...
 
 Each argument is a project's name, a folder of its sources, and their revision. Host code is read and never run. A file
-counts if it defines kernels to launch that use no module of their project, and Triton alone does not refuse them all.
-For each kernel that no other calls, launches are guessed until Triton alone, on the file's own text, takes one; the
-evaluator must then compile that launch from what it extracted. One of four things becomes of a kernel:
+counts if it defines launchable kernels that use no module of their project, and Triton alone does not reject them all.
+For each kernel that no other calls, launches are guessed until Triton alone, on the file's own text, accepts one; the
+evaluator must then compile that launch from what it extracted. A kernel has one of four outcomes:
 
 - `compiled`: both compile a launch;
-- `fault`: Triton alone compiles a launch that the evaluator refuses, or whose kernel it does not extract;
-- `triton_refuses`: Triton alone refuses it for reasons that no argument changes: an operation that was removed, a name
-  that is bound nowhere, a form that the language lacks;
-- `no_launch`: Triton alone refuses every guess, which says nothing about the evaluator.
+- `fault`: Triton alone compiles a launch that the evaluator rejects, or whose kernel it does not extract;
+- `triton_refuses`: Triton alone rejects it for reasons independent of arguments: a removed operation, an unbound name,
+    an unsupported form;
+- `no_launch`: Triton alone rejects every guess, which says nothing about the evaluator.
 """
 
 import argparse
@@ -33,10 +33,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("projects", nargs="*", metavar="NAME=FOLDER@REVISION")
     parser.add_argument("--out", type=Path, default=Path("survey_kernels.json"), help="projects in it are kept")
-    parser.add_argument("--details", type=Path, help="what was said of each kernel, with sources' own words")
-    parser.add_argument("--only", default="", help="files whose path holds this")
+    parser.add_argument("--details", type=Path, help="full messages for each kernel, which quote the sources")
+    parser.add_argument("--only", default="", help="only files whose path contains this")
     parser.add_argument("--other-backends", default="$^", help="files for other chips: whose path matches this")
-    parser.add_argument("--seconds", type=int, default=20, help="what the guesses for one kernel may take")
+    parser.add_argument("--seconds", type=int, default=20, help="maximum time for the guesses of one kernel")
     arguments = parser.parse_args()
     if not arguments.projects:
         skip("name projects and the folders of their sources")
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def survey(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the counts of the project whose sources lie in a folder."""
+    """Return the counts of a project from its folder of sources."""
     from _kernel_survey import FileReport, apart
 
     known, found = _details(arguments.details), []
@@ -67,7 +67,7 @@ def survey(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _details(path: Path | None) -> dict[str, dict[str, Any]]:
-    """Return what a run that was cut off knows of files already."""
+    """Return the file reports of an interrupted run."""
     if path is None or not path.exists():
         return {}
     return {report["path"]: report for report in json.loads(path.read_text(encoding="utf-8"))["files"]}
@@ -112,9 +112,9 @@ def summary(reports: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _became(report: dict[str, Any]) -> str:
-    """Return what became of a file: why it is not counted, `at_fault`, `without_launch`, or `whole`.
+    """Return the outcome of a file: why it is not counted, `at_fault`, `without_launch`, or `whole`.
 
-    A file is whole if every kernel in it that Triton alone takes is compiled.
+    A file is whole if every kernel in it that Triton alone accepts is compiled.
     """
     found = set(report["launched"].values())
     if report["outcome"] not in COUNTED:
@@ -128,7 +128,7 @@ def _became(report: dict[str, Any]) -> str:
 
 
 def _is_lost(report: dict[str, Any], name: str) -> bool:
-    """Whether a kernel is not extracted that Triton alone takes."""
+    """Whether a kernel is not extracted although Triton alone accepts it."""
     return report["launched"][name] == "fault" and report["why"].get(name, "").startswith("not extracted")
 
 

@@ -1,9 +1,9 @@
-"""Which chat templates are rendered and masked right, refused, or trained wrongly.
+"""Which chat templates are rendered and masked correctly, refused, or trained incorrectly.
 
     python benchmarks/survey_templates.py FOLDER --out benchmarks/results/survey_templates.json
 
-FOLDER holds Jinja templates (`*.jinja`), which are rendered and never copied. Each gets a byte-level tokenizer whose
-control tokens are those that the template's text names. What is trained is held against the template's own renderings:
+FOLDER has Jinja templates (`*.jinja`), which are rendered and never copied. Each gets a byte-level tokenizer whose
+control tokens are those in the template's text. The trained tokens are compared with the template's own renderings:
 prompt and completion of each turn, the stop token, thoughts, and the mask of the whole conversation.
 """
 
@@ -28,12 +28,12 @@ QUESTIONS: Final = ("Multiply seven matrices.", "That was too slow, once more.")
 ANSWERS: Final = ("mul = lambda a: a @ a", "mul = tuned(lambda a: a @ a)")
 THOUGHTS: Final = ("Seven is odd.", "Tiles of sixteen.")
 THOUGHTFUL: Final = frozenset({"thought", "thoughts", "closing"})
-"""Cases whose answers hold a thought. Where a template prompts for one, those without are refused instead."""
+"""Cases whose answers have a thought. If a template prompts for one, those without are refused instead."""
 
 
 @dataclass
 class Report:
-    """What became of a template: the outcome of each case, `right`, `refused: why` or `wrong: why`."""
+    """Results of a template: the outcome of each case, `right`, `refused: why` or `wrong: why`."""
 
     name: str
     marked: bool
@@ -42,7 +42,7 @@ class Report:
 
     @property
     def outcome(self) -> str:
-        """`wrong` where one case is, `right` where plain answers or thoughtful ones are right in each case."""
+        """`wrong` if one case is, `right` if all plain answers or all thoughtful ones are right, else `refused`."""
         if any(told.startswith("wrong") for told in self.cases.values()):
             return "wrong"
         plain = [told for name, told in self.cases.items() if name not in THOUGHTFUL]
@@ -57,8 +57,8 @@ class WrongError(Exception):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, help="a folder of *.jinja files")
-    parser.add_argument("--label", default="", help="what the templates are, for the JSON: a project and its version")
-    parser.add_argument("--out", type=Path, help="where the JSON goes")
+    parser.add_argument("--label", default="", help="source of the templates, for the JSON: a project and its version")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
     arguments = parser.parse_args()
     if arguments.folder is None:
         skip("this needs a folder of chat templates")
@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def show(reports: Sequence[Report]) -> None:
-    """Print a line a template, then why cases are refused or wrong."""
+    """Print a line per template, then why cases are refused or wrong."""
     names = list(dict.fromkeys(name for report in reports for name in report.cases))
     print(f"{'template':34} {'outcome':8} {'marked':6} {'folds':5} " + " ".join(f"{name:8}" for name in names))
     for report in reports:
@@ -93,7 +93,7 @@ def show(reports: Sequence[Report]) -> None:
 
 
 def told(report: Report) -> dict[str, Any]:
-    """Return a report as it stands in the JSON."""
+    """Return a report in the form of the JSON."""
     return {
         "name": report.name,
         "outcome": report.outcome,
@@ -104,7 +104,7 @@ def told(report: Report) -> dict[str, Any]:
 
 
 def survey(name: str, template: str) -> Report:
-    """Return what becomes of one template."""
+    """Return the report of one template."""
     from warpsmith.policy.chat import ChatFormat
     from warpsmith.policy.errors import PolicyError
 
@@ -150,7 +150,7 @@ def cases(opened: bool) -> dict[str, Talk]:
 
 
 def talk(answers: Sequence[str]) -> Talk:
-    """Return a conversation of as many questions as there are answers."""
+    """Return a conversation with as many questions as answers."""
     return [
         {"role": role, "content": text}
         for pair in zip(QUESTIONS, answers, strict=False)
@@ -159,7 +159,7 @@ def talk(answers: Sequence[str]) -> Talk:
 
 
 def tokenizer_of(template: str) -> Any:
-    """Return a byte-level tokenizer without merges that has the control tokens a template names."""
+    """Return a byte-level tokenizer without merges, with the control tokens in a template."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -173,12 +173,12 @@ def tokenizer_of(template: str) -> Any:
 
 
 def rendered(tokenizer: Any, messages: Talk, *, ask: bool = False) -> str:
-    """Return what the template itself makes of a conversation."""
+    """Return the template's own rendering of a conversation."""
     return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=ask))
 
 
 def folds(tokenizer: Any) -> bool:
-    """Whether the template refuses a system message, or leaves it out."""
+    """Whether the template rejects a system message, or omits it."""
     from jinja2 import TemplateError
 
     try:
@@ -193,14 +193,14 @@ def opens(tokenizer: Any) -> bool:
     return rendered(tokenizer, talk(ANSWERS[:1])[:1], ask=True).rstrip().endswith("<think>")
 
 
-# What is held against it -----------------------------------------------------------------------------------------
+# What it is compared with ----------------------------------------------------------------------------------------
 
 
 def check(chat: Any, tokenizer: Any, messages: Talk, *, folded: bool) -> None:
-    """Hold every turn and the mask of a conversation against the template's renderings.
+    """Compare every turn and the mask of a conversation with the template's renderings.
 
     Raises:
-        WrongError: naming the first difference.
+        WrongError: names the first difference.
     """
     plain = fold(messages) if folded else messages
     ends = [i for i, message in enumerate(plain) if message["role"] == "assistant"]
@@ -212,7 +212,7 @@ def check(chat: Any, tokenizer: Any, messages: Talk, *, folded: bool) -> None:
 
 
 def fold(messages: Talk) -> Talk:
-    """Return the conversation with its system message at the head of the first question."""
+    """Return the conversation with its system message prepended to the first question."""
     if messages[0]["role"] != "system":
         return messages
     first = {**messages[1], "content": messages[0]["content"] + "\n\n" + messages[1]["content"]}
@@ -220,7 +220,7 @@ def fold(messages: Talk) -> Talk:
 
 
 def check_turn(chat: Any, tokenizer: Any, messages: Talk, turn: Any, number: int) -> None:
-    """Hold one turn, the last of `messages`, against the prompt and against the whole conversation."""
+    """Compare one turn, the last of `messages`, with the prompt and with the whole conversation."""
     question, answer, thought = QUESTIONS[number], ANSWERS[number], THOUGHTS[number]
     prompt, whole = rendered(tokenizer, messages[:-1], ask=True), rendered(tokenizer, messages)
     completion = tokenizer.decode(turn.completion_ids)
@@ -245,7 +245,7 @@ def check_turn(chat: Any, tokenizer: Any, messages: Talk, turn: Any, number: int
 
 
 def check_thought(prompt: str, completion: str, content: str, thought: str) -> None:
-    """Ask for one thought that is opened and closed, or none, and for the one that the answer was given with."""
+    """Check that there is one thought, opened and closed, or none, and that it is the answer's."""
     tags = re.findall(r"</?think>", prompt + completion)
     require(tags in ([], ["<think>", "</think>"]), f"thoughts are tagged {' '.join(tags)}")
     if "</think>" in content:
@@ -254,7 +254,7 @@ def check_thought(prompt: str, completion: str, content: str, thought: str) -> N
 
 
 def check_mask(chat: Any, messages: Talk, last: str) -> None:
-    """Ask for one run of marked tokens an answer, each with its answer and without a question."""
+    """Check that there is one run of marked tokens per answer, each with its answer and without a question."""
     ids, marks = chat.loss_mask(messages)
     runs: list[list[int]] = []
     for token, mark, before in zip(ids, marks, [0, *marks], strict=False):

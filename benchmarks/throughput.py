@@ -1,11 +1,11 @@
-"""How many evaluations a minute one judge, or one for each GPU, reaches with small shapes, and where their time goes.
+"""Evaluations per minute of one judge, or of one per GPU, with small shapes, and where their time goes.
 
-Candidates are plain elementwise Triton kernels for eight activations of 64 x 1,024 elements. Each is another text with
-another block or number of warps, so that every kernel is compiled anew; none is judged twice. All guards are on: 5
-trials and, on a GPU, 100 timed calls. Each problem was judged once before, so that it is audited and its reference
-warm. A slot's time is `workers` (waiting for a ready worker, contexts included), `lease` (waiting for others to leave
-the device), `stall` (standing still until kernels were compiled), `correctness`, `timing`, `other` (the judge's own
-work) and `idle` (nothing to do, for want of requests).
+Candidates are plain elementwise Triton kernels for eight activations of 64 x 1,024 elements. Each has another text with
+another block or number of warps, so that every kernel is compiled; none is judged twice. All guards are on: 5 trials
+and, on a GPU, 100 timed calls. Each problem was judged once before, so that it is audited and its reference warm. A
+slot's time is `workers` (waiting for a ready worker, contexts included), `lease` (waiting for others to leave the
+device), `stall` (waiting for kernels to compile), `correctness`, `timing`, `other` (the judge's own work) and `idle`
+(no requests).
 
     python benchmarks/throughput.py                   # on a CPU: interpreted, compiled, not timed
     python benchmarks/throughput.py --device cuda
@@ -87,7 +87,7 @@ def problems() -> dict[str, Problem]:
 
 
 def candidates(count: int, first: int) -> list[tuple[str, str]]:
-    """Return `count` candidates, each with its problem's name; no two are the same text."""
+    """Return `count` candidates, each with its problem's name; all texts differ."""
     ways = itertools.cycle(itertools.product(BLOCKS, WARPS, ACTIVATIONS))
     made = []
     for number, (block, warps, name) in zip(range(first, first + count), ways, strict=False):
@@ -97,30 +97,30 @@ def candidates(count: int, first: int) -> list[tuple[str, str]]:
 
 
 def judged(evaluator: Evaluator, asked: list[tuple[str, str]], at_once: int) -> list[Verdict]:
-    """Judge all, `at_once` under way at any time."""
+    """Judge all, with `at_once` running at any time."""
     known = problems()
     with ThreadPoolExecutor(at_once) as threads:
         verdicts = list(threads.map(lambda one: evaluator.evaluate(known[one[0]], one[1]), asked))
     wrong = [verdict for verdict in verdicts if not verdict.correct]
     if wrong:
-        raise SystemExit(f"{len(wrong)} of {len(verdicts)} honest candidates were refused: {wrong[0]}")
+        raise SystemExit(f"{len(wrong)} of {len(verdicts)} honest candidates were rejected: {wrong[0]}")
     return verdicts
 
 
 def seconds_of_slots(verdicts: list[Verdict], slots: int, took: float) -> dict[str, float]:
-    """Return the seconds of all slots together, by what they were spent on."""
+    """Return the seconds of all slots together, by use."""
     spent = {name: sum(getattr(verdict.seconds, name) for verdict in verdicts) for name in PHASES}
     busy = sum(verdict.seconds.evaluate for verdict in verdicts)
     return {**spent, "other": busy - sum(spent.values()), "idle": max(0.0, slots * took - busy)}
 
 
 def measure(configs: list[EvaluatorConfig], count: int) -> dict[str, Any]:
-    """Judge `count` candidates with each of these evaluators, all at once; return the figures of all together."""
+    """Judge `count` candidates with each of these evaluators, all at once; return their combined figures."""
     with ExitStack() as stack, ThreadPoolExecutor(len(configs)) as threads:
         evaluators = [stack.enter_context(Evaluator(config)) for config in configs]
 
         def each(first: int, count: int, queued: int) -> list[Verdict]:
-            """Let every evaluator judge others, with `queued` under way for each of its slots."""
+            """Let every evaluator judge others, with `queued` running for each of its slots."""
             jobs = [candidates(count, first + index * count) for index in range(len(configs))]
             at_once = [queued * config.slots for config in configs]
             return [verdict for found in threads.map(judged, evaluators, jobs, at_once) for verdict in found]
@@ -157,8 +157,8 @@ def main() -> None:
     )
     parser.add_argument("--slots", type=int, nargs="+", help="evaluations at once; several numbers are several rows")
     parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
-    parser.add_argument("--count", type=int, default=200, help="evaluations a row (default 200)")
-    parser.add_argument("--out", type=Path, help="default: results/throughput_DEVICE.json, with a picture beside it")
+    parser.add_argument("--count", type=int, default=200, help="evaluations per row (default 200)")
+    parser.add_argument("--out", type=Path, help="default: results/throughput_DEVICE.json, with a picture next to it")
     arguments = parser.parse_args()
     out = arguments.out or HERE / "results" / f"throughput_{arguments.device}.json"
     result = describe(["torch", "triton", "numpy"]) | {"recording": arguments.recording, "rows": []}

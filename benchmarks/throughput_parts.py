@@ -1,15 +1,15 @@
-"""What an evaluation waits for inside the judge, with several under way: the device alone, births of workers, messages.
+"""What concurrent evaluations wait for inside the judge: exclusive use of the device, start of workers, messages.
 
-The candidates are those of throughput.py, judged in this process, whose judge is watched from the outside. A part has
-`times` (how often an evaluation came to it), `mean_ms`, and `ms`, the product:
+The candidates are those of throughput.py, judged in this process, whose judge is observed from outside. A part has
+`times` (how often an evaluation reached it), `mean_ms`, and `ms`, the product:
 
-- `device: alone`: the device held alone, to time. What all evaluations hold together cannot be less than this.
-- `device: wait, to have it alone`: until those who share it were done. `device: wait, to share it`: until a timing was;
-  that of a worker's birth is `birth: wait, to share the device`.
-- `birth ROLE`: a worker comes into being, beside evaluations; a `candidate` with a context, sharing the device.
-- `ROLE MESSAGE`: from a message to a worker to its answer; of a round with its mode and its number of calls.
+- `device: alone`: the device held exclusively, for timing. The total time of all evaluations cannot be less than this.
+- `device: wait, to have it alone`: until those who share it are done. `device: wait, to share it`: until a timing is
+    done; for the start of a worker this is `birth: wait, to share the device`.
+- `birth ROLE`: start of a worker, beside evaluations; a `candidate` with a context, sharing the device.
+- `ROLE MESSAGE`: from a message to a worker to its answer; for a round with its mode and its number of calls.
 
-Parts overlap: they are of threads that go on side by side, and the device is held while messages are under way.
+Parts overlap: they are of concurrent threads, and the device is held while messages are in flight.
 
     python benchmarks/throughput_parts.py --device cuda --slots 1 3 6
 """
@@ -42,7 +42,7 @@ EVALUATION: Final = "evaluation"
 
 
 class Spent:
-    """Seconds by what they were spent on; threads add to it side by side."""
+    """Seconds by use, added by concurrent threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class Spent:
             self._spent.clear()
 
     def by_evaluation(self, evaluations: int) -> dict[str, dict[str, float]]:
-        """Return each part's figures for one evaluation, the longest first."""
+        """Return each part's figures per evaluation, the longest first."""
         with self._lock:
             found = {
                 part: {
@@ -71,7 +71,7 @@ class Spent:
 
 
 def watch(spent: Spent) -> None:
-    """Have the judges of this process tell `spent` what they wait for."""
+    """Make the judges of this process report their waits to `spent`."""
     _watch_lease(spent)
     _watch_messages(spent)
     fork = Zygote.fork
@@ -139,7 +139,7 @@ def _timed(spent: Spent, part: str) -> Iterator[None]:
 
 
 def measure(config: EvaluatorConfig, count: int, spent: Spent) -> dict[str, Any]:
-    """Judge `count` candidates, one under way for each slot; return where their time went."""
+    """Judge `count` candidates, one running per slot; return where their time went."""
     judge = Judge(config)
     try:
         judge.machine.prepare()
@@ -162,7 +162,7 @@ def measure(config: EvaluatorConfig, count: int, spent: Spent) -> dict[str, Any]
         judge.close()
     wrong = [verdict for verdict in verdicts if not verdict.correct]
     if wrong:
-        raise SystemExit(f"{len(wrong)} of {count} honest candidates were refused: {wrong[0]}")
+        raise SystemExit(f"{len(wrong)} of {count} honest candidates were rejected: {wrong[0]}")
     return {
         "device": verdicts[0].device,
         "slots": config.slots,
@@ -183,15 +183,15 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--gpu", type=int, default=0)
     parser.add_argument("--slots", type=int, nargs="+", default=[1, 3], help="evaluations at once; several are rows")
-    parser.add_argument("--count", type=int, default=40, help="evaluations a row (default 40)")
+    parser.add_argument("--count", type=int, default=40, help="evaluations per row (default 40)")
     parser.add_argument(
         "--switch-ms", type=float, nargs="+", default=[1000 * sys.getswitchinterval()],
-        help="how long one of Python's threads may keep the others waiting; several are rows",
+        help="thread switch interval of Python in milliseconds; several are rows",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, help="default: results/throughput_parts_DEVICE.json")
     arguments = parser.parse_args()
     out = arguments.out or HERE / "results" / f"throughput_parts_{arguments.device}.json"
-    # As in a judge's own process: one thread for torch, and no other GPU in sight before the driver starts.
+    # As in a judge's own process: one thread for torch, and no other GPU visible before the driver starts.
     torch.set_num_threads(1)
     if arguments.device == "cuda":
         os.environ.update(environment_of(arguments.gpu))

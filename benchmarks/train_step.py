@@ -1,12 +1,12 @@
-"""Tokens a second, model FLOPs utilisation and memory of one training step, one means after the other.
+"""Tokens per second, model FLOPs utilisation and memory of one training step, adding one optimisation at a time.
 
 A model of Qwen3-0.6B's shape with random weights makes ZeRO-2 steps on two batches: `even`, 8 rows of 2,048 tokens, and
-`mixed`, 64 rows of very different lengths, as answers are. Each variant adds one means to the one before it, or takes
-one away, and runs in a process of its own, so that memory is its own too.
+`mixed`, 64 rows of very different lengths, like answers. Each variant adds one optimisation to the previous one, or
+removes one, and runs in a separate process, so that its memory is separate too.
 
-The first is what a plain loop does: padded rows, the whole vocabulary's logits in fp32. Tokens are the rows' own;
-padding counts as nothing. Model FLOPs: six for each weight that a token is multiplied with, and causal attention within
-its own sequence; what is computed twice or for padding is not counted.
+The first is a plain loop: padded rows, the whole vocabulary's logits in fp32. Tokens are the rows' own; padding does
+not count. Model FLOPs: six per weight that a token is multiplied with, and causal attention within its own sequence;
+recomputation and padding do not count.
 
     python benchmarks/train_step.py                                   # on a GPU
     python benchmarks/train_step.py --shape tiny --dtype float32      # anywhere, to see that it runs
@@ -48,12 +48,12 @@ SHAPES = {
     "tiny": ModelShape("tiny", 2, 64, 192, 4, 2, 16, 4096, tied=True, normed=True),
 }
 PEAK_BF16_FLOPS = {"H200": 989e12, "H100 80GB HBM3": 989e12, "A100": 312e12}
-"""Dense, by the makers' data sheets; the name is a part of the device's."""
+"""Dense, from the vendors' data sheets; the key is a part of the device's name."""
 WARMUP_STEPS = 2
 EXCEPTION = re.compile(
     r"(\[rank\d+\]: ?)?([A-Za-z_]\w*\.)*[A-Z]\w*(Error|Exception|Interrupt|Exit|OutOfResources)(:|$)"
 )
-"""How a line begins that names an exception, as Python and torch's hook for ranks print it."""
+"""Start of a line that names an exception, as printed by Python and by torch's hook for ranks."""
 TRACE_LINES = 20
 
 
@@ -100,7 +100,7 @@ def build(shape: str, variant: Variant, dtype: str) -> PreTrainedModel:
 
 
 def scorer(engine: ZeroEngine, variant: Variant) -> Callable[[PaddedRows], Tensor]:
-    """Return what gives the log-probability of every token, (B, T) fp32."""
+    """Return a function that computes the log-probability of every token, (B, T) fp32."""
     if not variant.whole_logits:
         return lambda rows: engine.logprobs(rows, 1.0)[0]
 
@@ -114,7 +114,7 @@ def scorer(engine: ZeroEngine, variant: Variant) -> Callable[[PaddedRows], Tenso
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Make steps of one variant; seconds are the median's, each step waited for."""
+    """Make steps of one variant; seconds are the median, with each step awaited."""
     variant = VARIANTS[arguments.one]
     zero = ZeroSection(stage=2, packing=variant.packing, micro_batch_tokens=arguments.micro_batch_tokens)
     ranks = join(RunSection(dir=ROOT / "runs"), zero)
@@ -156,14 +156,14 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def model_flops(shape: str, parameters: int, lengths: Sequence[int]) -> float:
-    """FLOPs of forward and backward: 6 a weight and token, 6 T^2 a layer and channel for causal attention."""
+    """FLOPs of forward and backward: 6 per weight and token, 6 T^2 per layer and channel for causal attention."""
     made = SHAPES[shape]
     channels = made.heads * made.head_dim * made.layers
     return 6.0 * parameters * sum(lengths) + 6.0 * channels * sum(n * n for n in lengths)
 
 
 def figures(arguments: argparse.Namespace, batch: str, number: int) -> dict[str, Any]:
-    """Run one variant and add what follows from its seconds; of one that fails, its error and where it was."""
+    """Run one variant and add the derived figures; for a failure, its error and where it happened."""
     command = [
         sys.executable, __file__, "--one", str(number), "--batch", batch, "--shape", arguments.shape,
         "--dtype", arguments.dtype, "--steps", str(arguments.steps),
@@ -183,9 +183,9 @@ def figures(arguments: argparse.Namespace, batch: str, number: int) -> dict[str,
 
 
 def failure(stderr: str, code: int) -> dict[str, Any]:
-    """Return the last line that names an exception, and lines on both sides of it.
+    """Return the last line that names an exception, and lines before and after it.
 
-    NCCL warns last of a process group that nobody left. Behind the exception may stand what a compiler said.
+    NCCL's last warning is about a process group that was not left. A compiler's output can follow the exception.
     """
     lines = stderr.strip().splitlines() or [f"exit code {code}"]
     named = [number for number, text in enumerate(lines) if EXCEPTION.match(text)]
@@ -211,7 +211,7 @@ def main() -> None:
     parser.add_argument("--micro-batch-tokens", type=int, default=16_384)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/train_step.json")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--batch", choices=("even", "mixed"), help="this batch alone")
+    parser.add_argument("--batch", choices=("even", "mixed"), help="only this batch")
     arguments = parser.parse_args()
     if arguments.one is not None:
         print(json.dumps(measure(arguments)))

@@ -114,7 +114,7 @@ DAMAGES = {
     "more layers": (
         lambda d: rewrite(d / "config.json", num_hidden_layers=3, layer_types=["full_attention"] * 3),
         CheckpointError,
-        "lack or misshape 11 tensors",
+        "11 tensors of the architecture are missing from or misshapen in",
     ),
     "no tokenizer": (lambda d: (d / "tokenizer.json").unlink(), TokenizerError, "no tokenizer.json"),
     "tokenizer cut": (lambda d: cut(d / "tokenizer.json", 200), TokenizerError, "cannot be read"),

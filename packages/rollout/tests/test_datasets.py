@@ -60,14 +60,14 @@ def test_problems_are_not_mixed_with_what_lies_there(tmp_path):
     before = sorted(tmp_path.rglob("*"))
     assert len(write_directory(generated(seed=0, count=6), out, generations=answers)) == 6
     for others in (generated(seed=1, count=6), generated(seed=0, count=2, levels=(1,))):
-        with pytest.raises(DatasetError, match=r"level\d holds other Python files already, [12]_l\d_"):
+        with pytest.raises(DatasetError, match=r"level\d already has other Python files, such as [12]_l\d_"):
             write_directory(others, out)
-    with pytest.raises(DatasetError, match="answers holds other Python files already, level_2_problem_1"):
+    with pytest.raises(DatasetError, match="answers already has other Python files, such as level_2_problem_1"):
         write_directory(generated(seed=0, count=2, levels=(1,)), tmp_path / "new", generations=answers)
     assert sorted(tmp_path.rglob("*")) == before
     mine = answers / "level_2_problem_1_sample_0_kernel.py"
     mine.write_text("# a model's answer")
-    with pytest.raises(DatasetError, match=f"answers holds other Python files already, {mine.name}"):
+    with pytest.raises(DatasetError, match=f"answers already has other Python files, such as {mine.name}"):
         write_directory(generated(seed=0, count=6), out, generations=answers)
     assert mine.read_text() == "# a model's answer"
 

@@ -265,7 +265,7 @@ def test_a_bad_problem_and_a_long_one_are_invalid_and_others_go_on(
 
 
 def test_no_episode_is_refused(collect, scripted_sampler):
-    with pytest.raises(UsageError, match="no episode"):
+    with pytest.raises(UsageError, match="no episodes"):
         collect(scripted_sampler(GOOD), samples=0)
 
 

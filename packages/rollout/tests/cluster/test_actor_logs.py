@@ -119,9 +119,9 @@ def test_an_actor_that_ray_ends_for_want_of_a_word_names_the_logs(ray):
 def test_the_log_of_another_node_is_read_there(ray):
     (node,) = ray.nodes()
     (note,) = actor_logs.log_on_node(node["NodeManagerAddress"], Path("/nowhere"), 1)
-    assert note.startswith(f"On {node['NodeManagerAddress']}: The actor's process 1 has left no log in /nowhere")
+    assert note.startswith(f"On {node['NodeManagerAddress']}: The actor's process 1 left no log in /nowhere")
     (note,) = actor_logs.log_on_node("198.51.100.7", Path("/nowhere"), 1)
-    assert note == "The actor's log lies in /nowhere on 198.51.100.7, a node that is gone from the cluster."
+    assert note == "The actor's log is in /nowhere on 198.51.100.7, a node that has left the cluster."
 
 
 def test_of_several_processes_the_first_that_failed_is_quoted(tmp_path):

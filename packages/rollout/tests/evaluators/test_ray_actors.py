@@ -109,7 +109,7 @@ def test_a_late_verdict_is_not_waited_for_and_an_evaluator_that_cannot_start_say
 
 def test_more_cores_than_the_cluster_has_are_refused_at_once(ray):
     with (
-        pytest.raises(UsageError, match="ask for 200 cores; the Ray cluster has 4"),
+        pytest.raises(UsageError, match="need 200 cores; the Ray cluster has 4"),
         open_evaluator(config(actors=100, cores=2), EVALUATOR),
     ):
         pass
@@ -117,7 +117,7 @@ def test_more_cores_than_the_cluster_has_are_refused_at_once(ray):
 
 def test_gpus_that_the_cluster_lacks_are_refused_at_once(ray):
     with (
-        pytest.raises(UsageError, match="ask for a GPU each; the Ray cluster has 0"),
+        pytest.raises(UsageError, match="need a GPU each; the Ray cluster has 0"),
         open_evaluator(config(), EvaluatorConfig(device="cuda")),
     ):
         pass

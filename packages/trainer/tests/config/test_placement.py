@@ -98,7 +98,7 @@ def test_ranks_stand_on_the_gpus_that_train() -> None:
 def test_as_many_ranks_as_gpus() -> None:
     assert ranks_of([4, 6], None) == ranks_of([4, 6], 2) == 2
     assert ranks_of((), 3) == 3
-    with pytest.raises(ConfigError, match="names 2 GPUs, one rank each; --num-processes asks for 3"):
+    with pytest.raises(ConfigError, match="names 2 GPUs, one rank each, but --num-processes is 3"):
         ranks_of([4, 6], 3)
 
 

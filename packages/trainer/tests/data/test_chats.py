@@ -61,9 +61,9 @@ def test_a_system_text_beside_sharegpt_comes_first() -> None:
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "no text"),
         ({"messages": [{"role": "assistant", "content": "x", "tool_calls": [{}]}]}, "calls tools"),
         ({"messages": CHAT[:1]}, "no message of an assistant"),
-        ({"messages": CHAT[1:]}, "nothing was asked"),
+        ({"messages": CHAT[1:]}, "without a question"),
         ({"messages": [CHAT[0], {"role": "assistant", "content": " \n"}]}, "empty answer"),
-        ({"messages": [CHAT[0], {"role": "assistant", "content": "\ud800"}]}, "no Unicode"),
+        ({"messages": [CHAT[0], {"role": "assistant", "content": "\ud800"}]}, "not valid Unicode"),
     ],
 )
 def test_a_bad_row_says_why(row: dict[str, Any], reason: str) -> None:

@@ -80,8 +80,8 @@ def test_a_pair_becomes_model_and_model_new_and_attributes_keep_their_names() ->
         ({"entry_point": "a b"}, "not a class name"),
         ({"entry_point": "Other"}, "no class of that name in python_code"),
         ({"triton_code": MODULE}, "no class of that name in triton_code"),
-        ({"python_code": MODULE + "\nclass Model: ...\n"}, "python_code has a `Model` of its own"),
-        ({"python_code": MODULE + "\nx = '''"}, "python_code is no Python"),
+        ({"python_code": MODULE + "\nclass Model: ...\n"}, "python_code already has a `Model`"),
+        ({"python_code": MODULE + "\nx = '''"}, "python_code is not Python"),
     ],
 )
 def test_a_row_that_cannot_be_used_says_why(change: dict[str, Any], reason: str) -> None:

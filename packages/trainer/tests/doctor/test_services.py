@@ -138,9 +138,9 @@ def test_the_token_of_ray_is_looked_for_where_the_run_will_connect(
 def test_the_tier_is_the_one_that_the_file_permits(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     least = 'evaluator.minimum_isolation="landlock"'
     monkeypatch.setattr(_native, "achievable_tier", lambda: "namespaces")
-    assert next(services.containment(load(least))).seen == "namespaces; landlock is the least that is accepted"
+    assert next(services.containment(load(least))).seen == "namespaces; the minimum is landlock"
     capped = load(least, 'evaluator.strongest_isolation="landlock"')
-    assert next(services.containment(capped)).seen == "landlock; landlock is the least that is accepted"
+    assert next(services.containment(capped)).seen == "landlock; the minimum is landlock"
     on_gpu = load(least, 'evaluator.strongest_isolation="landlock"', 'evaluator.device="cuda"')
     with pytest.raises(ContainmentError, match="landlock forbids the socket") as caught:
         list(services.containment(on_gpu))
@@ -149,7 +149,7 @@ def test_the_tier_is_the_one_that_the_file_permits(load: Load, monkeypatch: pyte
 
 def test_a_machine_that_gives_less_than_the_least_is_refused(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "achievable_tier", lambda: "none")
-    with pytest.raises(ContainmentError, match=r"contained by none here, and .* is landlock") as caught:
+    with pytest.raises(ContainmentError, match=r"contained by none here, but .* is landlock") as caught:
         check_files(load(), resume=False)
     assert caught.value.remedy
     spread = ["rollout.evaluation.type=ray", 'run.ray_address="10.0.0.1:6379"']
@@ -186,5 +186,5 @@ def test_the_command_tells_of_all_that_is_wrong_before_it_starts_anything(
     said = " ".join(capsys.readouterr().err.split())
     assert said.startswith("error: 3 checks failed: (1) rollout.reward.path: there is no file")
     assert "(2) sampler.max_model_len is 100000" in said
-    assert '(3) wandb.mode is "online", and W&B refuses the login: No API key' in said
+    assert '(3) wandb.mode is "online", but W&B rejects the login: No API key' in said
     assert not (tmp_path / "run").exists()

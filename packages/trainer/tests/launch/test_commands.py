@@ -79,7 +79,7 @@ def test_a_rank_that_cannot_speak_any_more_is_told_of_with_its_log(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, code: int, death: Death | None, told: int, says: str
 ) -> None:
     log_of(tmp_path, 1).write_text("of an earlier start\n=== rank 1, pid 7\nlast words\n")
-    assert launcher.reported(code, death, tmp_path, oom_kills()) == told
+    assert launcher.exit_code(code, death, tmp_path, oom_kills()) == told
     said = capsys.readouterr().err
     assert says in " ".join(said.split())
     assert said.endswith(f"The last lines of {log_of(tmp_path, 1)}:\n    last words\n") == (
@@ -102,9 +102,9 @@ def test_the_first_signal_asks_and_the_second_ends(capsys: pytest.CaptureFixture
         assert stop.requested
         assert "SIGTERM: finishing this step" in capsys.readouterr().err
         # The same request in another form, as DeepSpeed's launcher sends it after the terminal's Ctrl-C.
-        stop.ask_again_from(time.monotonic() + 60)
+        stop.reset_request_time(time.monotonic() + 60)
         os.kill(os.getpid(), signal.SIGINT)
-        stop.ask_again_from(time.monotonic() - 5)
+        stop.reset_request_time(time.monotonic() - 5)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) == before

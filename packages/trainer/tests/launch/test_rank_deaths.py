@@ -122,9 +122,7 @@ def limit() -> Iterator[Path]:
 def test_a_rank_that_the_kernel_ends_for_memory_is_said_to_be(tmp_path: Path, limit: Path) -> None:
     code, said, run_dir = launched(tmp_path, "memory", LIMIT=str(limit))
     assert code == 137, said
-    assert "was ended by signal 9 (Killed). Meanwhile the kernel's out-of-memory killer killed" in " ".join(
-        said.split()
-    )
+    assert "was ended by signal 9 (Killed). Meanwhile the kernel's out-of-memory killer" in " ".join(said.split())
     assert said.endswith(f"{log_of(logs_of(run_dir), 1)}:\n    rank 1 begins\n    about to end by memory\n")
 
 

@@ -113,11 +113,11 @@ def test_the_refusal_names_every_gpu_that_is_missing(
     assert misplaced(config, places_of(config, 2), 2, "2xh200") == [
         "GPUs 2 and 3 are to train and are not there: 2xh200 has 2, 0 to 1.",
         "GPUs 4, 5 and 6 are to sample and are not there: 2xh200 has 2, 0 to 1.",
-        "GPU 7 is to judge and is not there: 2xh200 has 2, 0 to 1.",
+        "GPU 7 is to judge but does not exist: 2xh200 has 2, 0 to 1.",
     ]
     assert command("plan", str(file), "--machine", "6xh100-80") == 2
     told = capsys.readouterr().out
-    assert "GPU 6 is to sample and is not there" in told
+    assert "GPU 6 is to sample but does not exist" in told
     assert "  placement.rollout = [4]\n  placement.evaluation = [5]\n  rollout.samplers = 1\n" in told
 
 
@@ -128,7 +128,7 @@ def test_where_nothing_fits_that_is_said(
     assert proposed(file, machine) is None
     assert command("plan", str(file), "--machine", machine) == 2
     told = " ".join(capsys.readouterr().out.split())
-    assert "No change that is known here makes it fit, nor do three at once: take a larger machine" in told
+    assert "No known change makes it fit, nor do three at once: use a larger machine" in told
 
 
 def test_numbers_alone_cost_nothing_else(file: Path) -> None:
@@ -184,7 +184,7 @@ def test_samplers_that_would_wait_for_gpus_are_refused(file: Path) -> None:
     given = ("placement.train=[0,1]", "placement.rollout=[]", "placement.evaluation=[2]")
     config = load_grpo(file, given)
     (told,) = misplaced(config, places_of(config, 4), 4, "4xh200")
-    assert told.startswith("Samplers take 3 GPUs (rollout.samplers = 3, of 1 each), and 2 train")
+    assert told.startswith("Samplers need 3 GPUs (rollout.samplers = 3, of 1 each), but 2 train")
     assert not misplaced(load_grpo(file, [*given, "run.ray_address=auto"]), places_of(config, 4), 4, "")
     change = proposed(file, "4xh200", *given)
     assert change is not None
@@ -196,7 +196,7 @@ def test_ranks_of_an_sft_run_that_have_no_gpu(tmp_path: Path) -> None:
     path.write_text('[run]\ndir = "run"\n[policy]\npath = "models/smollm2-135m"\n[data.source]\nproblems = 10\n')
     config = load_sft(path)
     made = plan(config, shape_of(config.policy.path), machines.named("2xh200"), 3)
-    assert made.misfits == ["GPU 2 is to train and is not there: 2xh200 has 2, 0 to 1."]
+    assert made.misfits == ["GPU 2 is to train but does not exist: 2xh200 has 2, 0 to 1."]
     assert suggested(path, [], config, made, 3) is None
 
 

@@ -223,7 +223,7 @@ def test_too_small_a_host_has_no_change(file: Path) -> None:
 
 def test_gpus_that_are_not_there(file: Path) -> None:
     (first, *_) = made(file, "h200").misfits
-    assert first == "GPU 1 is to sample and is not there: h200 has 1, 0 to 0."
+    assert first == "GPU 1 is to sample but does not exist: h200 has 1, 0 to 0."
     assert "has none" in made(file, "cpu-24g").misfits[0]
 
 
@@ -234,7 +234,7 @@ def test_a_cache_that_holds_no_sequence(file: Path) -> None:
 
 def test_heads_that_cannot_be_split(file: Path) -> None:
     found = made(file, "4xh200", "placement.rollout=[1,2,3]", "rollout.sampler.tensor_parallel_size=3")
-    assert any("32 heads of attention cannot be split over 3" in misfit for misfit in found.misfits)
+    assert any("32 attention heads cannot be split over 3" in misfit for misfit in found.misfits)
 
 
 def test_two_gpus_of_one_sampler_share_weights_and_cache(file: Path) -> None:
@@ -274,7 +274,7 @@ def test_ranks_that_the_run_would_refuse_are_refused(
 ) -> None:
     placed = ("plan", str(file), "--machine", "4xh200", "--set", "placement.train=[0,1]", "--num-processes")
     assert command(*placed, "3") == 2
-    assert "--num-processes asks for 3" in capsys.readouterr().err
+    assert "--num-processes is 3" in capsys.readouterr().err
     assert command(*placed, "2") in (0, 2)
     assert "--num-processes" not in capsys.readouterr().err
 

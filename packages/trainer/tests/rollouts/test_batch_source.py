@@ -107,7 +107,7 @@ def test_a_lost_round_ends_the_search_and_is_told(turns_table: Table) -> None:
     found = source(rounds, said).collect(1, Progress())
     # What was handed out stays handed out: a resumed run has the same order.
     assert (found.problems, found.rounds) == (9, 2)
-    assert "makes up for no more groups: None of the turns" in said[0]
+    assert "replaces no more groups: None of the turns" in said[0]
 
 
 def test_a_lost_first_round_ends_the_run(turns_table: Table) -> None:

@@ -29,19 +29,19 @@ def test_a_healthy_run_is_never_warned_of() -> None:
         finding = run.look(WELL)
         assert set(finding.flags) == {f"health/{name}" for name in CHECKS}
         assert not warned(finding.flags)
-        assert not finding.said
+        assert not finding.messages
 
 
 @pytest.mark.parametrize(
     ("name", "figure", "near", "beyond", "says"),
     [
-        ("entropy_collapse", "entropy", 0.11, 0.09, "9% of the 1 that the run began with"),
-        ("kl_high", "kl_reference", 0.5, 0.51, "0.51 nats a token from the reference policy"),
+        ("entropy_collapse", "entropy", 0.11, 0.09, "9% of the initial 1:"),
+        ("kl_high", "kl_reference", 0.5, 0.51, "0.51 nats per token from the reference policy"),
         ("kl_update_high", "kl_old", 0.1, 0.11, "Within one batch the policy moved 0.11"),
-        ("grad_norm_spike", "grad_norm_max", 5.0, 5.1, "5.1, with 1 as the median of the last 8 steps"),
+        ("grad_norm_spike", "grad_norm_max", 5.0, 5.1, "5.1; the median of the last 8 steps is 1"),
         ("no_spread", "no_spread_rate", 0.89, 0.91, "91% of the groups have no spread"),
-        ("sampler_mismatch", "sampler_kl", 9e-4, 2e-3, "0.002 nats a token apart, and were 0.0001 at first"),
-        ("truncated_high", "truncated_rate", 0.29, 0.31, "31% of the completions hit the length limit"),
+        ("sampler_mismatch", "sampler_kl", 9e-4, 2e-3, "0.002 nats per token apart, initially 0.0001"),
+        ("truncated_high", "truncated_rate", 0.29, 0.31, "31% of the completions reached the length limit"),
         ("invalid_high", "invalid_rate", 0.09, 0.11, "11% of the turns are invalid"),
     ],
 )
@@ -55,7 +55,7 @@ def test_each_limit(name: str, figure: str, near: float, beyond: float, says: st
     assert not warned(well.look({**WELL, figure: near}).flags)
     finding = ill.look({**WELL, figure: beyond})
     assert warned(finding.flags) == {name}
-    ((said, text),) = finding.said
+    ((said, text),) = finding.messages
     assert said == name
     assert says in text
 
@@ -80,10 +80,10 @@ def test_a_gap_of_rounding_never_grows() -> None:
 
 def test_a_warning_that_holds_is_said_again_only_now_and_then() -> None:
     run = watch(limits=HealthSection(repeat_every=4))
-    said = [bool(run.look({**WELL, "kl_reference": 2.0}).said) for _ in range(9)]
+    said = [bool(run.look({**WELL, "kl_reference": 2.0}).messages) for _ in range(9)]
     assert said == [True, False, False, False, True, False, False, False, True]
     run.look(WELL)
-    assert run.look({**WELL, "kl_reference": 2.0}).said
+    assert run.look({**WELL, "kl_reference": 2.0}).messages
 
 
 @pytest.mark.parametrize(

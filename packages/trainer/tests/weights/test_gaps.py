@@ -131,7 +131,7 @@ def test_weights_that_are_wrong_from_the_start_do_not_calibrate_themselves(seed:
 
 def test_rounding_of_later_probes_does_not_loosen_the_bounds() -> None:
     course = Course(5).begun()
-    with pytest.raises(ProbeError, match=r"the mean gap is 0\.0\d+ \(0\.01 is permitted\)"):
+    with pytest.raises(ProbeError, match=r"the mean gap is 0\.0\d+ \(0\.01 is allowed\)"):
         for factor in range(1, 40):
             course.sync(course.trainer + factor * course.rounding())
 

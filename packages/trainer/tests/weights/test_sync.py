@@ -74,25 +74,25 @@ def after_an_update(engine: ScriptedEngine, scores: Sequence[float], expected: S
 
 
 def test_an_engine_that_answers_as_before_a_small_update_kept_its_weights() -> None:
-    with pytest.raises(ProbeError, match=r"by up to 0\.02, and sampler 0 gives every token that of before"):
+    with pytest.raises(ProbeError, match=r"by up to 0\.02, but sampler 0 gives every token the same as before"):
         after_an_update(ScriptedEngine(), EXPECTED, shifted(0.02))
     # Below that the trainer's own change may be rounding.
     assert after_an_update(ScriptedEngine(), EXPECTED, shifted(0.005)) == pytest.approx(0.005)
 
 
 def test_a_gap_of_the_size_of_the_update_is_no_rounding() -> None:
-    with pytest.raises(ProbeError, match=r"a gap of 0\.07, of which 0\.05 is permitted"):
+    with pytest.raises(ProbeError, match=r"a gap of 0\.07, with 0\.05 allowed"):
         after_an_update(ScriptedEngine(), shifted(0.03), shifted(0.1))
     assert after_an_update(ScriptedEngine(), shifted(0.06), shifted(0.1)) == pytest.approx(0.04)
     # A large update does not widen the tolerance.
-    with pytest.raises(ProbeError, match=r"of which 0\.5 is permitted"):
+    with pytest.raises(ProbeError, match=r"with 0\.5 allowed"):
         after_an_update(ScriptedEngine(), shifted(1.4), shifted(2.0))
 
 
 def test_rounding_that_was_there_at_the_first_probe_may_be_there_later() -> None:
     engine = ScriptedEngine(shifted(0.05))
     assert after_an_update(engine, shifted(0.19), EXPECTED) == pytest.approx(0.19)
-    with pytest.raises(ProbeError, match=r"of which 0\.2 is permitted"):
+    with pytest.raises(ProbeError, match=r"with 0\.2 allowed"):
         after_an_update(ScriptedEngine(shifted(0.05)), shifted(0.21), EXPECTED)
 
 
@@ -141,7 +141,7 @@ def test_tokens_of_other_weights_are_not_trained_on(turns_table: Callable[[list[
     rows = [{"weight_versions": [2, 2]}, {"completion_ids": [], "logprobs": [], "weight_versions": []}]
     sync.check_tokens(turns_table(rows), 2)
     sync.check_tokens(turns_table(rows[1:]), 2)
-    with pytest.raises(SyncError, match="weight version 2, and tokens were sampled with version 1"):
+    with pytest.raises(SyncError, match="weight version 2, but tokens were sampled with version 1"):
         sync.check_tokens(turns_table([*rows, {"weight_versions": [2, 1]}]), 2)
 
 

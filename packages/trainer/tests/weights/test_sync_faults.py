@@ -335,7 +335,7 @@ def test_an_engine_that_misses_the_deadline_samples_nothing_until_it_has_whole_w
     lab.loop.run(lab.engine.misbehave("late"))
     with pytest.raises(SyncTimeoutError, match=rf"weight version {lab.version + 1} took longer than 0\.2 s"):
         lab.publish(lab.payload(lab.states["new"]), deadline_s=0.2)
-    with pytest.raises(WeightsUnknownError, match="sampler 0 did not say"):
+    with pytest.raises(WeightsUnknownError, match="sampler 0 did not confirm"):
         lab.tokens()
     with pytest.raises(WeightsUnknownError):
         lab.probe(probe, "new")
@@ -346,7 +346,7 @@ def test_an_engine_that_answers_before_it_has_loaded_is_noticed(lab: Lab, probe:
     lab.loop.run(lab.engine.misbehave("early"))
     lab.publish(lab.payload(lab.states["new"]))
     assert lab.engine.weight_version == lab.version
-    with pytest.raises(ProbeError, match="sampler 0 gives every token that of before"):
+    with pytest.raises(ProbeError, match="sampler 0 gives every token the same as before"):
         lab.probe(probe, "new")
 
     async def caught_up() -> None:
@@ -364,7 +364,7 @@ def test_one_engine_of_two_without_the_update_is_named(lab: Lab, probe: Probe) -
     lab.probe(both, "old", lab.engine, lab.other)
     lab.loop.run(lab.other.misbehave("early"))
     lab.publish(lab.payload(lab.states["new"]), pool)
-    with pytest.raises(ProbeError, match="sampler 1 gives every token that of before"):
+    with pytest.raises(ProbeError, match="sampler 1 gives every token the same as before"):
         lab.probe(both, "new", lab.engine, lab.other)
 
     lab.loop.run(lab.other.misbehave("late"))

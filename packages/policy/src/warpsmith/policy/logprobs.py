@@ -177,10 +177,8 @@ def _forward(model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, st
     attention = base.config._attn_implementation
     if attention.startswith("flash") and shape[0] > 1:
         input_ids_BT, position_ids_BT = input_ids_BT.reshape(1, -1), position_ids_BT.reshape(1, -1)
-    varlen_args = borders(starts_BT) if attention == VARLEN else {}
-    output = model(
-        input_ids=input_ids_BT, position_ids=position_ids_BT, attention_mask=None, use_cache=False, **varlen_args
-    )
+    varlen = borders(starts_BT) if attention == VARLEN else {}
+    output = model(input_ids=input_ids_BT, position_ids=position_ids_BT, attention_mask=None, use_cache=False, **varlen)
     logits: Tensor = output.logits
     return logits.reshape(*shape, -1)
 

@@ -72,7 +72,7 @@ def summary(
     by_part = {
         part.label: summaries.summarize(reader, role=part.role, after_step=part.after_step, top=top) for part in found
     }
-    _tell(reader.losses())
+    _report_losses(reader.losses())
     if as_json:
         typer.echo(json.dumps({name: figures.to_dict() for name, figures in by_part.items()}, indent=2))
         return
@@ -108,7 +108,7 @@ def compact(
             on_damage="skip" if skip_damaged else "raise",
             progress=lambda table, rows: bar.update(task, description=table, completed=rows),
         )
-    _tell(done.losses)
+    _report_losses(done.losses)
     typer.echo(f"{done.out}: " + ", ".join(f"{rows} {table}" for table, rows in done.rows.items()))
 
 
@@ -133,7 +133,7 @@ def export(
             on_damage="skip" if skip_damaged else "raise",
             progress=lambda turns, total: bar.update(task, completed=turns, total=total),
         )
-    _tell(done.losses)
+    _report_losses(done.losses)
     typer.echo(f"{done.out}: {done.turns} turns, {done.trajectories} trajectories")
 
 
@@ -157,7 +157,7 @@ def report(
     target = run_dir / "report.html" if out is None else out
     reader = _reader(run_dir, skip_damaged)
     write_report(reader, target, trajectories=trajectories)
-    _tell(reader.losses())
+    _report_losses(reader.losses())
     typer.echo(str(target))
 
 
@@ -192,7 +192,7 @@ def timeline(
     chosen = times.chosen_steps(reader, steps)
     found = times.spans(reader, chosen)
     write_timeline(found, target, f"{run_dir.name}, {times.named(chosen)}")
-    _tell(reader.losses())
+    _report_losses(reader.losses())
     figures = times.overlap(found)
     typer.echo(json.dumps(figures.to_dict(), indent=2) if as_json else f"{target}: {sentence(figures)}")
 
@@ -249,7 +249,7 @@ def _reader(run_dir: Path, skip_damaged: bool) -> "RunReader":
     return RunReader(run_dir, on_damage="skip" if skip_damaged else "raise")
 
 
-def _tell(losses: "Losses") -> None:
+def _report_losses(losses: "Losses") -> None:
     for torn in losses.torn:
         notes.print(f"note: skipped, cut off by a kill or being written now: {torn}")
     for error in losses.damage:

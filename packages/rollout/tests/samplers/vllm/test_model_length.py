@@ -88,7 +88,7 @@ def test_a_sampler_that_is_longer_than_its_model_is_refused(tiny_checkpoint, tmp
     folder = changed(tiny_checkpoint, tmp_path / "model", {})
     assert check_model_length(folder, SamplerConfig(max_model_len=4096)).tokens == 4096
     with pytest.raises(
-        ModelTooShortError, match=r"is 4097, and .* 4096 tokens at most \(max_position_embeddings"
+        ModelTooShortError, match=r"is 4097, but .* at most 4096 tokens \(max_position_embeddings"
     ) as error:
         check_model_length(folder, SamplerConfig(max_model_len=4097))
     assert "sampler.max_model_len to 4096 or less" in error.value.remedy

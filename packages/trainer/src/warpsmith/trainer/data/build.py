@@ -105,6 +105,6 @@ class _Encoder:
     def _repeated(self, messages: Chat) -> bool:
         text = json.dumps([[message["role"], message["content"]] for message in messages])
         digest = blake2b(text.encode(), digest_size=16).digest()
-        known = digest in self.seen
+        repeated = digest in self.seen
         self.seen.add(digest)
-        return known
+        return repeated

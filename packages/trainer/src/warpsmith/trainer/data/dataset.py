@@ -104,7 +104,7 @@ def arrange(store: TokenStore, config: SftConfig) -> SftData:
     return SftData(store, order, {label: examples for label, examples in evaluated.items() if examples})
 
 
-def told(data: SftData, say: Callable[[str], None]) -> None:
+def report_counts(data: SftData, say: Callable[[str], None]) -> None:
     """Report the counts of each source, and what is trained."""
     for tally in data.store.tallies:
         for line in tally.lines():

@@ -82,9 +82,9 @@ def _run_phases(
         _run("grpo", settings, grpo, resume)
     with phases.phase("summary", "compare held-out problems before and after, write the report"):
         summary = _conclude(settings.out, phases)
-    told = json.loads(summary.read_text(encoding="utf-8"))
-    say(f"\nTime by phase:\n{phases.table(told['phases'])}\n")
-    say(_conclusion(told, settings.out))
+    finished = json.loads(summary.read_text(encoding="utf-8"))
+    say(f"\nTime by phase:\n{phases.table(finished['phases'])}\n")
+    say(_conclusion(finished, settings.out))
     return summary
 
 

@@ -98,8 +98,8 @@ def grpo_phases(run_dir: Path, steps: Sequence[Row]) -> dict[str, float]:
     metrics = [dict(step["metrics"]) for step in steps]
     parts = {name.removesuffix("_s"): sum(m.get(name, 0.0) for m in metrics) for name in _PHASE_COLUMNS}
     spent = {name: held_out.get(name, {}).get("seconds") for name in ("before", "after")}
-    told = {"held_out_before": spent["before"], **parts, "held_out_after": spent["after"]}
-    return {f"grpo/{name}": seconds for name, seconds in told.items() if seconds is not None}
+    seconds_by_phase = {"held_out_before": spent["before"], **parts, "held_out_after": spent["after"]}
+    return {f"grpo/{name}": seconds for name, seconds in seconds_by_phase.items() if seconds is not None}
 
 
 def versions() -> dict[str, str]:

@@ -12,7 +12,7 @@ from warpsmith.trainer.distributed.micro_batches import deal, micro_batches
 from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.distributed.reference_policy import Reference
 from warpsmith.trainer.distributed.rows import Floats, PaddedRows, Row, pad, pad_rows
-from warpsmith.trainer.distributed.value_head import at_first
+from warpsmith.trainer.distributed.value_head import first_marked_value
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.loss.divergence import divergence
 from warpsmith.trainer.loss.objective_spec import Divergence
@@ -58,7 +58,7 @@ def state_values(engine: ZeroEngine, rows: Sequence[Row], ranks: Ranks, zero: Ze
     """
 
     def measure(padded: PaddedRows, _: Sequence[int]) -> Tensor:
-        return at_first(engine.figures(padded, 1.0).value_BT, padded.mask_BT).squeeze(1)
+        return first_marked_value(engine.figures(padded, 1.0).value_BT, padded.mask_BT).squeeze(1)
 
     engine.train(False)
     return by_row(rows, np.array([len(row) > 1 for row in rows], bool), measure, ranks=ranks, zero=zero)

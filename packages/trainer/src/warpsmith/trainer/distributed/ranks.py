@@ -85,11 +85,11 @@ def peers_needed() -> Iterator[None]:
             raise
         if is_launched():
             time.sleep(_LAUNCHER_S)
-        told = LaunchError(
+        lost = LaunchError(
             "Another rank of the run has ended, or cannot be reached.",
             "Its own message says why; if there is none, it was killed. Resume with --resume.",
         )
-        raise quote_dead_ranks(told) from error
+        raise quote_dead_ranks(lost) from error
 
 
 def join(run: RunSection, zero: ZeroSection) -> Ranks:

@@ -45,7 +45,7 @@ def belongs(name: str) -> bool:
     return name.startswith(f"{NAME}.")
 
 
-def at_first(value_BT: Tensor | None, mask_BT: Tensor) -> Tensor:
+def first_marked_value(value_BT: Tensor | None, mask_BT: Tensor) -> Tensor:
     """Return the value at each row's first marked token, (B, 1); 0 for a row without one.
 
     Raises:

@@ -72,8 +72,8 @@ def stop_at_errors(checks: Sequence[Check]) -> None:
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        told = " ".join(f"({number}) {error}" for number, error in enumerate(errors, 1))
+        listed = " ".join(f"({number}) {error}" for number, error in enumerate(errors, 1))
         raise UnfitRunError(
-            f"{len(errors)} checks failed: {told}",
+            f"{len(errors)} checks failed: {listed}",
             "`warpsmith-trainer doctor` on the same file shows every check.",
         )

@@ -138,13 +138,13 @@ def disk(config: Config, resume: bool) -> Iterator[Finding]:
     """
     need, folder = _need(config, resume), _nearest(config.run.dir)
     free = shutil.disk_usage(folder).free
-    told = f"{need.checkpoints} checkpoints of {gib(need.checkpoint)} GiB and a final model of {gib(need.model)}"
+    wanted = f"{need.checkpoints} checkpoints of {gib(need.checkpoint)} GiB and a final model of {gib(need.model)}"
     if free < need.total:
         raise ConfigError(
-            f"{folder} has {gib(free)} GiB free; {told} of {config.policy.path} take about {gib(need.total)} GiB.",
+            f"{folder} has {gib(free)} GiB free; {wanted} of {config.policy.path} take about {gib(need.total)} GiB.",
             "Free space, lower checkpoint.keep or keep_best, or put run.dir on another disk.",
         )
-    yield Finding("disk", "ok", f"{folder} has {gib(free)} GiB free; {told}")
+    yield Finding("disk", "ok", f"{folder} has {gib(free)} GiB free; {wanted}")
 
 
 def _need(config: Config, resume: bool) -> DiskNeed:

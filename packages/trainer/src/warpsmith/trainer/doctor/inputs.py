@@ -102,8 +102,8 @@ def problems(config: TrainerConfig) -> Iterator[Finding]:
 
     read = load_problems(config)
     levels = Counter(str(problem.level) for problem in read)
-    told = ", ".join(f"level {level}: {count}" for level, count in sorted(levels.items()))
-    yield Finding("problems", "ok", f"{len(read)} of {config.problems.source}: {told}")
+    listed = ", ".join(f"level {level}: {count}" for level, count in sorted(levels.items()))
+    yield Finding("problems", "ok", f"{len(read)} of {config.problems.source}: {listed}")
     if len(read) < config.algorithm.prompts_per_step:
         remedy = "Lower algorithm.prompts_per_step, or add problems."
         yield Finding("problems", "warning", "A step needs more problems than there are", remedy)

@@ -69,8 +69,8 @@ def memory(plan: MemoryPlan, change: tuple[str, ...] | None) -> Iterator[Finding
         yield Finding("memory", "error", misfit, remedy)
     if plan.fits:
         devices = [device for device in (*plan.gpus, plan.host) if device.parts]
-        told = "; ".join(f"{device.name} {gib(device.peak)} of {gib(device.bytes)} GiB" for device in devices)
-        yield Finding("memory", "ok", told)
+        listed = "; ".join(f"{device.name} {gib(device.peak)} of {gib(device.bytes)} GiB" for device in devices)
+        yield Finding("memory", "ok", listed)
 
 
 def versions(config: Config) -> Iterator[Finding]:

@@ -120,8 +120,8 @@ def _rank_of(process: psutil.Process) -> int | None:
 def _code_of(pid: int) -> int | None:
     """Return the exit code of a process that has ended but was not reaped by its parent."""
     try:
-        told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    status = int(told.rpartition(") ")[2].split()[_EXIT_CODE])
+    status = int(stat.rpartition(") ")[2].split()[_EXIT_CODE])
     return -(status & 0x7F) if status & 0x7F else status >> 8

@@ -79,7 +79,7 @@ def launch(
     try:
         with Deaths(process.pid, processes) as deaths:
             code = process.wait()
-            return reported(code, deaths.first(), logs_of(run_dir), kills)
+            return exit_code(code, deaths.first(), logs_of(run_dir), kills)
     finally:
         restore()
         _end(process)
@@ -213,7 +213,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         return
 
 
-def reported(code: int, death: Death | None, logs: Path, kills: int) -> int:
+def exit_code(code: int, death: Death | None, logs: Path, kills: int) -> int:
     """Return the exit code as a shell would; report what a dead process could not report itself.
 
     Args:
@@ -224,22 +224,22 @@ def reported(code: int, death: Death | None, logs: Path, kills: int) -> int:
     """
     who = "A rank" if death is None else f"Rank {death.rank} (pid {death.pid})"
     if code == CRASHED:
-        _tell(f"{who} ended by an unhandled exception.", death, logs)
+        _report(f"{who} ended by an unhandled exception.", death, logs)
         return code
     if code > _KILLED:
-        _tell(f"{who} was ended by {_named(256 - code)}. {memory_note(kills)}", death, logs)
+        _report(f"{who} was ended by {_signal_name(256 - code)}. {memory_note(kills)}", death, logs)
         return 128 + 256 - code
     if code < 0:
-        _tell(f"DeepSpeed's launcher was ended by {_named(-code)}. {memory_note(kills)}", None, logs)
+        _report(f"DeepSpeed's launcher was ended by {_signal_name(-code)}. {memory_note(kills)}", None, logs)
         return 128 - code
     return code
 
 
-def _named(number: int) -> str:
+def _signal_name(number: int) -> str:
     return f"signal {number} ({signal.strsignal(number) or 'unknown'})"
 
 
-def _tell(message: str, death: Death | None, logs: Path) -> None:
+def _report(message: str, death: Death | None, logs: Path) -> None:
     error = LaunchError(message, "Fix the cause, then resume with --resume.")
     if death is not None:
         quote_into(error, [_settled(log_of(logs, death.rank))], since=STARTED)

@@ -94,8 +94,8 @@ def _is_dead(log: Path) -> bool:
     """Whether the last process that wrote a log was on this machine and has ended."""
     text = log.read_text(encoding="utf-8", errors="replace")
     _, _, started = text.rpartition(STARTED)
-    _, _, told = started.partition("\n")[0].partition(", pid ")
-    pid, _, host = told.partition(",")[0].partition(" on ")
+    _, _, origin = started.partition("\n")[0].partition(", pid ")
+    pid, _, host = origin.partition(",")[0].partition(" on ")
     if host != _host() or not pid.isdecimal():
         return False
     try:

@@ -98,7 +98,7 @@ def _place_training(made: MemoryPlan, run: Training, places: Places) -> None:
             Part(f"{run.ranks} x {part.name}" if run.ranks > 1 else part.name, run.ranks * part.bytes, part.when)
             for part in rank_parts(run)
         ]
-    for device in _there(made, places.train):
+    for device in _existing(made, places.train):
         spare = Part("unused by the allocator", int(_SPARE * device.bytes), assumed=True)
         device.parts += [*rank_parts(run), *software_parts(run.ranks), spare]
     made.facts |= {
@@ -116,7 +116,7 @@ def _disk_facts(config: TrainerConfig | SftConfig, made: MemoryPlan) -> dict[str
     return {"checkpoint_bytes": need.checkpoint, "disk_bytes_at_most": need.total}
 
 
-def _there(made: MemoryPlan, numbers: tuple[int, ...]) -> list[Device]:
+def _existing(made: MemoryPlan, numbers: tuple[int, ...]) -> list[Device]:
     return [made.gpus[number] for number in numbers if number < len(made.gpus)]
 
 
@@ -132,7 +132,7 @@ def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> 
         made.host.parts += [Part(p.name, rollout.samplers * p.bytes, p.when, p.assumed) for p in parts]
     else:
         parts, cache = cuda_parts(shape, sampler, made.machine.gpu_bytes)
-        for device in _there(made, places.rollout):
+        for device in _existing(made, places.rollout):
             device.parts += parts
         made.host.parts += [
             Part("samplers' processes", rollout.samplers * _SAMPLER_HOST, assumed=True),
@@ -175,7 +175,7 @@ def _place_evaluation(made: MemoryPlan, config: TrainerConfig, places: Places) -
         Part("evaluators: workers", count * (evaluator.slots + 1) * _WORKER_HOST, assumed=True),
     ]
     contexts = 1 + 3 * evaluator.slots
-    for device in _there(made, places.evaluation):
+    for device in _existing(made, places.evaluation):
         device.parts += [
             Part("evaluator: contexts", contexts * GIB // 2, assumed=True),
             Part("evaluator: inputs and outputs, at most", 2 * evaluator.max_tensor_bytes),

@@ -42,7 +42,7 @@ class BackgroundLoop:
             CancelledError: this thread was cut off.
         """
         me = threading.current_thread()
-        future = self._begun(me, work)
+        future = self._submit(me, work)
         try:
             return future.result()
         except BaseException:
@@ -52,7 +52,7 @@ class BackgroundLoop:
             with self._lock:
                 del self._awaited[me]
 
-    def _begun(self, me: threading.Thread, work: Coroutine[Any, Any, T]) -> "Future[T]":
+    def _submit(self, me: threading.Thread, work: Coroutine[Any, Any, T]) -> "Future[T]":
         with self._lock:
             if me in self._cut_off:
                 work.close()

@@ -147,7 +147,7 @@ class RolloutSession:
         return table
 
     @contextmanager
-    def turns_held(self) -> Iterator[None]:
+    def sampling_paused(self) -> Iterator[None]:
         """Keep completions out of the block: those in flight end first, others start after it.
 
         They stay blocked if the block fails: nothing may be sampled from unverified weights.

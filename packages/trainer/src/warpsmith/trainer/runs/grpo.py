@@ -111,9 +111,9 @@ class GrpoRun:
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             self.probe_ids = self.ranks.shared(self._probe_ids)
             self._say_gap(progress.weight_version, self._sync(progress.weight_version))
-            self._look_back(progress, resume, stack)
+            self._restore_recorded(progress, resume, stack)
             self.held_out.before(progress)
-            while self.control.goes_on(progress, stop):
+            while self.control.should_continue(progress, stop):
                 progress = self._step(progress)
                 self.control.save_if_due(progress)
             self._end(progress)
@@ -195,7 +195,7 @@ class GrpoRun:
         expected = trainer_logprobs(self.engine, self.ranks, self.probe_ids)
         if self.session is None or payload is None:
             return 0.0
-        with self.session.turns_held():
+        with self.session.sampling_paused():
             self.session.publish(payload)
             return self.session.probe(expected)
 
@@ -212,7 +212,7 @@ class GrpoRun:
     def _say_gap(self, version: int, gap: float) -> None:
         self.bar.say(f"The samplers have weight version {version}; the largest gap of a log-probability is {gap:.1e}.")
 
-    def _look_back(self, progress: Progress, resume: bool, stack: ExitStack) -> None:
+    def _restore_recorded(self, progress: Progress, resume: bool, stack: ExitStack) -> None:
         """Resume what an earlier start recorded: batches that are not trained yet, and the figures of its steps.
 
         Batches that are sampled ahead are dropped when `stack` ends.
@@ -267,7 +267,7 @@ class GrpoRun:
         self.log.step(step, weight_version=version, started_at=started_at, seconds=seconds, figures=figures)
         self.bar.advance(console.short(figures))
         self.bar.say(console.lines(step, figures))
-        for name, text in finding.said:
+        for name, text in finding.messages:
             self.bar.say(f"Warning at step {step}, {name}: {text}")
             self.log.warn(name, f"Step {step}: {text}")
 

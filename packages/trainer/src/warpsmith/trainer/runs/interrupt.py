@@ -14,14 +14,14 @@ class Interrupt:
     """Context manager that turns signals into a flag that the loop checks between steps.
 
     Args:
-        speaks: whether this process prints messages (rank 0).
+        verbose: whether this process prints messages (rank 0).
         launched: whether the command's own launcher started this rank. It forwards the user's request as SIGINT; its
             SIGTERM also goes to all processes of a rank, so that no step can be finished, and ends the rank at once.
     """
 
-    def __init__(self, speaks: bool = True, *, launched: bool = False) -> None:
+    def __init__(self, verbose: bool = True, *, launched: bool = False) -> None:
         self.requested = False
-        self._speaks = speaks
+        self._verbose = verbose
         self._ends_at_sigterm = launched
         self._first_at = 0.0
         self._old: dict[int, object] = {}
@@ -38,7 +38,7 @@ class Interrupt:
         for number, handler in self._old.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
-    def ask_again_from(self, moment: float) -> None:
+    def reset_request_time(self, moment: float) -> None:
         """From `moment` (monotonic seconds) on, decide anew whether a signal is a repeated request or a second one."""
         self._first_at = moment
 
@@ -46,7 +46,7 @@ class Interrupt:
         now = time.monotonic()
         if not self.requested:
             self.requested, self._first_at = True, now
-            if self._speaks:
+            if self._verbose:
                 name = signal.Signals(number).name
                 sys.stderr.write(
                     f"\n{name}: finishing this step, then writing a checkpoint; a second signal ends at once.\n"

@@ -15,7 +15,7 @@ from warpsmith.trainer.distributed.optimizer import learning_rate
 from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.distributed.reference_policy import Reference
 from warpsmith.trainer.distributed.rows import Floats, PaddedRows, pad, pad_rows
-from warpsmith.trainer.distributed.value_head import at_first
+from warpsmith.trainer.distributed.value_head import first_marked_value
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.loss.aggregations import row_weights
 from warpsmith.trainer.loss.aggregations.token_mean import TokenMean
@@ -227,7 +227,7 @@ class PolicyUpdate:
         if turns.value is None or turns.target is None:
             return None
         return ValueBatch(
-            value_B1=at_first(value_BT, padded.mask_BT),
+            value_B1=first_marked_value(value_BT, padded.mask_BT),
             old_B1=self._column(turns.value, numbers),
             target_B1=self._column(turns.target, numbers),
             weight_B1=self._column(plan.turn_weights_N, numbers),

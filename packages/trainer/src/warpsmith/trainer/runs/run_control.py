@@ -58,7 +58,7 @@ class RunControl:
         """Wall time of the run over all its starts, in seconds."""
         return self._before + time.monotonic() - self._began
 
-    def goes_on(self, progress: Progress, stop: Interrupt) -> bool:
+    def should_continue(self, progress: Progress, stop: Interrupt) -> bool:
         """Return rank 0's decision whether to make another step: steps, seconds and signals allow it."""
         run = self.config.run
         spent = time.monotonic() - self._began

@@ -14,7 +14,7 @@ from torch import Tensor
 from warpsmith.policy.loading import load_chat
 from warpsmith.records.ownership import owned
 from warpsmith.trainer.config.sft import SftConfig
-from warpsmith.trainer.data.dataset import SftData, open_data, told
+from warpsmith.trainer.data.dataset import SftData, open_data, report_counts
 from warpsmith.trainer.distributed.micro_batches import deal, micro_batches, padding_share
 from warpsmith.trainer.distributed.optimizer import learning_rate
 from warpsmith.trainer.distributed.ranks import Ranks, join, leave, peers_needed
@@ -76,8 +76,8 @@ class SftRun:
             log = self.control.log(stack)
             bar = stack.enter_context(Bar("sft", self.steps, shown=self.ranks.drives, start=progress.step))
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
-            told(self.data, bar.say)
-            while self.control.goes_on(progress, stop):
+            report_counts(self.data, bar.say)
+            while self.control.should_continue(progress, stop):
                 progress = self._step(progress, log, bar)
                 self.control.save_if_due(progress)
             self.control.save(progress)

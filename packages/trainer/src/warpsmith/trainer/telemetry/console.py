@@ -92,7 +92,7 @@ def _time(figures: Figures) -> str:
 def _turns(figures: Figures) -> str:
     """Return how long a turn took in each phase of collecting, mean and 90th percentile."""
     known = [name for name in ("generate", "compile", "wait", "evaluate") if f"turn_{name}_s_mean" in figures]
-    told = (
+    shown = (
         f"{name} {figures[f'turn_{name}_s_mean']:.2f}s (p90 {figures[f'turn_{name}_s_p90']:.2f}s)" for name in known
     )
-    return f"a turn: {', '.join(told)}" if known else ""
+    return f"a turn: {', '.join(shown)}" if known else ""

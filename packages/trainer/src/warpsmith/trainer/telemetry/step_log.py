@@ -80,8 +80,8 @@ class StepLog:
             "metrics": known,
         }
         self._writer.append("steps", steps_batch([row]))
-        told = {**known, "weight_version": weight_version, "seconds": seconds}
-        self._to_wandb(lambda: self._wandb.log(told, step=step))
+        logged = {**known, "weight_version": weight_version, "seconds": seconds}
+        self._to_wandb(lambda: self._wandb.log(logged, step=step))
 
     def warn(self, title: str, text: str) -> None:
         """Send a warning to W&B, which shows it on the run's page and alerts subscribers."""

@@ -33,19 +33,19 @@ class Course:
         """Return the figure of every earlier step that has it."""
         return [step[name] for step in self.steps[:-1] if name in step]
 
-    def at_first(self, name: str) -> float | None:
+    def initial_mean(self, name: str) -> float | None:
         """Return the mean of the first `baseline_steps` steps that have the figure; None before that many."""
         first = self.before(name)[: self.limits.baseline_steps]
         return fmean(first) if len(first) == self.limits.baseline_steps else None
 
-    def lately(self, name: str) -> float | None:
+    def recent_mean(self, name: str) -> float | None:
         """Return the mean of the last `patience` steps; None before that many."""
         last = [step[name] for step in self.steps[-self.limits.patience :] if name in step]
         return fmean(last) if len(last) == self.limits.patience else None
 
 
 def _entropy(course: Course) -> str | None:
-    now, first, share = course.now("entropy"), course.at_first("entropy"), course.limits.entropy_share
+    now, first, share = course.now("entropy"), course.initial_mean("entropy"), course.limits.entropy_share
     if now is None or first is None or now >= share * first:
         return None
     return (
@@ -90,19 +90,19 @@ def _grad_norm(course: Course) -> str | None:
 
 
 def _no_spread(course: Course) -> str | None:
-    lately, limit = course.lately("no_spread_rate"), course.limits.no_spread_max
-    if lately is None or limit is None or lately < limit:
+    recent, limit = course.recent_mean("no_spread_rate"), course.limits.no_spread_max
+    if recent is None or limit is None or recent < limit:
         return None
     reward = course.now("reward_mean")
     level = "" if reward is None else f" The mean score is {reward:.3g}: all solved if high, all failed if low."
     return (
-        f"{lately:.0%} of the groups have no spread and give no signal.{level} Choose harder or easier problems, raise "
+        f"{recent:.0%} of the groups have no spread and give no signal.{level} Choose harder or easier problems, raise "
         "samples_per_prompt or the temperature, or set algorithm.dynamic_sampling."
     )
 
 
 def _sampler(course: Course) -> str | None:
-    now, first, limits = course.now("sampler_kl"), course.at_first("sampler_kl"), course.limits
+    now, first, limits = course.now("sampler_kl"), course.initial_mean("sampler_kl"), course.limits
     if now is None:
         return None
     what = f"Sampler and trainer are {now:.3g} nats per token apart"
@@ -117,21 +117,21 @@ def _sampler(course: Course) -> str | None:
 
 
 def _truncated(course: Course) -> str | None:
-    lately, limit = course.lately("truncated_rate"), course.limits.truncated_max
-    if lately is None or limit is None or lately < limit:
+    recent, limit = course.recent_mean("truncated_rate"), course.limits.truncated_max
+    if recent is None or limit is None or recent < limit:
         return None
     return (
-        f"{lately:.0%} of the completions reached the length limit. "
+        f"{recent:.0%} of the completions reached the length limit. "
         "Raise rollout.sampling.max_tokens, or set algorithm.overlong or mask_truncated."
     )
 
 
 def _invalid(course: Course) -> str | None:
-    lately, limit = course.lately("invalid_rate"), course.limits.invalid_max
-    if lately is None or limit is None or lately < limit:
+    recent, limit = course.recent_mean("invalid_rate"), course.limits.invalid_max
+    if recent is None or limit is None or recent < limit:
         return None
     return (
-        f"{lately:.0%} of the turns are invalid: the sampler, the evaluator or the problems failed, not the policy. "
+        f"{recent:.0%} of the turns are invalid: the sampler, the evaluator or the problems failed, not the policy. "
         "`invalid_reason` in the turns says why."
     )
 
@@ -171,11 +171,11 @@ class Finding:
 
     Attributes:
         flags: `health/<name>` of every check, 1 if it warns.
-        said: (name, text) of warnings to print now: new ones, and continuing ones every `repeat_every` steps.
+        messages: (name, text) of warnings to print now: new ones, and continuing ones every `repeat_every` steps.
     """
 
     flags: Mapping[str, float]
-    said: Sequence[tuple[str, str]]
+    messages: Sequence[tuple[str, str]]
 
 
 class Watch:
@@ -198,8 +198,8 @@ class Watch:
         self._steps.append(_kept(figures))
         # A check that stops warning starts over.
         self._held = {name: self._held.get(name, -1) + 1 for name in found}
-        said = [(name, text) for name, text in found.items() if self._held[name] % self._limits.repeat_every == 0]
-        return Finding({f"health/{name}": float(name in found) for name in CHECKS}, said)
+        messages = [(name, text) for name, text in found.items() if self._held[name] % self._limits.repeat_every == 0]
+        return Finding({f"health/{name}": float(name in found) for name in CHECKS}, messages)
 
 
 def _kept(figures: Figures) -> Figures:

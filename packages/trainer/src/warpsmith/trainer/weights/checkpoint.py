@@ -131,7 +131,7 @@ def save(
     """
     final = directory_of(run_dir) / f"step-{progress.step:08d}"
     partial = _partial(final)
-    with _refusals_told(final):
+    with _refusals_typed(final):
         if ranks.drives:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
@@ -155,7 +155,7 @@ def mark_start(run_dir: Path, ranks: "Ranks", config: Mapping[str, Any], base: s
     """Let a run that is killed before its first checkpoint resume from its start; rank 0 only."""
     start = directory_of(run_dir) / START
     partial = _partial(start)
-    with _refusals_told(start):
+    with _refusals_typed(start):
         partial.mkdir(parents=True, exist_ok=True)
         _write_state(partial, Progress(), ranks, config, score=None, base=base)
         partial.rename(start)
@@ -205,7 +205,7 @@ def _partial(final: Path) -> Path:
 
 
 @contextmanager
-def _refusals_told(final: Path) -> Iterator[None]:
+def _refusals_typed(final: Path) -> Iterator[None]:
     """Convert a refusal of the operating system to a typed error, and free the space.
 
     torch raises a RuntimeError if a file cannot be written; the RuntimeError of a lost rank is passed on.

@@ -34,7 +34,7 @@ _SHIFT = 0.5
 """Bound of the signed mean, in means: rounding has both signs."""
 _GROWTH = 4.0
 """How much larger than at the first probe rounding may become during training."""
-_CHANGED_SHARE = 0.02
+_CHANGED = 0.02
 """Share of the tolerance from which a change of the trainer must show in a sampler, at least in the last digit."""
 _LEAST_ROUNDING = 0.02
 """Minimum of a first probe's mean gap, as a share of `rounding`: two sides can agree by chance."""
@@ -71,8 +71,8 @@ class Probe:
     rounding: float
     deadline_s: float
     exact: bool = True
-    _first: "_Seen | None" = field(default=None, init=False)
-    _before: "_Seen | None" = field(default=None, init=False)
+    _first: "_Observation | None" = field(default=None, init=False)
+    _before: "_Observation | None" = field(default=None, init=False)
 
     async def compare(self, samplers: Sequence["Sampler | Member"], expected: Sequence[float]) -> float:
         """Return the largest gap between a sampler's and the trainer's log-probability of a token.
@@ -87,46 +87,46 @@ class Probe:
                 log-probabilities, or uses a cache of older weights. The message names sampler and token.
             SyncTimeoutError: the deadline passed.
         """
-        asked = asyncio.gather(*(_scored(sampler, self.ids) for sampler in samplers))
-        scores = await within(asked, self.deadline_s, "the log-prob probe")
-        seen = _Seen(list(expected), [score.of_ids for score in scores])
-        self._refuse_unchanged(seen)
-        bounds = self._bounds(seen)
+        pending = asyncio.gather(*(_scored(sampler, self.ids) for sampler in samplers))
+        scores = await within(pending, self.deadline_s, "the log-prob probe")
+        current = _Observation(list(expected), [score.of_ids for score in scores])
+        self._refuse_unchanged(current)
+        bounds = self._bounds(current)
         gaps = [compare(self.ids, expected, score.of_ids, bounds, number) for number, score in enumerate(scores)]
-        self._refuse_other_changes(seen)
+        self._refuse_other_changes(current)
         cached = [_compare_cached(score, bounds, number) for number, score in enumerate(scores)]
         if self._first is None:
-            seen.gaps = [*gaps, *cached]
-            self._first = seen
-        self._before = seen
+            current.gaps = [*gaps, *cached]
+            self._first = current
+        self._before = current
         return max(gap.largest for gap in gaps)
 
-    def _bounds(self, seen: "_Seen") -> Bounds:
+    def _bounds(self, current: "_Observation") -> Bounds:
         """Return the bounds: the tolerance, or less once the first probe has measured rounding."""
         first, before = self._first, self._before
         if first is None or before is None:
             limit = self.tolerance
         elif self.exact:
             rounding = _GROWTH * max(gap.largest for gap in first.gaps)
-            limit = min(self.tolerance, max(seen.changed_since(before) / 2, self.rounding, rounding))
+            limit = min(self.tolerance, max(current.changed_since(before) / 2, self.rounding, rounding))
         else:
             limit = min(self.tolerance, max(self.rounding, _GROWTH * first.mean_gap))
         return _bounds_of(limit, exact=self.exact)
 
-    def _refuse_unchanged(self, seen: "_Seen") -> None:
-        if self._before is None or not (change := seen.changed_since(self._before)) > _CHANGED_SHARE * self.tolerance:
+    def _refuse_unchanged(self, current: "_Observation") -> None:
+        if self._before is None or not (change := current.changed_since(self._before)) > _CHANGED * self.tolerance:
             return
-        for number, (new, old) in enumerate(zip(seen.samplers, self._before.samplers, strict=True)):
+        for number, (new, old) in enumerate(zip(current.samplers, self._before.samplers, strict=True)):
             if new == old:
                 raise _kept_weights(number, change)
 
-    def _refuse_other_changes(self, seen: "_Seen") -> None:
+    def _refuse_other_changes(self, current: "_Observation") -> None:
         """Reject a sampler that did not follow the trainer's change since the previous probe or the first."""
         if self._first is None or self._before is None:
             return
         rounding = max(self._first.mean_gap, _LEAST_ROUNDING * self.rounding)
         for since, name in ((self._before, "the last sync"), (self._first, "the first sync")):
-            for number, found in enumerate(seen.slopes(since, rounding)):
+            for number, found in enumerate(current.slopes(since, rounding)):
                 if found is not None and not found.follows:
                     raise _other_change(number, found, name)
 
@@ -138,7 +138,7 @@ def _bounds_of(limit: float, *, exact: bool) -> Bounds:
 
 
 @dataclass
-class _Seen:
+class _Observation:
     """Results of both sides at a probe; `gaps` is only set for the first one."""
 
     trainer: list[float]
@@ -150,11 +150,11 @@ class _Seen:
         """The largest mean gap of a sampler's scores."""
         return max(gap.mean for gap in self.gaps[: len(self.samplers)])
 
-    def changed_since(self, before: "_Seen") -> float:
+    def changed_since(self, before: "_Observation") -> float:
         """Return the largest change of a log-probability by the trainer."""
         return max((abs(new - old) for new, old in zip(self.trainer, before.trainer, strict=True)), default=0.0)
 
-    def slopes(self, before: "_Seen", rounding: float) -> Iterator[Slope | None]:
+    def slopes(self, before: "_Observation", rounding: float) -> Iterator[Slope | None]:
         """Yield for each sampler its slope against the trainer's change."""
         weights_T = token_weights(self.trainer)
         change_T = np.subtract(self.trainer, before.trainer)
