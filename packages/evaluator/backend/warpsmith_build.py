@@ -40,7 +40,9 @@ def refusal(system: str, machine: str, libc: str) -> str | None:
     if machine not in ("x86_64", "aarch64"):
         return f"warpsmith-evaluator needs x86_64 (tested) or aarch64 (untested), and this machine is {machine}."
     if libc != "glibc":
-        return "warpsmith-evaluator needs glibc, because torch and Triton have no wheels without it. Use Debian or Ubuntu."
+        return (
+            "warpsmith-evaluator needs glibc, because torch and Triton have no wheels without it. Use Debian or Ubuntu."
+        )
     return None
 
 
