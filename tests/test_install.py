@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WORKSPACE = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def tool(name):
-    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
+def tool(name, folder="tools"):
+    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / folder / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -29,18 +29,38 @@ install, lock = tool("install"), tool("lock")
 PLACES = [(python, machine) for python in lock.PYTHONS for machine in lock.MACHINES]
 
 
-@pytest.mark.parametrize(
-    ("system", "machine", "libc", "named"),
-    [
-        ("Darwin", "arm64", "", "macOS"),
-        ("Windows", "AMD64", "", "Windows"),
-        ("Linux", "riscv64", "glibc", "riscv64"),
-        ("Linux", "x86_64", "", "glibc"),
-    ],
-)
+UNFIT = [
+    ("Darwin", "arm64", "", "macOS"),
+    ("Windows", "AMD64", "", "Windows"),
+    ("Linux", "riscv64", "glibc", "riscv64"),
+    ("Linux", "x86_64", "", "glibc"),
+]
+
+
+@pytest.mark.parametrize(("system", "machine", "libc", "named"), UNFIT)
 def test_a_machine_without_packages_is_refused_in_words(system, machine, libc, named):
     with pytest.raises(install.UnfitError, match=named):
         install.check_machine(system, machine, libc)
+
+
+@pytest.mark.parametrize(("system", "machine", "libc", "named"), [*UNFIT, ("Linux", "x86_64", "glibc", None)])
+def test_an_installer_hears_of_such_a_machine_before_it_resolves_anything(
+    system, machine, libc, named, monkeypatch, tmp_path
+):
+    """The first thing that an installer asks of the evaluator's sources is its metadata."""
+    monkeypatch.chdir(ROOT / "packages/evaluator")
+    settings = tomllib.loads(Path("pyproject.toml").read_text())["build-system"]
+    (folder,) = settings["backend-path"]
+    backend = tool(settings["build-backend"], f"packages/evaluator/{folder}")
+    machine_now = {"system": system, "machine": machine, "libc_ver": (libc, "")}
+    for name, value in machine_now.items():
+        monkeypatch.setattr(backend.platform, name, lambda value=value: value)
+    if named is None:
+        assert backend.prepare_metadata_for_build_wheel(str(tmp_path)).startswith("warpsmith_evaluator-")
+        return
+    for hook in ("get_requires_for_build_wheel", "prepare_metadata_for_build_wheel", "build_editable"):
+        with pytest.raises(SystemExit, match=named):
+            getattr(backend, hook)(*([] if hook.startswith("get") else [str(tmp_path)]))
 
 
 def test_arm64_is_told_that_it_is_untested(capsys):
@@ -101,6 +121,13 @@ def test_a_lock_keeps_what_its_input_names(variant):
 def test_uv_sync_leaves_out_what_make_install_does():
     overrides = (ROOT / "requirements/overrides.txt").read_text().split("\n")
     assert WORKSPACE["tool"]["uv"]["override-dependencies"] == [line for line in overrides if line]
+
+
+def test_the_cuda_group_takes_no_build_of_torch_for_cpus():
+    """uv prefers `2.11.0+cpu`, which a page of CPU builds has, to the index's 2.11.0 unless it is told not to."""
+    lock_text = (ROOT / "requirements/cuda.lock").read_text()
+    (pin,) = re.findall(r"^torch==(\S+)", lock_text, flags=re.MULTILINE)
+    assert WORKSPACE["tool"]["uv"]["constraint-dependencies"] == [f"torch != {pin}+cpu"]
 
 
 def test_no_environment_can_hold_both_builds_of_vllm():

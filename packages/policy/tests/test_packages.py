@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.policy import packages
 from warpsmith.policy.errors import PackagesError
 from warpsmith.policy.packages import check_beside_torch
 
@@ -43,6 +44,17 @@ def test_torchvision_of_another_build_is_refused_where_its_import_fails(install:
         check_beside_torch()
     assert "torchaudio" not in str(caught.value)
     assert f"`{sys.executable} -m pip uninstall --yes torchvision`, then run" in caught.value.remedy
+
+
+def test_an_environment_without_pip_is_told_of_uv(
+    install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("torch", "2.13.0+cpu", "")
+    install("torchvision", "0.28.0", BROKEN)
+    monkeypatch.setattr(packages, "find_spec", lambda name: None if name == "pip" else object())
+    with pytest.raises(PackagesError) as caught:
+        check_beside_torch()
+    assert f"`uv pip uninstall -p {sys.executable} torchvision`" in caught.value.remedy
 
 
 def test_so_is_one_for_another_version_of_torch(install: Callable[..., None]) -> None:

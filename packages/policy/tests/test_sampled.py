@@ -324,6 +324,7 @@ def test_an_answer_without_a_stop_token_is_refused(name, template):
     assert "Sampling stops at <|eos|>" in doubt.message
     (doubt,) = training_doubts(chat)
     assert doubt.blocks
+    assert doubt.message.startswith("No answer can be trained.")
     assert demonstration(chat) is None
     with pytest.raises(TemplateError, match="no stop token"):
         check_training(chat)

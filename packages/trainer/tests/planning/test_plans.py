@@ -18,7 +18,7 @@ from warpsmith.trainer.planning.build import MemoryPlan, plan
 from warpsmith.trainer.planning.command import suggested
 from warpsmith.trainer.planning.parts import Device, Part
 from warpsmith.trainer.planning.shapes import KNOWN, read_shape, shape_of
-from warpsmith.trainer.planning.sizes import GIB, gib, parse_size
+from warpsmith.trainer.planning.sizes import GIB, gib, in_words, parse_size
 from warpsmith.trainer.planning.training import Training, rank_parts, state_parts
 
 GRPO = """
@@ -118,6 +118,7 @@ def test_sizes_are_read() -> None:
     assert parse_size("2GiB") == 2 * GIB
     assert parse_size("1.5 gb") == 1_500_000_000
     assert (gib(2.5 * GIB), gib(80 * GIB)) == ("2.50", "80.0")
+    assert (in_words(2.5 * GIB), in_words(3 << 19)) == ("2.50 GiB", "1.5 MiB")
     with pytest.raises(UsageError, match="is not a memory size"):
         parse_size("80 bananas")
 

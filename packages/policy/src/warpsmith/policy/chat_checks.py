@@ -60,6 +60,9 @@ def sampling_doubts(chat: ChatFormat) -> list[Doubt]:
 def training_doubts(chat: ChatFormat) -> list[Doubt]:
     """Return what keeps conversations from being trained: plain answers, answers with thoughts, or both."""
     refusals = [_refusal(chat, talk) for talk in demonstrations()]
+    plain, thoughtful = refusals
+    if plain and thoughtful and plain.message == thoughtful.message:
+        return [Doubt(f"No answer can be trained. {plain.message}", plain.remedy, blocks=True)]
     blocks = all(refusals)
     found = {
         refusal.message: Doubt(f"{kind} cannot be trained. {refusal.message}", refusal.remedy, blocks)

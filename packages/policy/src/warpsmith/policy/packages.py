@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 from typing import Final
 
 from packaging.requirements import Requirement
@@ -35,8 +36,8 @@ def check_beside_torch() -> str:
         failures = "; ".join(f"{name} {unfit[name]} ({error})" for name, error in broken.items())
         raise PackagesError(
             f"With torch {torch} these packages cannot be imported, but transformers and vLLM import them: {failures}.",
-            f"No run needs them: `{sys.executable} -m pip uninstall --yes {' '.join(broken)}`, then run the same "
-            "command again. Or install their builds for this torch.",
+            f"No run needs them: `{_uninstall(broken)}`, then run the same command again. Or install their builds for "
+            "this torch.",
         )
     return f"nothing keeps torch {torch} from being used"
 
@@ -52,6 +53,12 @@ def with_package_check(app: Callable[[], None]) -> Callable[[], None]:
             raise
 
     return run
+
+
+def _uninstall(names: Iterable[str]) -> str:
+    """Return the command that removes packages; an environment made by uv has no pip."""
+    pip = f"{sys.executable} -m pip uninstall --yes" if find_spec("pip") else f"uv pip uninstall -p {sys.executable}"
+    return f"{pip} {' '.join(names)}"
 
 
 def _installed(name: str) -> Version | None:

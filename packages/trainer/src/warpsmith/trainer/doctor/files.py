@@ -19,7 +19,7 @@ from warpsmith.trainer.data.sources import check_sources
 from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.planning.disk import DiskNeed, disk_need
-from warpsmith.trainer.planning.sizes import gib
+from warpsmith.trainer.planning.sizes import in_words
 from warpsmith.trainer.runs.run_directory import refuse_used
 from warpsmith.trainer.weights import checkpoint
 
@@ -138,13 +138,15 @@ def disk(config: Config, resume: bool) -> Iterator[Finding]:
     """
     need, folder = _need(config, resume), _nearest(config.run.dir)
     free = shutil.disk_usage(folder).free
-    wanted = f"{need.checkpoints} checkpoints of {gib(need.checkpoint)} GiB and a final model of {gib(need.model)}"
+    wanted = (
+        f"{need.checkpoints} checkpoints of {in_words(need.checkpoint)} and a final model of {in_words(need.model)}"
+    )
     if free < need.total:
         raise ConfigError(
-            f"{folder} has {gib(free)} GiB free; {wanted} of {config.policy.path} take about {gib(need.total)} GiB.",
+            f"{folder} has {in_words(free)} free; {wanted} of {config.policy.path} take about {in_words(need.total)}.",
             "Free space, lower checkpoint.keep or keep_best, or put run.dir on another disk.",
         )
-    yield Finding("disk", "ok", f"{folder} has {gib(free)} GiB free; {wanted}")
+    yield Finding("disk", "ok", f"{folder} has {in_words(free)} free; {wanted}")
 
 
 def _need(config: Config, resume: bool) -> DiskNeed:

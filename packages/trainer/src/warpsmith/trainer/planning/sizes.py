@@ -24,3 +24,8 @@ def parse_size(text: str) -> int:
 def gib(size: float) -> str:
     """Return a size in GiB: with two decimals, or one from 10 GiB on."""
     return f"{size / GIB:.{1 if abs(size) >= 10 * GIB else 2}f}"
+
+
+def in_words(size: float) -> str:
+    """Return a size with its unit: GiB, or MiB below 0.1 GiB, where a tiny model's sizes would all be 0.00."""
+    return f"{gib(size)} GiB" if abs(size) >= GIB / 10 else f"{size / (1 << 20):.1f} MiB"
