@@ -343,7 +343,7 @@ def _generation_stops(directory: Path) -> list[int]:
 
 
 def _load_model(directory: Path, dtype: DTypeName, attention: AttentionName, bits: int | None) -> "PreTrainedModel":
-    """Load the weights; reject a model of which a part would stay randomly initialised."""
+    """Load the weights; reject a model that would stay partly randomly initialised."""
     from transformers import AutoModelForCausalLM
 
     from warpsmith.policy.attention import register

@@ -52,7 +52,7 @@ def first_marked_value(value_BT: Tensor | None, mask_BT: Tensor) -> Tensor:
         AssertionError: there are no values, because the model has no value head.
     """
     if value_BT is None:
-        raise AssertionError("only a model with a value head is asked for values")
+        raise AssertionError("only a model with a value head has values")
     place_B1 = (mask_BT > 0).int().argmax(-1, keepdim=True)
     first_B1 = value_BT.gather(-1, place_B1)
     return torch.where(mask_BT.any(-1, keepdim=True), first_B1, torch.zeros_like(first_B1))

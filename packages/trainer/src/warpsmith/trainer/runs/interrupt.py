@@ -39,7 +39,7 @@ class Interrupt:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def reset_request_time(self, moment: float) -> None:
-        """From `moment` (monotonic seconds) on, decide anew whether a signal is a repeated request or a second one."""
+        """Count the time between a repeated request and a second signal from `moment` (monotonic seconds)."""
         self._first_at = moment
 
     def _received(self, number: int, _frame: FrameType | None) -> None:

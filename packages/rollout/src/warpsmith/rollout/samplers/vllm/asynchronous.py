@@ -109,7 +109,7 @@ class AsyncVllmSampler:
                 await within(self.config.update_timeout_s, self._load(payload), what)
             except (asyncio.CancelledError, DeadlinePassedError):
                 # Set here: the cancelled load ends after our caller continues, which can request a completion at once.
-                self._death = settings.half_loaded_error(payload.version, "it was given up")
+                self._death = settings.half_loaded_error(payload.version, "it was cancelled")
                 raise
 
     async def _load(self, payload: WeightPayload) -> None:

@@ -1,4 +1,4 @@
-"""Estimators of a turn's value, by name: entry points of the group `warpsmith.estimators`. No torch here."""
+"""Estimators of a turn's value, by name: entry points of the group `warpsmith.estimators`. Imports no torch."""
 
 from warpsmith.records.registry import Registry
 from warpsmith.trainer.advantage.estimators.base import Critic, Estimator

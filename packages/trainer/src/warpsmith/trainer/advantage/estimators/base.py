@@ -1,4 +1,4 @@
-"""The interface of estimators: the value of a turn, and the turns that it is compared with. No torch here."""
+"""The interface of estimators: the value of a turn, and the turns that it is compared with. Imports no torch."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from warpsmith.trainer.section import Section
 
 @dataclass(frozen=True)
 class Critic:
-    """What a value head says of N turns.
+    """The value head's outputs for N turns.
 
     Attributes:
         value: V of each turn's prompt, (N,).
@@ -26,7 +26,7 @@ class Estimator(Section):
     It is registered as an entry point of the group `warpsmith.estimators`, under that name.
 
     Attributes:
-        has_value_head: whether a value head is trained for it; its class is then a `ValueEstimator`.
+        has_value_head: whether it needs a trained value head; its class is then a `ValueEstimator`.
     """
 
     has_value_head: ClassVar[bool] = False
@@ -37,6 +37,6 @@ class Estimator(Section):
 
         Args:
             turns: N turns.
-            critic: the value head's; None if the estimator has none.
+            critic: the value head's outputs; None if the estimator has none.
         """
         raise NotImplementedError

@@ -11,8 +11,8 @@ from warpsmith.trainer.advantage.types import Samples, Turns
 class FinalScore(Estimator):
     """s_T for every turn, grouped by prompt group; a trajectory counts once in the baseline.
 
-    Only the last turn must be valid for its score to be known; invalid earlier turns are left out themselves. What was
-    subtracted from earlier turns is subtracted from s_T too, undiscounted: no earlier score counts otherwise.
+    Only the last turn must be valid for its score to be known; invalid earlier turns are excluded. Penalties of earlier
+    turns are subtracted from s_T too, undiscounted, because earlier scores do not count otherwise.
     """
 
     type: Literal["final"] = "final"

@@ -1,7 +1,7 @@
-"""Generalised advantage estimation over turns: a value function is the baseline, not the other samples of the group.
+"""Generalised advantage estimation over turns: the baseline is a value function, not the group's other samples.
 
-A turn is one action. Its state is the turn's prompt, which holds the earlier turns and their verdicts, so an episode
-of T turns is a decision process of T steps:
+A turn is one action. Its state is the turn's prompt, which includes the earlier turns and their verdicts, so an
+episode of T turns is a decision process of T steps:
 
     delta_t = s_t + gamma V_(t+1) - V_t,  A_t = sum over l >= 0 of (gamma lambda)^l delta_(t+l)
 
@@ -22,7 +22,7 @@ from warpsmith.trainer.advantage.types import Samples, Turns
 class Gae(ValueEstimator):
     """A_t for every turn, all turns of the batch in one baseline group; NaN where a later score is missing.
 
-    Centring and scaling one group is the whitening of advantages over the batch that PPO's implementations do.
+    Centring and scaling one group is the whitening of advantages over the batch in PPO's implementations.
     """
 
     type: Literal["gae"] = "gae"
@@ -37,7 +37,7 @@ class Gae(ValueEstimator):
     def samples(self, turns: Turns, critic: Critic | None) -> Samples:
         """See `Estimator.samples`."""
         if critic is None:
-            raise AssertionError("an estimator with a value head gets its values")
+            raise AssertionError("an estimator with a value head needs its values")
         advantage = np.full(len(turns), np.nan)
         for rows in turns.trajectories():
             following, ahead = 0.0, 0.0

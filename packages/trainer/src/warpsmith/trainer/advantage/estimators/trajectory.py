@@ -11,7 +11,7 @@ from warpsmith.trainer.advantage.types import Samples, Turns
 class TrajectoryReturn(Estimator):
     """R_0 for every turn, grouped by prompt group; a trajectory counts once in the baseline.
 
-    A trajectory with an invalid turn has no known R_0, so all of its turns are left out.
+    A trajectory with an invalid turn has no known R_0, so all its turns are excluded.
     """
 
     type: Literal["trajectory"] = "trajectory"

@@ -1,4 +1,4 @@
-"""Aggregations of token losses, by name: entry points of the group `warpsmith.aggregations`. No torch here."""
+"""Aggregations of token losses, by name: entry points of the group `warpsmith.aggregations`. Imports no torch."""
 
 from warpsmith.records.registry import Registry
 from warpsmith.trainer.loss.aggregations.base import Aggregation, row_weights

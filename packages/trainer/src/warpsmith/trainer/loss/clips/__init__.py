@@ -1,4 +1,4 @@
-"""Clips of the importance ratio, by name: entry points of the group `warpsmith.clips`. No torch here."""
+"""Clips of the importance ratio, by name: entry points of the group `warpsmith.clips`. Imports no torch."""
 
 from warpsmith.records.registry import Registry
 from warpsmith.trainer.loss.clips.base import Clip

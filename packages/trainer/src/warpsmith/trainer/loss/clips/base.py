@@ -1,4 +1,4 @@
-"""The interface of clips: how much of a token's importance ratio reaches its gradient. No torch here."""
+"""The interface of clips: how much of a token's importance ratio reaches its gradient. Imports no torch."""
 
 from typing import TYPE_CHECKING
 
@@ -27,10 +27,10 @@ class Clip(Section):
         raise NotImplementedError
 
     def active(self, ratio_BT: "Tensor", advantage_B1: "Tensor") -> "tuple[Tensor, Tensor]":
-        """Return where the clip acts at its lower and at its upper bound, (B, T) of bool each; for the metrics."""
+        """Return where the clip is active at its lower and at its upper bound, (B, T) of bool each; for the metrics."""
         raise NotImplementedError
 
     @property
     def bounds_ratio(self) -> bool:
-        """Whether the weight of a token whose ratio has moved far is bounded. Stale tokens need that."""
+        """Whether the weight of a token whose ratio has moved far is bounded, as required for stale tokens."""
         return True

@@ -28,6 +28,6 @@ class CispoClip(Clip):
         return -ratio_BT.detach().clamp(1.0 - self.low, 1.0 + self.high) * advantage_B1 * logprobs_BT
 
     def active(self, ratio_BT: "Tensor", advantage_B1: "Tensor") -> "tuple[Tensor, Tensor]":
-        """Return where the clip shortens or lengthens the weight of the gradient. See `Clip.active`."""
+        """Return where the clip raises or lowers the weight of the gradient. See `Clip.active`."""
         moved_B1 = advantage_B1 != 0
         return (ratio_BT < 1.0 - self.low) & moved_B1, (ratio_BT > 1.0 + self.high) & moved_B1

@@ -14,7 +14,7 @@ class PpoClip(Clip):
     """-min(r A, clip(r, 1 - low, 1 + high) A), and with `dual` at most -dual A where A < 0.
 
     Sources: PPO, arXiv 1707.06347, equation 7; `high` above `low`: DAPO, arXiv 2503.14476, equation 10; `dual`:
-    dual-clip PPO, arXiv 1912.09729, equation 5, where a bad token that has become likely has a bounded weight.
+    dual-clip PPO, arXiv 1912.09729, equation 5, which bounds the weight of a bad token that has become likely.
     """
 
     type: Literal["ppo"] = "ppo"
