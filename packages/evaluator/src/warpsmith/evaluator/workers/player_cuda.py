@@ -302,8 +302,8 @@ class DeviceReplay:
             case ["copy", to, origin]:
                 return Step(partial(movement.copy, place.tensor(to), place.tensor(origin)))
             case ["call", str(operator), list(arguments), to]:
-                values = [place.argument(argument) for argument in arguments]
-                return Step(partial(movement.call, operator, values, place.tensor(to)))
+                operands = [place.argument(argument) for argument in arguments]
+                return Step(partial(movement.call, operator, operands, place.tensor(to)))
             case ["launch", LoadedKernel() as kernel, list(grid), dict(arguments)]:
                 values = {name: place.argument(value) for name, value in arguments.items()}
                 return self._launch(kernel, [int(size) for size in grid], values, number)
