@@ -22,7 +22,7 @@ from warpsmith.trainer.config.sections import CheckpointSection, WandbSection
 from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftOptimizerSection, SftRunSection
 from warpsmith.trainer.data.dataset import SftData, open_data
 from warpsmith.trainer.rollouts.batch import training_turns
-from warpsmith.trainer.runs.sft import _Sft
+from warpsmith.trainer.runs.sft import SftRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -131,7 +131,7 @@ def fine_tune(policy: Path, chats: list[Messages], folder: Path, ranks: Any) -> 
         wandb=WandbSection(mode="disabled"),
     )
     data = open_data(config, load_chat(policy), ranks, resume=False)
-    _Sft(config, ranks, data).run(False)
+    SftRun(config, ranks, data).run(False)
     return data
 
 
