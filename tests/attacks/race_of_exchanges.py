@@ -1,6 +1,6 @@
 # problem: product
 # device: cpu
-# permitted: runtime_error
+# permitted: undecided
 # Each program reads the product so far, and exchanges it for the next one.
 import torch
 import torch.nn as nn

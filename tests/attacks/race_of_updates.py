@@ -1,6 +1,6 @@
 # problem: row_sum
 # device: cpu
-# permitted: runtime_error
+# permitted: undecided
 # The last program reads what others have updated atomically, as if they were done.
 import torch
 import torch.nn as nn

@@ -48,6 +48,8 @@ SHAPES: Final = _operators("""
     promote_types result_type can_cast
 """)
 ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
+ANNOTATIONS: Final = frozenset({f"profiler::_record_function_{name}" for name in ("enter", "enter_new", "exit")})
+"""What `torch.profiler.record_function` calls: it computes nothing, and is not recorded."""
 
 ADVICE: Final = (
     "Compute in @triton.jit kernels. Torch may allocate and fill (empty, zeros, full, arange, tensor), view and "
@@ -134,6 +136,8 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = str(func.name()).partition(".")[0]
+        if name in ANNOTATIONS:
+            return func(*args, **(kwargs or {}))
         kernel = None if name in self.allowed else kernel_of(func)
         if kernel is not None:
             with self:

@@ -3,7 +3,14 @@ import pytest
 import torch
 from triton.runtime import interpreter
 
-from warpsmith.evaluator.languages.triton.interpreter.races import Exchanges, Lanes, Launch, RaceError, are_distinct
+from warpsmith.evaluator.languages.triton.interpreter.races import (
+    Exchanges,
+    Lanes,
+    Launch,
+    RaceError,
+    UnseenOrderError,
+    are_distinct,
+)
 from warpsmith.evaluator.languages.triton.interpreter.tracing import Access, LaunchMonitor
 
 START = 1 << 12
@@ -132,7 +139,7 @@ def test_a_loop_that_waits_for_a_program_that_cannot_run_is_not_judged():
         while True:
             launch.compared(succeeded=False)
 
-    with pytest.raises(RaceError, match="Locks and counters are not seen as an order"):
+    with pytest.raises(UnseenOrderError, match="Locks and counters are not seen as an order"):
         launched((4, 1, 1), body)
 
 
@@ -214,13 +221,18 @@ def judged(accesses):
     [
         [("exchange", 1), ("exchange", 2)],
         [("store", 1), ("atomic", 0)],
-        [("store", 1), ("load", 0)],
     ],
 )
-def test_a_race_is_told_as_what_cannot_be_judged(accesses):
-    with pytest.raises(RaceError, match=r"^cannot be judged: in kernel kernel .* byte 8 of out") as caught:
+def test_a_race_that_atomics_may_order_cannot_be_judged(accesses):
+    with pytest.raises(UnseenOrderError, match=r"^cannot be judged: in kernel kernel .* byte 8 of out") as caught:
         judged(accesses)
     assert "Locks and counters are not seen as an order" in str(caught.value)
+
+
+def test_a_race_without_atomics_is_a_race():
+    with pytest.raises(RaceError, match=r"^a race: in kernel kernel .* byte 8 of out") as caught:
+        judged([("store", 1), ("load", 0)])
+    assert not isinstance(caught.value, UnseenOrderError)
 
 
 @pytest.mark.parametrize("accesses", [[("atomic", 0)] * 3, [("exchange", 1)] * 3, [("load", 0)] * 3, [("store", 1)]])

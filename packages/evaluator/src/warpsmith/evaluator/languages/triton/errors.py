@@ -11,6 +11,7 @@ from warpsmith.evaluator.languages.triton.fence import FenceError
 from warpsmith.evaluator.languages.triton.interpreter import tracing
 from warpsmith.evaluator.languages.triton.interpreter.chip_numerics import ChipDiffersError
 from warpsmith.evaluator.languages.triton.interpreter.libdevice import UnsupportedOnCpuError
+from warpsmith.evaluator.languages.triton.interpreter.races import UnseenOrderError
 from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
 from warpsmith.evaluator.verdict import ErrorCategory
 
@@ -21,6 +22,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     tracing.TooManySignaturesError: "recording_limit",
     UnsupportedOnCpuError: "unsupported_architecture",
     ChipDiffersError: "interpreter_differs",
+    UnseenOrderError: "interpreter_differs",
     ExtractionError: "triton_compilation_error",
     InterpreterError: "triton_jit_error",
 }

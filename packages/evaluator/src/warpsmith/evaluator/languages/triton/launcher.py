@@ -6,7 +6,8 @@ program: at the first launch of a signature it asks the judge, which answers wit
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from triton.runtime.jit import JITFunction
 from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.languages.triton.autotune import Tuning
 from warpsmith.evaluator.languages.triton.interpreter.tracing import MAX_GRID, GridError, describe_argument
-from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel, bound_arguments
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, Binary, LoadedKernel, bound_arguments
 from warpsmith.evaluator.recordings.errors import DetachedError
 
 WARM_UPS: Final = 3
@@ -46,6 +47,30 @@ class Launched:
     n_spills: int
     shared: int
     n_max_threads: int = THREADS
+    launch: Callable[..., Any] | None = field(default=None, compare=False)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """Return what launches the compiled kernel on a grid; it takes every argument by position, as Triton's does."""
+        if self.launch is None:
+            raise TypeError("Only what kernel.warmup(...) returns can be launched: launch the kernel itself.")
+        return partial(self.launch, grid)
+
+    def of(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Launched":
+        """Return these facts about a kernel that was compiled for some arguments, so that it can be launched."""
+        names = function.arg_names
+        options = {name: value for name, value in kwargs.items() if name not in names}
+        compiled = dict(zip(names, args, strict=False)) | {name: kwargs[name] for name in names if name in kwargs}
+
+        def launch(grid: Any, *values: Any, stream: Any = None) -> Any:
+            for name, value in zip(names, values, strict=False):
+                if name in constants_of(function.fn) and compiled.get(name, value) != value:
+                    raise ArgumentError(
+                        f"{function.fn.__name__} was compiled for {name}={compiled[name]!r} and is launched with "
+                        f"{value!r}: pass to the compiled kernel the constants that warmup was given."
+                    )
+            return function.run(*values, grid=grid, warmup=False, **options)
+
+        return replace(self, launch=launch)
 
     @property
     def metadata(self) -> SimpleNamespace:
@@ -89,7 +114,7 @@ class DeviceMonitor:
         kernel = self._kernel(name, arguments, options)
         facts = Launched(name, kernel.registers, kernel.spills, kernel.binary.shared_bytes)
         if warmup:
-            return facts
+            return facts.of(function, args, kwargs)
         sizes = checked_grid(grid(arguments) if callable(grid) else grid)
         self.launches += not self.silent
         if self.on_launch is not None and not self.silent:
@@ -135,7 +160,7 @@ class DetachedMonitor:
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
         """Note what is launched."""
         if warmup and isinstance(self._facts, Launched):
-            return self._facts
+            return self._facts.of(function, args, kwargs)
         if warmup or self.on_launch is None:
             raise DetachedError("a kernel is compiled or launched outside a call of forward")
         arguments = unwrapped(named_arguments(function, args, kwargs))
@@ -166,6 +191,12 @@ def named_arguments(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     """Return the arguments by name in the order of the parameters, defaults included; ArgumentError for others."""
     defaults = {param.name: param.default for param in function.params if param.has_default}
     return bound_arguments(function.fn.__name__, function.arg_names, defaults, args, kwargs)
+
+
+def constants_of(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of the parameters that are compile-time constants."""
+    marked = function.__annotations__.items()
+    return frozenset(name for name, kind in marked if kind is tl.constexpr or "constexpr" in str(kind))
 
 
 def unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:

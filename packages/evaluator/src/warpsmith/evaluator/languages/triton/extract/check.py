@@ -432,7 +432,10 @@ class _Check:
             )
         if node.attr not in VALUE_ATTRIBUTES:
             raise self.refused(
-                node, f"the attribute {node.attr}", "Of a value a kernel may use the methods of Triton's tensors."
+                node,
+                f"the attribute {node.attr}",
+                "Of a value a kernel may use the methods of Triton's tensors; index a tuple, [0], instead of naming a "
+                "field.",
             )
         return ast.Attribute(value=self._copy(node.value), attr=node.attr, ctx=ast.Load())
 
@@ -509,7 +512,11 @@ class _Check:
                     node, f"the global {name}, which is bound in lines {places}", "Give each binding a name of its own."
                 )
             case Unknown(why=why):
-                raise self.refused(node, f"the global {name} of line {bound.line} ({why})", "Write its value out.")
+                raise self.refused(
+                    node,
+                    f"the global {name} of line {bound.line} ({why})",
+                    "Write its value out, or compute it on the host and pass it as a tl.constexpr argument.",
+                )
             case Kernel(wrapped=wrapped) if wrapped:
                 raise self.refused(node, f"{name}, which {wrapped} wraps", "Call a kernel that nothing wraps.")
             case Function():

@@ -27,7 +27,11 @@ UNORDERED: Final = (
 
 
 class RaceError(RuntimeError):
-    """Programs of a launch, or lanes of one, touch the same element in an order that is not seen here."""
+    """Programs of a launch, or lanes of one, touch the same element, and nothing orders them."""
+
+
+class UnseenOrderError(RaceError):
+    """They touch the same element in a launch with atomic operations, which may order them on a chip."""
 
 
 class Launch:
@@ -50,6 +54,8 @@ class Launch:
         self.size = int(np.prod(sizes))
         self.program = 0
         """Number of the program that runs, from 1."""
+        self.atomics = False
+        """Whether any program has done an atomic operation: these may order programs on a chip."""
         self.moment = 0
         """Counts programs and barriers, without a number twice: what one program does between two barriers is one."""
         self._sizes, self._place, self._body, self._rng = sizes, place, body, rng
@@ -82,7 +88,7 @@ class Launch:
         """Note a compare-and-swap; raise where a program tries again and again while nobody else can run."""
         self._waits = 0 if succeeded else self._waits + 1
         if self._waits > _MAX_WAITS:
-            raise RaceError(
+            raise UnseenOrderError(
                 "cannot be judged: a program waits in a loop of tl.atomic_cas for another program of the same launch. "
                 f"{UNORDERED} Update values by one atomic operation each, or use a second launch."
             )

@@ -114,6 +114,8 @@ class Access:
         return chip_numerics.sharp(stored) == chip_numerics.sharp(np.frombuffer(there, dtype=stored.dtype))
 
 
+FOREIGN_BYTES: Final = 1 << 30
+"""So far from every tensor that no missing mask leads there."""
 _ACCESSES: Final = {"load": "loads", "store": "stores to", "atomic": "updates"}
 
 
@@ -198,6 +200,8 @@ class LaunchMonitor:
         pointers = access.pointers
         if not pointers.size:
             return
+        if access.kind == "atomic":
+            interpreter.interpreter_builder.launch.atomics = True
         low, high = int(pointers.min()), int(pointers.max()) + access.item_bytes
         for memory in self._ranges:
             if memory.start <= low and high <= memory.end:
@@ -232,7 +236,7 @@ class LaunchMonitor:
             touched = self._touched[memory.start] = races.Memory(memory.start, memory.end - memory.start)
         raced = touched.touched(access.kind, launch.program, access.pointers, access.item_bytes)
         if raced is not None and not access.leaves_as_it_is(raced):
-            raise races.RaceError(self._explain_race(memory, access, int(access.pointers[raced][0])))
+            raise self._race(memory, access, int(access.pointers[raced][0]))
 
     def _check_lanes(self, memory: MemoryRange, access: Access) -> None:
         """Raise if a lane loads what another of its program stored since the last barrier.
@@ -280,7 +284,7 @@ class LaunchMonitor:
             return
         raced = exchanges.exchange(launch.program, access.pointers, access.item_bytes, access.exchanged)
         if raced.any():
-            raise races.RaceError(
+            raise races.UnseenOrderError(
                 f"cannot be judged: in kernel {self._kernel} several programs of a launch exchange values at byte "
                 f"{int(access.pointers[raced][0]) - memory.start} of {memory.name}, or one exchanges what another "
                 f"updated after it was read, so that the result depends on their order. {races.UNORDERED} Update by "
@@ -296,11 +300,13 @@ class LaunchMonitor:
                 "them may be the last. Mask all lanes but one, or store to distinct elements."
             )
 
-    def _explain_race(self, memory: MemoryRange, access: Access, first: int) -> str:
-        what = _ACCESSES[access.kind]
-        return (
-            f"cannot be judged: in kernel {self._kernel} a program {what} byte {first - memory.start} of "
-            f"{memory.name}, which another program of the same launch stores to, loads or updates. {races.UNORDERED} "
+    def _race(self, memory: MemoryRange, access: Access, first: int) -> races.RaceError:
+        may_be_ordered = interpreter.interpreter_builder.launch.atomics
+        kind, begin = (races.UnseenOrderError, "cannot be judged") if may_be_ordered else (races.RaceError, "a race")
+        why = races.UNORDERED if may_be_ordered else "Programs run in any order and at the same time."
+        return kind(
+            f"{begin}: in kernel {self._kernel} a program {_ACCESSES[access.kind]} byte {first - memory.start} of "
+            f"{memory.name}, which another program of the same launch stores to, loads or updates. {why} "
             "Let each element be stored by one program and loaded by no other; use tl.atomic_add on memory that the "
             "host has filled, or a second launch."
         )
@@ -316,6 +322,11 @@ class LaunchMonitor:
         first = int(outside.flat[0])
         verb = "loads" if access.kind == "load" else "stores"
         text = f"kernel {self._kernel} {verb} {outside.size} elements outside every tensor that it was given"
+        if min((abs(first - memory.start) for memory in self._ranges), default=FOREIGN_BYTES) >= FOREIGN_BYTES:
+            return (
+                f"{text}; the first lies near none of them. A kernel may not follow an address that it reads from "
+                "memory: pass each tensor as an argument (several as one tuple), or launch once for each."
+            )
         before = [memory for memory in self._ranges if memory.start <= first]
         if before:
             nearest = max(before, key=lambda memory: memory.end)
@@ -430,7 +441,7 @@ def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         if warmup:
-            return facts
+            return facts and facts.of(self, args, kwargs)
         names: Sequence[str] = self.arg_names
         bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
         arguments = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
