@@ -1,6 +1,7 @@
 """Who may use the device beside whom. Every wait here is for a condition, with a deadline."""
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -243,6 +244,8 @@ def test_threads_of_a_pool_never_stand_still(lease):
                 using[way] += 1
                 assert using["alone"] == (way == "alone")
                 assert not (way == "alone" and using["shared"])
+            # Long enough for others to come in, were they let in.
+            time.sleep(1e-4)
             with lease.shared(), lock:
                 using[way] -= 1
             if number % 5 == 0:

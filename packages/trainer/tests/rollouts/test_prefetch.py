@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -177,6 +178,12 @@ def test_sampling_runs_ahead_as_far_as_the_bound_and_no_further(turns_table: Tab
         progress = Progress(step=step - 1, weight_version=version)
         table = running.collect(step, progress).table()
         assert 0 <= version - table["weight_versions"].to_pylist()[0][0] <= bound
+        # The thread goes as far as it may before the next weights, or a bound that is too wide would not show.
+        deadline = time.monotonic() + 30
+        while len(sampler.asked) < min(6, step - 3 + 1 + bound):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        time.sleep(0.02)
         assert len(sampler.asked) <= step - 3 + 1 + bound
         version = sampler.version = version + 1
         running.published(step, version)

@@ -67,6 +67,8 @@ def test_a_launch_that_does_not_fit_says_how(args, kwargs, says):
 def test_constants_are_unwrapped_inside_tuples_too():
     found = unwrapped({"a": tl.constexpr(3), "b": (1, tl.constexpr(2), (tl.constexpr("c"),)), "x": X})
     assert found == {"a": 3, "b": (1, 2, ("c",)), "x": X}
+    # A constexpr is equal to its value, and shows itself by its text.
+    assert repr((found["a"], found["b"])) == repr((3, (1, 2, ("c",))))
 
 
 # --- grids ---
@@ -163,6 +165,8 @@ def test_a_launch_asks_for_its_code_once(monitor, launched, asked):
 def test_a_launch_hands_on_its_values_by_name(monitor, launched):
     run(monitor, X, Y, tl.constexpr(7), grid=lambda meta: (meta["n"], triton.cdiv(100, meta["BLOCK"])))
     assert launched == [([7, 2], {"x": X, "y": Y, "n": 7, "BLOCK": 64, "SCALE": None})]
+    # A constexpr of 7 is equal to 7 as well.
+    assert type(launched[0][1]["n"]) is int
 
 
 def test_facts_about_a_kernel_are_told(monitor):
