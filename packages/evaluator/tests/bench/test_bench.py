@@ -445,7 +445,7 @@ def test_servers_that_judge_otherwise_are_told_apart(tree, server, command):
         code, _, err = command(*given, "--server", server.url, "--server", url)
         assert code == 2
         assert f"{url} judges under other conditions" in err
-        assert "hidden_shapes is False and not True" in err
+        assert "hidden_shapes is False instead of True" in err
         code, _, err = command(*given, "--server", url)
         assert code == 2
         assert f"{url} judges under other conditions" in err

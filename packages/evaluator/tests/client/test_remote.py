@@ -234,7 +234,7 @@ def test_a_server_that_judges_under_other_conditions_is_left_out(add_problem):
     with peer(under({}), ELSEWHERE) as (wrong, asked_there):
         with Client([wrong], conditions=CONDITIONS) as client:
             for _ in range(2):
-                with pytest.raises(OtherConditionsError, match="device is 'cuda' and not 'cpu'") as caught:
+                with pytest.raises(OtherConditionsError, match="device is 'cuda' instead of 'cpu'") as caught:
                     client.evaluate(add_problem, "x")
                 assert caught.value.server == wrong
         assert asked_there() == 2

@@ -500,7 +500,7 @@ def test_where_the_candidates_clocks_disagree_the_reference_is_judged_beside_it(
 def test_of_a_reference_without_graphs_nothing_is_kept():
     reference = Known(Timed(0.5, captures=False))
     assert reference.measured()[0].reference.judge_ms is None
-    assert reference.cached is None
+    assert reference.kept is None
 
 
 # --- the figure that is rewarded ---
