@@ -128,8 +128,8 @@ def test_files_are_found_by_name_directory_and_pattern(tmp_path: Path) -> None:
     ("name", "text", "expected"),
     [
         ("absent.jsonl", None, "no file"),
-        ("*.jsonl", None, "holds no file"),
-        ("x.csv", "a,b", "no form"),
+        ("*.jsonl", None, "has no file"),
+        ("x.csv", "a,b", "unknown format"),
         ("x.parquet", "no parquet", "cannot be read"),
         ("x.json", "{", "is not JSON"),
         ("x.json", "{}", "not a JSON list"),

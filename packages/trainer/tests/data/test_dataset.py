@@ -117,7 +117,7 @@ def test_examples_that_were_changed_on_disk_are_refused(tmp_path: Path, chat: Ch
 def test_a_folder_with_files_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples/mine.txt").write_text("mine")
-    with pytest.raises(DataWriteError, match=r"holds mine\.txt"), writing(tmp_path / "examples"):
+    with pytest.raises(DataWriteError, match=r"contains mine\.txt"), writing(tmp_path / "examples"):
         pass
     assert (tmp_path / "examples/mine.txt").read_text() == "mine"
 

@@ -132,7 +132,7 @@ def test_an_engine_that_keeps_its_old_weights_is_noticed() -> None:
 def test_weights_of_another_type_are_not_sent() -> None:
     engine = ScriptedEngine()
     entries = (TensorEntry("a", "float32", (1,), 0, 0), TensorEntry("b", "bfloat16", (1,), 64, 0))
-    with pytest.raises(SyncError, match=r"version 3 holds b \(bfloat16\); the policy trains in float32"):
+    with pytest.raises(SyncError, match=r"version 3 has b \(bfloat16\), but the policy trains in float32"):
         asyncio.run(sync.publish(WeightPayload(3, entries, np.zeros(66, np.uint8)), engine, 5.0, "float32"))
     assert engine.weight_version == 0
 
