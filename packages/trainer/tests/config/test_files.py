@@ -158,7 +158,7 @@ def test_malformed_overrides_are_refused(tmp_path: Path, override: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no configuration file"):
+    with pytest.raises(ConfigError, match="does not exist"):
         load_sft(tmp_path / "absent.toml")
 
 
