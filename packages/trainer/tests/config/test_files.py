@@ -158,7 +158,7 @@ def test_malformed_overrides_are_refused(tmp_path: Path, override: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no configuration file"):
+    with pytest.raises(ConfigError, match="does not exist"):
         load_sft(tmp_path / "absent.toml")
 
 
@@ -282,7 +282,10 @@ def test_the_schema_shows_every_key_with_its_choices_and_bounds(kind: type) -> N
             assert "any value" not in allowed, line
     shown = {line.partition(" = ")[0] for line in lines}
     assert {"lr", "stage", "dtype", "every"} <= shown
+    named = {line.partition(" = ")[0]: line for line in lines if " = " in line}
     if kind is TrainerConfig:
+        # Names that packages provide: of a device, a kernel language, a sampler, an algorithm.
+        assert '# "cpu" | "cuda". ' in named["device"] and '# "triton". ' in named["language"]
         assert any(line.startswith('type = "grpo"') and '"cispo" | "dapo" | "dr_grpo" | ' in line for line in lines)
         assert {f'[algorithm.clip]  # type = "{name}"' for name in ("cispo", "none")} <= set(lines)
 

@@ -44,10 +44,10 @@ def test_the_schema_is_printed_for_both_kinds() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["grpo", "absent.toml"], "no configuration file absent.toml"),
+        (["grpo", "absent.toml"], "The configuration file absent.toml does not exist"),
         (["schema", "ppo"], "kinds are grpo and sft"),
         (["export", "absent", "--out", "out"], "has no checkpoint"),
-        (["sft", "absent.toml", "--set", "x"], "no configuration file"),
+        (["sft", "absent.toml", "--set", "x"], "does not exist"),
     ],
 )
 def test_bad_input_ends_with_one_paragraph_and_code_2(arguments: list[str], expected: str) -> None:

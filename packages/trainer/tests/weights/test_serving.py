@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from warpsmith.trainer.distributed.trained_policy import load_to_train
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.weights import checkpoint
 
-START_S = 240
+START_S = 420
 ASKED = [{"role": "user", "content": "Write a kernel."}]
 TOKENS = 8
 
@@ -44,12 +45,15 @@ def served(model: Path, log: Path) -> Iterator[str]:
     ]  # fmt: skip
     settings = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **settings})
+        process = subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **settings}, start_new_session=True
+        )
     try:
         _await_health(url, process, log)
         yield url
     finally:
-        process.terminate()
+        # The engine is a process of its own: the whole group ends, also where the start hangs.
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait(60)
 
 
@@ -103,7 +107,7 @@ def trained(tiny: Path, alone: Ranks, tmp_path: Path) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_vllm_serves_an_export_and_answers_with_its_weights(
     trained: Path, tiny: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

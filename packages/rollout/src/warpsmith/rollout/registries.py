@@ -5,8 +5,8 @@ The comment above each registry names the interface of its parts; docs/extending
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from warpsmith.records.choices import Choices
 from warpsmith.records.registry import Registry
-from warpsmith.rollout.settings.choices import Choices
 
 if TYPE_CHECKING:
     from warpsmith.rollout.environments.base import EnvironmentType

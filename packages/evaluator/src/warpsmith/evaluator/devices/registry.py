@@ -2,10 +2,8 @@
 
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator
-
 from warpsmith.evaluator.devices.kinds import DeviceKind
-from warpsmith.records.errors import UsageError
+from warpsmith.records.choices import Choices
 from warpsmith.records.registry import Registry
 
 
@@ -25,11 +23,4 @@ def device_kind(name: str) -> DeviceKind:
     return DEVICES.get(name)
 
 
-def _checked(name: str) -> str:
-    try:
-        return DEVICES.check_name(name)
-    except UsageError as error:
-        raise ValueError(str(error)) from error
-
-
-DeviceName = Annotated[str, AfterValidator(_checked)]
+DeviceName = Annotated[str, Choices(DEVICES)]

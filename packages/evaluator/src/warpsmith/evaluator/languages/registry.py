@@ -2,10 +2,8 @@
 
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator
-
 from warpsmith.evaluator.languages.base import KernelLanguage
-from warpsmith.records.errors import UsageError
+from warpsmith.records.choices import Choices
 from warpsmith.records.registry import Registry
 
 
@@ -25,11 +23,4 @@ def language_of(name: str) -> KernelLanguage:
     return LANGUAGES.get(name)
 
 
-def _checked(name: str) -> str:
-    try:
-        return LANGUAGES.check_name(name)
-    except UsageError as error:
-        raise ValueError(str(error)) from error
-
-
-LanguageName = Annotated[str, AfterValidator(_checked)]
+LanguageName = Annotated[str, Choices(LANGUAGES)]

@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from warpsmith.rollout.settings.choices import Choices
+from warpsmith.records.choices import Choices
 from warpsmith.rollout.settings.tables import OTHER, models_in, types_of
 
 _UNITS: Final = {"_s": "s", "_gib": "GiB", "_bytes": "bytes", "_tokens": "tokens", "_minutes": "minutes"}

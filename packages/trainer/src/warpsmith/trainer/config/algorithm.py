@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, ModelWrapValidatorHandler, model_validator
 
+from warpsmith.records.choices import Choices
 from warpsmith.records.registry import RegistryError
-from warpsmith.rollout.settings.choices import Choices
 from warpsmith.rollout.settings.tables import models_in
 from warpsmith.trainer.advantage.estimators import ESTIMATORS, Estimator, ValueEstimator
 from warpsmith.trainer.advantage.estimators.turn import TurnReturn

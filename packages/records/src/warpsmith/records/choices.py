@@ -1,14 +1,15 @@
-"""Names out of a registry, as the type of a key."""
+"""Names out of a registry, as the type of a key of a configuration. Needs pydantic, which this package does not."""
 
 from dataclasses import dataclass
-from typing import Any
-
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from typing import TYPE_CHECKING, Any
 
 from warpsmith.records.errors import UsageError
 from warpsmith.records.registry import Registry
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,12 @@ class Choices:
         except UsageError as error:
             raise ValueError(f"{error.message.removesuffix('.')}. {error.remedy}") from error
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
         """Add the check to the schema of a text."""
+        from pydantic_core import core_schema
+
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(self, schema: "CoreSchema", handler: "GetJsonSchemaHandler") -> "JsonSchemaValue":
         """Add the names."""
         return {**handler(schema), "enum": list(self.names)}
