@@ -1,8 +1,12 @@
 """The demo's files come with the package: it runs from a wheel, in any directory."""
 
+import pytest
+
 from warpsmith.trainer.config import load_grpo, load_sft
 from warpsmith.trainer.demo import OWN_GRPO, OWN_SFT, DemoSettings
+from warpsmith.trainer.demo import run as demo
 from warpsmith.trainer.demo.run import _checked
+from warpsmith.trainer.errors import LaunchError
 
 
 def test_the_files_of_the_demo_are_found_anywhere_and_fit_each_other(tmp_path, monkeypatch):
@@ -12,3 +16,10 @@ def test_the_files_of_the_demo_are_found_anywhere_and_fit_each_other(tmp_path, m
     sft, grpo = _checked(DemoSettings(OWN_SFT, OWN_GRPO, tmp_path / "out"), resume=False)
     assert f"run.dir={tmp_path / 'out' / 'sft'}" in sft
     assert f"policy.path={tmp_path / 'out' / 'sft' / 'final_model'}" in grpo
+
+
+def test_an_interrupted_demo_says_how_to_go_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "launch", lambda *_, **__: 130)
+    with pytest.raises(LaunchError, match="sft run was interrupted") as caught:
+        demo._run("sft", DemoSettings(OWN_SFT, OWN_GRPO, tmp_path / "out"), [], False)
+    assert f"demo --resume --out {tmp_path / 'out'}" in caught.value.remedy
