@@ -160,7 +160,7 @@ def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Seq
     if code == _INTERRUPTED:
         raise LaunchError(
             f"The {command} run was interrupted.",
-            f"`warpsmith-trainer demo --resume --out {settings.out}`, with the options that it was begun with, goes on.",
+            f"Continue with `warpsmith-trainer demo --resume --out {settings.out}` and the options of the first start.",
         )
     if code:
         raise LaunchError(f"The {command} run ended with code {code}; its own message is above.", "Fix that first.")
