@@ -183,9 +183,8 @@ mode = "disabled"
 """
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "opens a thought" else pytest.param(name, marks=pytest.mark.long) for name in KINDS]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", KINDS)
 def test_reinforcement_trains_what_was_sampled_after_what_the_template_asks(
     tiny: Path, tmp_path: Path, alone: Any, name: str
 ) -> None:
