@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from warpsmith.rollout.cluster.session import check_token
-from warpsmith.rollout.errors import RayTokenError
+from warpsmith.rollout.cluster.session import check_token, ray_session
+from warpsmith.rollout.errors import RayTokenError, SamplerError
 
 CLUSTER = "127.0.0.1:6399"
 
@@ -64,6 +64,22 @@ def test_a_home_that_takes_no_token_is_refused(home, monkeypatch):
         check_token()
     monkeypatch.setenv("HOME", str(home / "absent"))
     assert check_token() == f"a token that Ray creates in {home}/absent/.ray/auth_token"
+
+
+def test_a_ray_that_starts_too_slowly_is_told_in_a_sentence(home, monkeypatch):
+    """Ray itself raises a bare Exception then, after 30 s on a machine that is busy."""
+    import ray
+
+    def late(**_):
+        raise Exception("The current node timed out during startup. The GCS may be overloaded.")
+
+    monkeypatch.setattr(ray, "init", late)
+    with (
+        pytest.raises(SamplerError, match=r"local instance: .*timed out during startup.*overloaded\. ") as caught,
+        ray_session(),
+    ):
+        pass
+    assert "free core" in caught.value.remedy
 
 
 ASK = """

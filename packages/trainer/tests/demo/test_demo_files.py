@@ -4,7 +4,9 @@ import pytest
 
 from warpsmith.trainer.config import load_grpo, load_sft
 from warpsmith.trainer.demo import OWN_GRPO, OWN_SFT, DemoSettings
+from warpsmith.trainer.demo import run as demo
 from warpsmith.trainer.demo.run import checked_overrides
+from warpsmith.trainer.errors import LaunchError
 
 
 def test_the_files_of_the_demo_are_found_anywhere_and_fit_each_other(tmp_path, monkeypatch):
@@ -25,3 +27,10 @@ def test_a_demo_is_resumed_in_its_directory_alone(tmp_path, monkeypatch, command
     assert command("demo", *options) == 2
     assert says in " ".join(capsys.readouterr().err.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_demo_says_how_to_go_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "launch", lambda *_, **__: 130)
+    with pytest.raises(LaunchError, match="sft run was interrupted") as caught:
+        demo._run("sft", DemoSettings(OWN_SFT, OWN_GRPO, tmp_path / "out"), [], False)
+    assert f"demo --resume --out {tmp_path / 'out'}" in caught.value.remedy

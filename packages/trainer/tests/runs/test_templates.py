@@ -24,7 +24,7 @@ from warpsmith.trainer.data.dataset import SftData, open_data
 from warpsmith.trainer.rollouts.batch import training_turns
 from warpsmith.trainer.runs.sft import SftRun
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 Messages = Sequence[dict[str, str]]
 STOP = "<|im_end|>"
@@ -183,9 +183,8 @@ mode = "disabled"
 """
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "opens a thought" else pytest.param(name, marks=pytest.mark.long) for name in KINDS]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", KINDS)
 def test_reinforcement_trains_what_was_sampled_after_what_the_template_asks(
     tiny: Path, tmp_path: Path, alone: Any, name: str
 ) -> None:
@@ -196,7 +195,7 @@ def test_reinforcement_trains_what_was_sampled_after_what_the_template_asks(
     config, run = tmp_path / "grpo.toml", tmp_path / "grpo"
     config.write_text(GRPO.format(run=run, policy=tmp_path / "sft/final_model"))
     command = [sys.executable, "-m", "warpsmith.trainer", "grpo", str(config)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert ended.returncode == 0, (ended.stdout + ended.stderr)[-4000:]
     table, chat = RunReader(run).table("turns"), load_chat(tmp_path / "sft/final_model")
     turns = table.to_pylist()

@@ -49,7 +49,6 @@ def ray_session(
     """
     check_token(address)
     import ray
-    from ray.exceptions import RayError
 
     local = {
         "num_cpus": num_cpus,
@@ -61,11 +60,11 @@ def ray_session(
         ray.init(
             address=address or "local", log_to_driver=False, logging_level="ERROR", **(local if address is None else {})
         )
-    except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
+    except Exception as error:  # Ray raises a bare Exception when its own node starts too slowly.
         # A half-open connection would block the next one.
         ray.shutdown()
         where = address or "a local instance"
-        raise SamplerError(f"Ray cannot be started on {where}: {error}.", _remedy(error)) from error
+        raise SamplerError(f"Ray cannot be started on {where}: {str(error).rstrip('.')}.", _remedy(error)) from error
     try:
         with _watched(on_lost if address is None else None):
             yield
@@ -190,4 +189,6 @@ def _remedy(error: Exception) -> str:
         )
     if "ersion mismatch" in str(error):
         return "All nodes of a cluster need the same versions of Ray and Python: install requirements/cpu.lock on each."
+    if "timed out during startup" in str(error):
+        return "Ray gives its own processes 30 s. Start again once this machine has a free core and free memory."
     return "Check the address and free memory."

@@ -20,6 +20,8 @@ OWN_SFT: Final = Path(__file__).with_name("demo-sft.toml")
 OWN_GRPO: Final = Path(__file__).with_name("demo.toml")
 """The demo's files, which are part of the package; `configs/` of a checkout links to them."""
 
+_INTERRUPTED = 130
+"""The exit code of a command that SIGINT ended."""
 _CORPUS_PROBLEMS = 1500
 """Problems whose prompts and solutions the tokenizer is trained on."""
 
@@ -157,6 +159,11 @@ def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Seq
     with owned(out) as ownership:
         arguments = [command, str(config), *options, *again]
         code = launch(arguments, settings.processes, run_dir=out, environment=ownership.handover)
+    if code == _INTERRUPTED:
+        raise LaunchError(
+            f"The {command} run was interrupted.",
+            f"Continue with `warpsmith-trainer demo --resume --out {settings.out}` and the options of the first start.",
+        )
     if code:
         raise LaunchError(f"The {command} run ended with code {code}; its own message is above.", "Fix that first.")
     if not (out / "final_model").exists():
