@@ -28,7 +28,7 @@ def test_problems_are_written(tmp_path):
 def test_the_schema_lists_every_setting_and_the_help_names_it():
     shown = invoke("schema").stdout
     assert '[environment]  # type = "kernelbench"\n' in shown
-    assert '"namespaces" | "landlock" | "none". Weakest containment' in shown
+    assert '"namespaces" | "landlock" | "none". Weakest accepted containment' in shown
     assert json.loads(invoke("schema", "--json").stdout)["properties"]["concurrency"]["default"] == 64
     told = " ".join(invoke("evaluate", "--help").stdout.replace("│", " ").split())
     assert "or remove it with unset; repeatable." in told

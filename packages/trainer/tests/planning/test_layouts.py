@@ -111,8 +111,8 @@ def test_the_refusal_names_every_gpu_that_is_missing(
 ) -> None:
     config = load_grpo(file)
     assert misplaced(config, places_of(config, 2), 2, "2xh200") == [
-        "GPUs 2 and 3 are to train and are not there: 2xh200 has 2, 0 to 1.",
-        "GPUs 4, 5 and 6 are to sample and are not there: 2xh200 has 2, 0 to 1.",
+        "GPUs 2 and 3 are to train but do not exist: 2xh200 has 2, 0 to 1.",
+        "GPUs 4, 5 and 6 are to sample but do not exist: 2xh200 has 2, 0 to 1.",
         "GPU 7 is to judge but does not exist: 2xh200 has 2, 0 to 1.",
     ]
     assert command("plan", str(file), "--machine", "6xh100-80") == 2
