@@ -84,6 +84,21 @@ def test_of_far_rows_one_is_as_large_as_any_may_be(seed):
     assert (rows == 0).all(0).any()
 
 
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("shape", [(20, 64), (2, 3, 5, 7)])
+def test_of_shifted_rows_one_lies_below_what_kernels_take_for_minus_infinity(shape, seed):
+    rows = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    vary_draw(rows, "shifted", FAR, torch.Generator().manual_seed(1000 + seed))
+    assert (rows.amax(-1) < -1e4).sum() == 1
+    assert rows.max() < 0 or (rows.amin(-1) > 1e4).sum() == 1
+
+
+def test_half_precision_has_no_remote_rows():
+    rows = torch.randn(20, 64, dtype=torch.float16)
+    vary_draw(rows, "shifted", FAR, torch.Generator().manual_seed(1))
+    assert rows.abs().max() < 100
+
+
 def test_what_may_be_far_alone_is_found(session_of):
     """The logarithm of what underflows is infinite, and a target of zero weighs nothing."""
     source = STATE.replace(

@@ -17,6 +17,12 @@ FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR: 200.0}
 """Largest distance of an outlier by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
 LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
 """Range of the power of two that multiplies a large row."""
+REMOTE: Final = 2.0**15
+"""Distance of a remote row, in standard deviations: beyond the -1e4 that some kernels use for minus infinity."""
+LEAST_ROWS: Final = 8
+"""Rows of a tensor that gets a remote one."""
+ROOMY: Final = frozenset({torch.float32, torch.float64})
+"""Dtypes in which products and sums of a few remote numbers are finite."""
 OUTLIERS: Final = 1 / 500
 NEARLY_CONSTANT: Final = 0.15
 """Remaining share of the spread of a nearly constant row; a one-pass variance in single precision tolerates it."""
@@ -100,6 +106,8 @@ def vary_draw(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Gen
     wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
     change = _CHANGES[kind] if level > IN_RANGE else _within_range(kind)
     changed = change(wide.clone(), Dice(generator), level)
+    if kind == "shifted" and level == FAR and tensor.dtype in ROOMY:
+        changed = _with_remote_rows(changed, wide, Dice(generator))
     if level < ANY_SIGN:
         changed = _as_before(wide, changed)
     most = torch.finfo(tensor.dtype).max
@@ -191,6 +199,20 @@ def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     moved = (wide - wide.mean()) * factor + dice.between(-1.0, 1.0) * _spread(wide)
     moved = _with_ends(moved, dice, -1.5 * float(moved.abs().max()))
     return torch.where(_negative_slices(wide, dice), -moved.abs(), moved)
+
+
+def _with_remote_rows(changed: torch.Tensor, wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Move one row as a whole far below all others; unless all numbers are negative, move another one far above.
+
+    A maximum that starts at 0, at -1000 or at -1e4 instead of minus infinity is wrong only in such rows.
+    """
+    ranks = dice.rows(changed)
+    if changed.dim() < 2 or ranks.numel() < LEAST_ROWS:
+        return changed
+    below, above = ranks.flatten().topk(2).values
+    far = REMOTE * (_spread(wide) + wide.abs())
+    moved = torch.where(ranks == below, -far, changed)
+    return torch.where(ranks == above, far, moved) if float(changed.max()) > 0 else moved
 
 
 def _negative_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
