@@ -89,7 +89,7 @@ def test_json_is_read_with_a_mark(tmp_path):
 
 def test_what_cannot_be_opened_is_named_in_the_callers_words(tmp_path):
     for read in (read_text, lambda *given: list(stream_lines(*given))):
-        with pytest.raises(OwnError, match=r"There is no recipe .*x.toml. Name one."):
+        with pytest.raises(OwnError, match=r"The recipe .*x.toml does not exist. Name one."):
             read(tmp_path / "x.toml", OwnError, "recipe", "Name one.")
         with pytest.raises(TextError, match=r"is a directory; a file was expected. Give the path of a file."):
             read(tmp_path)

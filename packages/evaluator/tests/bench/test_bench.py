@@ -243,7 +243,7 @@ def test_a_run_and_a_dataset_that_do_not_belong_together(tree, config, tmp_path)
         conduct(plan_of(tree, config, levels=(3,)), nobody)
     for path in (tree / "KernelBench" / "level1").iterdir():
         path.rename(path.with_name(f"5{path.name}"))
-    with pytest.raises(UsageError, match="is of a problem in"):
+    with pytest.raises(UsageError, match="belongs to a problem in"):
         conduct(plan_of(tree, config, levels=(1,)), nobody)
     (tree / "runs" / "mine" / "level_1_problem_01_sample_0_kernel.py").write_text("")
     with pytest.raises(UsageError, match="name one sample"):
@@ -475,7 +475,7 @@ def test_the_command_says_what_is_wrong_with_its_arguments(tree, command, tmp_pa
         (("--server", closed, "--recording", "on_device"), "--recording cannot"),
         (("--server", closed, "--timeout", "3000"), "more than servers allow"),
         (("--server", closed, "--levels", "x"), "names no levels"),
-        (("--baseline", tree / "none.json"), "There is no baseline"),
+        (("--baseline", tree / "none.json"), "does not exist. Give a file like"),
         (("--out", tree / "runs" / "mine" / "level_1_problem_1_sample_0_kernel.py"), "is a file"),
         (("--dataset", tmp_path / "none"), "no dataset"),
     ]:
