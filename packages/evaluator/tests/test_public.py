@@ -121,7 +121,7 @@ def test_other_types_are_refused_with_what_to_pass(given):
 
 
 def test_files_that_are_not_there_are_named(tmp_path):
-    with pytest.raises(BadProblemError, match="There is no file"):
+    with pytest.raises(BadProblemError, match="does not exist"):
         problem_of(tmp_path / "none.py")
     with pytest.raises(UsageError, match="does not exist"):
         source_of(tmp_path / "none.py")

@@ -120,7 +120,7 @@ def test_the_command_refuses_a_source_that_is_no_problem(tmp_path, candidate, re
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
 def test_the_command_refuses_a_file_that_is_none(tmp_path, candidate, refused, options):
     (tmp_path / "binary.py").write_bytes(bytes(range(256)))
-    assert refused(tmp_path / "missing.py", candidate, *options, says="There is no file")
+    assert refused(tmp_path / "missing.py", candidate, *options, says="does not exist")
     assert refused(tmp_path, candidate, *options, says="is a directory")
     assert refused(tmp_path / "binary.py", candidate, *options, says="not UTF-8")
     assert refused("/dev/null/x.py", candidate, *options, says="cannot be read")

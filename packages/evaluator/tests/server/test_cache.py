@@ -57,6 +57,7 @@ OTHER = {
     "extra_operators": ("aten::tril",),
     "recording": "on_device",
     "precision": "tf32",
+    "language": "another",
 }
 
 

@@ -135,7 +135,6 @@ class Learned:
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
-    draws: frozenset[str] = frozenset()
     state: Mapping[str, int] = field(default_factory=dict)
     reached: tuple[Mapping[str, torch.Tensor], ...] = ()
     resizing: Resizing | None = None
@@ -145,6 +144,7 @@ class Learned:
     ranks: bool = False
     on_grid: bool = False
     unvaried: bool = False
+    draws: frozenset[str] = frozenset()
 
 
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
