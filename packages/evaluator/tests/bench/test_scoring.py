@@ -221,5 +221,5 @@ def test_a_file_that_is_no_baseline_is_refused(tmp_path, text, says):
     with pytest.raises(UsageError, match=says) as caught:
         read_baseline(path)
     assert "mean" in caught.value.remedy
-    with pytest.raises(UsageError, match="The baseline .* does not exist"):
+    with pytest.raises(UsageError, match=r"The baseline .* does not exist"):
         read_baseline(tmp_path / "none.json")
