@@ -76,7 +76,7 @@ def test_reading_a_configuration_imports_nothing_and_a_start_imports_once(writte
 BAD = {
     "no function": ("def scores(v, t, h):\n    return 1\n", "the module has no `score`"),
     "no callable": ("score = 1\n", "an object of the type int; a function was expected"),
-    "two parameters": ("def score(verdict, turn):\n    return 1\n", r"takes \(verdict, turn\), and .* too many"),
+    "two parameters": ("def score(verdict, turn):\n    return 1\n", r"takes \(verdict, turn\), but .* too many"),
     "four parameters": ("def score(a, b, c, d):\n    return 1\n", "missing a required argument: 'd'"),
     "keyword": ("def score(v, t, h, *, k):\n    return 1\n", "missing a required argument: 'k'"),
     "async": ("async def score(v, t, h):\n    return 1\n", "is a coroutine"),

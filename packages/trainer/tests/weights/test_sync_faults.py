@@ -262,7 +262,7 @@ def test_kept_weights_are_noticed_though_the_update_is_smaller_than_the_toleranc
 def test_weights_of_another_type_are_not_sent(lab: Lab, probe: Probe) -> None:
     before = lab.tokens()
     narrow = {name: t.bfloat16() for name, t in lab.states["new"].items()}
-    with pytest.raises(SyncError, match=r"model\.embed_tokens\.weight \(bfloat16\); the policy trains in float32"):
+    with pytest.raises(SyncError, match=r"model\.embed_tokens\.weight \(bfloat16\), but the policy trains in float32"):
         lab.publish(lab.payload(narrow))
     assert lab.tokens() == before
     lab.recovers(probe)

@@ -157,7 +157,7 @@ def test_partial_and_foreign_payloads_change_nothing(sampler, policy):
 
 
 @pytest.mark.parametrize(
-    ("prompt", "part"), [([], "no tokens"), (list(range(256)), "256 tokens"), ([10**6], "refuses")]
+    ("prompt", "part"), [([], "no tokens"), (list(range(256)), "256 tokens"), ([10**6], "rejects")]
 )
 def test_requests_that_cannot_be_served_are_refused_and_others_go_on(sampler, prompt, part):
     with pytest.raises(SamplerError, match=part):
