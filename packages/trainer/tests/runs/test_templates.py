@@ -163,11 +163,14 @@ count = 4
 levels = [1]
 [rollout]
 prompt_style = "full"
+[rollout.environment]
+type = "kernelbench_multiturn"
 max_turns = 2
+[evaluator]
 trials = 1
 [rollout.sampling]
 max_tokens = 24
-[rollout.engine]
+[rollout.sampler]
 dtype = "float32"
 max_model_len = 2048
 [algorithm]
