@@ -210,7 +210,6 @@ def test_reinforcement_trains_what_was_sampled_after_what_the_template_asks(
         asked = "".join(map(chat.token, row["prompt_ids"]))
         assert [message["role"] for message in row["messages"]] == ["system", "user"]
         assert asked == kind.prompt(row["messages"]) + kind.opening
-        assert not any(map(row["completion"].startswith, ("<think>", "assistant")))
         assert row["completion_ids"].count(stop) == (row["finish_reason"] == "stop")
         assert stop not in row["completion_ids"][:-1]
     n = len(table)
