@@ -190,7 +190,7 @@ def refused(config: Path, directory: Path, processes: int = 1) -> str:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=clean)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("error: ")
-    assert len(ended.stderr.splitlines()) <= 7, ended.stderr
+    assert len(ended.stderr.splitlines()) <= 3, ended.stderr
     return ended.stderr
 
 

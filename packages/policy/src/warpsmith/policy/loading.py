@@ -132,21 +132,17 @@ def check_directory(path: Path) -> Path:
     """
     if not path.is_dir():
         what = "is a file" if path.exists() else "does not exist"
-        remedy = "Name the directory that holds config.json." if path.exists() else _how_to_get(path)
+        remedy = "Name the directory that holds config.json." if path.exists() else _remedy_for_missing(path)
         raise CheckpointError(f"{path} {what}; a Hugging Face directory was expected.", remedy)
     read_config(path)
     return path
 
 
-def _how_to_get(path: Path) -> str:
-    """Return what to do about a model that is not there."""
+def _remedy_for_missing(path: Path) -> str:
+    """Return what to do about a model that does not exist."""
     if path.name == "final_model":
         return "A training run writes it at its end: finish or resume the run in the directory above it."
-    return (
-        f"Fetch the model first: `warpsmith-policy fetch-smollm2 {path}` fetches SmolLM2-135M, "
-        f"`hf download OWNER/NAME --local-dir {path}` any model of the Hugging Face Hub. Or name a directory that is "
-        "there."
-    )
+    return "Fetch it: `warpsmith-policy fetch-smollm2 DIR`, or any model by `hf download OWNER/NAME --local-dir DIR`."
 
 
 def read_config(directory: Path) -> dict[str, Any]:
