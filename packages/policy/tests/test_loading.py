@@ -174,7 +174,6 @@ def test_no_directory(tmp_path):
 def test_a_model_that_is_not_there_is_to_be_fetched(tmp_path):
     with pytest.raises(CheckpointError) as caught:
         load_policy(tmp_path / "models" / "x")
-    place = tmp_path / "models" / "x"
     assert "warpsmith-policy fetch-smollm2 DIR" in caught.value.remedy
     assert "hf download OWNER/NAME --local-dir DIR" in caught.value.remedy
     with pytest.raises(CheckpointError, match="A training run writes it at its end"):
