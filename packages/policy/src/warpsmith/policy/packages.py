@@ -3,8 +3,8 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
 from typing import Final
 
 from packaging.requirements import Requirement
@@ -55,9 +55,18 @@ def with_package_check(app: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
+def has_pip() -> bool:
+    """Return whether this environment has pip; one that uv made has not.
+
+    `importlib.util.find_spec` would ask setuptools' import hook, which takes the question for an import of pip and
+    withdraws its distutils from this process: on Python 3.11 a later import of setuptools, such as vLLM's, then fails.
+    """
+    return PathFinder.find_spec("pip") is not None
+
+
 def _uninstall(names: Iterable[str]) -> str:
     """Return the command that removes packages; an environment made by uv has no pip."""
-    pip = f"{sys.executable} -m pip uninstall --yes" if find_spec("pip") else f"uv pip uninstall -p {sys.executable}"
+    pip = f"{sys.executable} -m pip uninstall --yes" if has_pip() else f"uv pip uninstall -p {sys.executable}"
     return f"{pip} {' '.join(names)}"
 
 
