@@ -1,7 +1,9 @@
 """The console lines, character by character."""
 
+import pytest
+
 from warpsmith.evaluator.verdict import Verdict
-from warpsmith.rollout.console import trajectory_lines, turn_line
+from warpsmith.rollout.console import runtime, trajectory_lines, turn_line
 
 
 def row(turn, reward, verdict, value=None, reason=None):
@@ -50,3 +52,11 @@ def test_a_lost_turn_says_why():
     lost = row(1, None, None, reason="evaluation: the judge died")
     assert turn_line(lost) == "[Turn 2] kernelbench_1: invalid (evaluation: the judge died)"
     assert "Turn rewards: [0.5, invalid]" in trajectory_lines([TURNS[0], lost])
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shown"),
+    [(None, "n/a"), (0.0012, "1.20us"), (0.0999, "99.90us"), (0.1, "0.10ms"), (5.234, "5.23ms"), (2410.0, "2.41s")],
+)
+def test_a_runtime_is_shown_in_a_unit_that_suits_it(milliseconds, shown):
+    assert runtime(milliseconds) == shown

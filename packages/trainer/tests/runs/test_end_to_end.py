@@ -365,7 +365,7 @@ def test_ppo_keeps_its_value_head_through_a_resume_and_out_of_the_export(
     changes = [part for value in values for part in ("--set", value)]
     said = trainer("grpo", config, *changes)
     assert "value loss" in said
-    assert "Warning at step 1, sampler_mismatch: Sampler and trainer are" in said
+    assert "warning: step 1, sampler_mismatch: Sampler and trainer are" in said
     trainer("grpo", config, *changes, "--resume", "--steps", 3)
     steps = [dict(row["metrics"]) for row in RunReader(run).table("steps").to_pylist()]
     assert [row["updates"] for row in steps] == [1, 1, 1]

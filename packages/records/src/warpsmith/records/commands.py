@@ -1,14 +1,13 @@
 """The frame of every console command: `--version`, and typed errors as one paragraph with exit code 2."""
 
 import os
-import sys
 import textwrap
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NoReturn
 
 import typer
 
+from warpsmith.records import process_log
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.last_words import notes_of
 
@@ -67,14 +66,13 @@ def end_at_once(error: WarpsmithError) -> NoReturn:
 
 
 def print_error(error: WarpsmithError) -> None:
-    """Print an error as one paragraph on stderr, and below it the logs that it quotes."""
+    """Print an error as one paragraph on stderr, and below it the logs that it quotes.
+
+    If stderr is closed or a broken pipe, the exit code still reports the error.
+    """
     paragraph = " ".join(f"error: {error}".split())
-    # If stderr is closed (None) or a broken pipe (raises), the exit code still reports the error.
-    with suppress(OSError):
-        if sys.stderr is not None:
-            shown = textwrap.fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False)
-            sys.stderr.write("\n\n".join([shown, *notes_of(error)]) + "\n")
-            sys.stderr.flush()
+    shown = textwrap.fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False)
+    process_log.show("\n\n".join([shown, *notes_of(error)]))
 
 
 def _refused(error: OSError) -> WarpsmithError:

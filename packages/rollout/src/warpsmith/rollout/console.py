@@ -18,7 +18,7 @@ def turn_line(row: Row) -> str:
     verdict = row["verdict"]
     return (
         f"{head} Compile:{_mark(verdict['compiled'])} Correct:{_mark(verdict['correct'])} "
-        f"Runtime:{_figure(verdict['runtime_ms'], 'ms')} Speedup:{_figure(verdict['speedup'], 'x')} "
+        f"Runtime:{runtime(verdict['runtime_ms'])} Speedup:{_figure(verdict['speedup'], 'x')} "
         f"Reward:{row['reward']:.3f}"
     )
 
@@ -39,6 +39,15 @@ def trajectory_lines(rows: Sequence[Row]) -> str:
             f"Final speedup: {_figure(verdict.get('speedup'), 'x')}",
         ]
     )
+
+
+def runtime(milliseconds: float | None) -> str:
+    """Return a runtime in a unit that shows it: `1.20us`, `5.23ms` or `2.41s`; `n/a` if it was not measured."""
+    if milliseconds is None:
+        return "n/a"
+    if milliseconds < 0.1:
+        return f"{milliseconds * 1e3:.2f}us"
+    return f"{milliseconds:.2f}ms" if milliseconds < 1e3 else f"{milliseconds / 1e3:.2f}s"
 
 
 def _mark(yes: bool) -> str:

@@ -20,6 +20,7 @@ from warpsmith.trainer.launch.launcher import (
     check_visible,
     choose_accelerator,
     demo_processes,
+    is_launched,
     is_rank,
     launch,
     ranks_of,
@@ -339,8 +340,14 @@ def _run_grpo(config: Any, resume: bool) -> None:
     run_grpo(config, resume=resume)
 
 
+def _report_crash(error: Exception) -> None:
+    """Show how a rank ended under a launcher that does not quote its log, as ours does."""
+    if not is_launched():
+        rank_log.report_crash(error)
+
+
 def main() -> None:
     """Run the command; accepts the `--local_rank=N` that DeepSpeed's launcher puts before the arguments."""
     sys.argv[1:] = without_local_rank(sys.argv[1:])
-    with ends_after_exit_handlers() if is_rank() else nullcontext():
+    with ends_after_exit_handlers(_report_crash) if is_rank() else nullcontext():
         commands.run(with_package_check(app))

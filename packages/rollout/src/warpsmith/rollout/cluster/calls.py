@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from warpsmith.records.errors import WarpsmithError
@@ -22,7 +23,9 @@ _EXIT: Final = re.compile(r"Worker exit detail: (.*)", re.DOTALL)
 _REASON: Final = re.compile(r"^The actor (?:is dead|died) because .*", re.MULTILINE)
 
 
-async def call_with_deadline(reference: Awaitable[T], seconds: float, who: str, what: str) -> T:
+async def call_with_deadline(
+    reference: Awaitable[T], seconds: float, who: str, what: str, *, log: Path | None = None
+) -> T:
     """Return the result of a call to an actor.
 
     Args:
@@ -30,6 +33,7 @@ async def call_with_deadline(reference: Awaitable[T], seconds: float, who: str, 
         seconds: its deadline; a call whose caller gives up is cancelled in the actor.
         who: names the actor in messages.
         what: what is waited for, for example `to start`.
+        log: the actor's log in the run's directory, if it has one.
 
     Raises:
         ActorLostError: the actor, its node or the cluster is gone. The error quotes the actor's log.
@@ -46,35 +50,36 @@ async def call_with_deadline(reference: Awaitable[T], seconds: float, who: str, 
         ray.cancel(reference)
         raise
     except RayActorError as error:
-        raise await asyncio.to_thread(lost, error, who, kills) from error
+        raise await asyncio.to_thread(lost, error, who, kills, log) from error
     except RayTaskError as error:
         # Our own errors arrive wrapped in Ray's; the caller gets them as they were raised.
         if isinstance(error.cause, WarpsmithError):
             raise error.cause from None
-        raise await asyncio.to_thread(_failed, error, who) from error
+        raise await asyncio.to_thread(_failed, error, who, log) from error
     except RayError as error:
         raise ActorLostError(f"{who} cannot be reached: {_first_line(error)}", "See Ray's log.") from error
 
 
-def lost(error: "RayActorError", who: str, kills: int) -> ActorLostError:
+def lost(error: "RayActorError", who: str, kills: int, log: Path | None = None) -> ActorLostError:
     """Return the error of a dead actor: how it ended, and the last lines of its log.
 
     Args:
         error: Ray's.
         who: names the actor.
         kills: the result of `oom_kills()` from when the actor was alive.
+        log: the actor's log in the run's directory, if it has one.
     """
     text = str(error)
-    return _quoting(text, ActorLostError(f"The actor of {who} died: {_how(text)}", memory_note(kills)))
+    return _quoting(text, log, ActorLostError(f"The actor of {who} died: {_how(text)}", memory_note(kills)))
 
 
-def _failed(error: "RayTaskError", who: str) -> ActorFailedError:
-    return _quoting(str(error), ActorFailedError(f"{who} failed: {type(error.cause).__name__}: {error.cause}."))
+def _failed(error: "RayTaskError", who: str, log: Path | None) -> ActorFailedError:
+    return _quoting(str(error), log, ActorFailedError(f"{who} failed: {type(error.cause).__name__}: {error.cause}."))
 
 
-def _quoting(text: str, error: E) -> E:
+def _quoting(text: str, log: Path | None, error: E) -> E:
     """Attach the last log lines of the actor that Ray's `text` names."""
-    for note in last_words(text):
+    for note in last_words(text, log):
         error.add_note(note)
     return error
 

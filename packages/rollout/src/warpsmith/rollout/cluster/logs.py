@@ -2,10 +2,13 @@
 
 import os
 import re
+import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from warpsmith.records import process_log
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.last_words import notes_of, quote_into, quoted, tail_of
 
@@ -19,12 +22,32 @@ _FAILED: Final = re.compile(r"^(\(\S+ pid=\d+\)) ERROR ", re.MULTILINE)
 _NODE_SECONDS: Final = 20.0
 
 
-def last_words(text: str) -> Sequence[str]:
+_STARTED: Final = "=== "
+"""Start of the line that each start of an actor adds to its log in the run's directory."""
+
+
+def write_to(log: Path) -> None:
+    """Send this actor's stdout and stderr to a log in the run's directory; see `process_log`.
+
+    On a node that cannot write there, they stay in Ray's log of the actor, where the reason is written first.
+    """
+    try:
+        process_log.redirect(
+            log, f"{_STARTED}pid {os.getpid()} on {os.uname().nodename}, {datetime.now(UTC):%F %T} UTC"
+        )
+    except OSError as error:
+        sys.stderr.write(f"{log} cannot be written on this node ({error.strerror}); this log is used instead.\n")
+
+
+def last_words(text: str, log: Path | None = None) -> Sequence[str]:
     """Return the last log lines of the actor that a Ray error names; if they cannot be read, say why.
 
     Args:
         text: the text of Ray's error, which names process and node.
+        log: the actor's log in the run's directory, if it has one; Ray's log is read if that is missing or empty.
     """
+    if log is not None and (lines := quoted_since(log)):
+        return [lines]
     import ray
     from ray.exceptions import RayError
 
@@ -47,7 +70,15 @@ def quote_own_log(error: WarpsmithError) -> None:
         files = [Path(f"/proc/self/fd/{number}").readlink() for number in (1, 2)]
         for file in dict.fromkeys(files):
             if file.is_file():
-                quote_into(error, [file], skip=log_noise(file))
+                quote_into(error, [file], skip=log_noise(file), since=_STARTED)
+
+
+def quoted_since(log: Path) -> str:
+    """Return the last lines of an actor's log since its last start; empty if there are none here."""
+    if not log.is_file():
+        return ""
+    text = quoted(log, skip=log_noise(log), since=_STARTED)
+    return text if "\n" in text else ""
 
 
 def folder_of_session() -> Path:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from warpsmith.evaluator.client.interface import AsyncEvaluator
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -9,13 +10,16 @@ from warpsmith.rollout.config import Evaluation, ProcessEvaluation, RayEvaluatio
 
 
 @contextmanager
-def open_evaluator(config: Evaluation, evaluator: EvaluatorConfig) -> Iterator[AsyncEvaluator]:
+def open_evaluator(
+    config: Evaluation, evaluator: EvaluatorConfig, *, logs: Path | None = None
+) -> Iterator[AsyncEvaluator]:
     """Yield an evaluator that is ready, and stop what was started for it afterwards.
 
     Args:
         config: where candidates are evaluated. For `ray` this process must be connected to a cluster.
         evaluator: how they are evaluated. Servers have their own settings but must meet `minimum_isolation`, and are
             asked for `trials` and `timeout_s`.
+        logs: a folder for the logs of evaluator actors, one file each; Ray's own logs if None.
 
     Raises:
         EvaluatorError: the evaluator cannot start, no server can be reached, or one isolates workers too weakly.
@@ -30,7 +34,7 @@ def open_evaluator(config: Evaluation, evaluator: EvaluatorConfig) -> Iterator[A
         case RayEvaluation():
             from warpsmith.rollout.evaluators.ray_actors import RayEvaluator
 
-            with RayEvaluator(config, evaluator) as spread:
+            with RayEvaluator(config, evaluator, logs=logs) as spread:
                 yield spread
         case ServerEvaluation():
             from warpsmith.rollout.evaluators.servers import ServerEvaluator

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -17,6 +18,7 @@ from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.last_words import full_text, oom_kills, retyped, with_notes_of
 from warpsmith.rollout import retries
 from warpsmith.rollout.cluster.calls import call_with_deadline, lost
+from warpsmith.rollout.cluster.logs import write_to
 from warpsmith.rollout.config import RayEvaluation
 from warpsmith.rollout.deadlines import QueueState, within_phases
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, DeadlinePassedError
@@ -33,10 +35,13 @@ _CALLS_AT_ONCE = 4096
 class EvaluatorActor:
     """The class that runs inside an actor: one evaluator with its judge, on the GPU that Ray gave the actor, if any."""
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], log: str | None = None) -> None:
         import ray
 
         from warpsmith.evaluator import Evaluator
+
+        if log is not None:
+            write_to(Path(log))
 
         self.evaluator = Evaluator(on_assigned_gpu(EvaluatorConfig(**config), ray.get_gpu_ids()))
 
@@ -91,6 +96,7 @@ class Member:
     node: str = ""
     running: int = 0
     restarts: int = 0
+    log: Path | None = None
     revival: "asyncio.Task[None] | None" = None
     given_up: WarpsmithError | None = None
 
@@ -114,10 +120,12 @@ class RayEvaluator:
     Args:
         config: number, size and deadlines of the actors.
         evaluator: settings of each actor's evaluator; it has `cores` slots by default.
+        logs: a folder for the actors' logs, one file each; Ray's own logs if None.
     """
 
-    def __init__(self, config: RayEvaluation, evaluator: EvaluatorConfig) -> None:
+    def __init__(self, config: RayEvaluation, evaluator: EvaluatorConfig, *, logs: Path | None = None) -> None:
         self.config = config
+        self._logs = None if logs is None else logs.absolute()
         self.lost = 0
         self._gpus = int(evaluator.device == "cuda")
         slots = evaluator.slots if "slots" in evaluator.model_fields_set else config.cores
@@ -133,7 +141,7 @@ class RayEvaluator:
         """
         _check_room(self.config, self._gpus)
         for number in range(self.config.actors):
-            self.members.append(Member(number, self._new_actor()))
+            self.members.append(Member(number, self._new_actor(number), log=self._log(number)))
         try:
             self._await_start()
         except BaseException:
@@ -200,7 +208,7 @@ class RayEvaluator:
         member.running += 1
         try:
             call = actor.evaluate.remote(request, limits)
-            record = await call_with_deadline(call, self._total_s, member.name, "to judge a candidate")
+            record = await call_with_deadline(call, self._total_s, member.name, "to judge a candidate", log=member.log)
         except (ActorLostError, JudgeUnavailableError) as error:
             self.lost += 1
             self._replace(member, actor, error)
@@ -240,10 +248,12 @@ class RayEvaluator:
                 member.restarts += 1
                 _LOG.warning("Restart %d of %d: %s", member.restarts, self.config.max_restarts, full_text(cause))
                 _kill(member.actor)
-                member.actor, member.node = self._new_actor(), ""
+                member.actor, member.node = self._new_actor(member.number), ""
                 start = member.actor.start.remote()
                 try:
-                    member.node = await call_with_deadline(start, self.config.start_timeout_s, member.name, "to start")
+                    member.node = await call_with_deadline(
+                        start, self.config.start_timeout_s, member.name, "to start", log=member.log
+                    )
                 except (ActorLostError, ActorFailedError, DeadlinePassedError, EvaluatorError) as error:
                     cause = error
                 else:
@@ -252,7 +262,10 @@ class RayEvaluator:
         finally:
             member.revival = None
 
-    def _new_actor(self) -> "ActorHandle":
+    def _log(self, number: int) -> Path | None:
+        return None if self._logs is None else self._logs / f"evaluator-{number}.log"
+
+    def _new_actor(self, number: int) -> "ActorHandle":
         import ray
 
         options = {
@@ -264,7 +277,8 @@ class RayEvaluator:
             # runs.
             "max_restarts": 0,
         }
-        return ray.remote(EvaluatorActor).options(**options).remote(self._settings)
+        log = self._log(number)
+        return ray.remote(EvaluatorActor).options(**options).remote(self._settings, None if log is None else str(log))
 
     def _await_start(self) -> None:
         import ray

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.last_words import retyped
 from warpsmith.rollout.cluster.calls import call_with_deadline
-from warpsmith.rollout.cluster.logs import quote_own_log
+from warpsmith.rollout.cluster.logs import quote_own_log, write_to
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import (
     ActorFailedError,
@@ -37,9 +37,14 @@ _CLOSE_SECONDS = 20.0
 
 
 class SamplerActor:
-    """The class that runs inside the actor, with the sampler's methods; if the sampler dies, errors quote the log."""
+    """The class that runs inside the actor, with the sampler's methods; if the sampler dies, errors quote the log.
 
-    def __init__(self, path: str, config: dict[str, Any], weight_version: int) -> None:
+    Its stdout and stderr, and those of the processes that it starts, go to `log`, if given.
+    """
+
+    def __init__(self, path: str, config: dict[str, Any], weight_version: int, log: str | None = None) -> None:
+        if log is not None:
+            write_to(Path(log))
         self._refusal: WarpsmithError | None = None
         try:
             self.sampler = start_sampler(path, SamplerConfig(**config), weight_version=weight_version)
@@ -101,6 +106,7 @@ class RemoteSampler:
         weight_version: version of the weights at `path`.
         name: the sampler's name in error messages.
         actor_options: options of the Ray actor, for example `{"num_cpus": 1}`.
+        log: where the actor writes its output; Ray's own log of the actor if None, or if its node cannot write there.
     """
 
     def __init__(
@@ -111,8 +117,10 @@ class RemoteSampler:
         weight_version: int = 0,
         name: str = "sampler 0",
         actor_options: dict[str, Any] | None = None,
+        log: Path | None = None,
     ) -> None:
         self.path = Path(path)
+        self.log = None if log is None else log.absolute()
         self.config = config
         self.name = name
         self.restarts = 0
@@ -207,7 +215,8 @@ class RemoteSampler:
         # Many requests are in flight at once, and one more call must always be accepted.
         options = {"max_concurrency": 2 * self.config.max_sequences + 1024, **self._options}
         remote = ray.remote(SamplerActor).options(**options)
-        return remote.remote(str(self.path.resolve()), self.config.model_dump(), self._first_version)
+        log = None if self.log is None else str(self.log)
+        return remote.remote(str(self.path.resolve()), self.config.model_dump(), self._first_version, log)
 
     async def _started(self, actor: "ActorHandle") -> int:
         return await self._call(actor.weight_version.remote(), self.config.start_timeout_s, "to start")
@@ -232,7 +241,7 @@ class RemoteSampler:
 
     async def _call(self, reference: Awaitable[T], seconds: float, what: str) -> T:
         try:
-            return await call_with_deadline(reference, seconds, self.name, what)
+            return await call_with_deadline(reference, seconds, self.name, what, log=self.log)
         except ActorLostError as error:
             raise retyped(SamplerDiedError, error) from error
         except ActorFailedError as error:

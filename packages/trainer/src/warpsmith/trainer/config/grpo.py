@@ -29,9 +29,10 @@ class GrpoRunSection(RunSection):
 
     steps: int = Field(default=100, ge=1, description="Training steps; each trains one batch of rollouts.")
     seconds: float | None = Field(default=None, gt=0, description=SECONDS_HELP, json_schema_extra=unit("s"))
-    console: Literal["turns", "steps"] = Field(
-        default="turns",
-        description="What is printed: each turn, trajectory and step (`turns`), or each step alone (`steps`).",
+    console: Literal["auto", "live", "steps", "turns"] = Field(
+        default="auto",
+        description="What is shown: one view updated in place (`live`), a block of lines for each step (`steps`), each "
+        "turn and trajectory too (`turns`); `auto` is `live` on a terminal, else `steps`.",
     )
     repeatable: bool = Field(
         default=True, description="Seed every completion, so that the same weights sample the same tokens."

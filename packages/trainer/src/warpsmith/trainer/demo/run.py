@@ -1,7 +1,6 @@
 """The demo from end to end: tokenizer and model, SFT, GRPO with held-out evaluations, summary, report."""
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from warpsmith.policy.config import TinySettings
+from warpsmith.records import process_log
 from warpsmith.records.ownership import owned
 from warpsmith.trainer.config import GeneratedProblems, GeneratedSource, SftConfig, load_grpo, load_sft
 from warpsmith.trainer.demo.phases import Phases
@@ -66,7 +66,7 @@ def run_demo(settings: DemoSettings, *, resume: bool = False, say: Callable[[str
         ConfigError: a file cannot be used, or `out` already holds a demo.
         LaunchError: SFT or GRPO failed; it has printed why.
     """
-    say = say or _to_stderr
+    say = say or process_log.show
     sft, grpo = checked_overrides(settings, resume)
     with owned(settings.out):
         return _run_phases(settings, sft, grpo, resume=resume, say=say)
@@ -200,8 +200,3 @@ def _compared(held_out: dict[str, Any]) -> str:
         f"Held-out problems solved: {held_out['sft']['correct']:.1%} after SFT, {held_out['grpo']['correct']:.1%} "
         f"after GRPO; difference {gain['correct']:+.1%}, 95 % interval {low:+.1%} to {high:+.1%} ({verdict})."
     )
-
-
-def _to_stderr(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()

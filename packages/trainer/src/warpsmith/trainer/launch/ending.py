@@ -3,7 +3,7 @@
 import atexit
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -12,10 +12,11 @@ CRASHED: Final = 70
 
 
 @contextmanager
-def ends_after_exit_handlers() -> Iterator[None]:
+def ends_after_exit_handlers(on_crash: Callable[[Exception], None] | None = None) -> Iterator[None]:
     """After the block, run the exit handlers and end this process with the exit code of the block.
 
-    An unhandled exception gives the code `CRASHED`: the parent then knows that no message was printed.
+    An unhandled exception gives the code `CRASHED`: the parent then knows that no message was printed. `on_crash` is
+    called with it first.
 
     The interpreter's teardown takes seconds with torch and Ray loaded; if it is cut short, Triton's extension complains
     in forty lines. Handlers registered before this block do not run.
@@ -34,5 +35,9 @@ def ends_after_exit_handlers() -> Iterator[None]:
         yield
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else int(left.code is not None)
+        raise
+    except Exception as error:
+        if on_crash is not None:
+            on_crash(error)
         raise
     code = 0

@@ -1,16 +1,17 @@
-"""The log of each rank: stderr of the rank and its children, on the terminal and in a file of the run."""
+"""The log of each rank: stdout and stderr of the rank, its libraries and its children, in a file of the run."""
 
+import logging
 import os
 import shutil
 import socket
-import subprocess
-import sys
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TextIO, TypeVar
+from typing import Final, TypeVar
 
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
+from warpsmith.records import process_log
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.last_words import quote_into
 from warpsmith.records.ownership.generations import LOCK
@@ -18,7 +19,6 @@ from warpsmith.records.ownership.generations import LOCK
 E = TypeVar("E", bound=WarpsmithError)
 
 _FOLDER: Final = "WARPSMITH_RANK_LOGS"
-_SCREEN: Final = "WARPSMITH_RANK_SCREEN"
 STARTED: Final = "=== rank "
 """Start of the line that each start of a rank adds to its log."""
 
@@ -34,18 +34,25 @@ def log_of(folder: Path, rank: int) -> Path:
 
 
 def keep(run_dir: Path) -> None:
-    """Copy this rank's stderr to its log as well, from now until the process ends.
+    """Send this rank's stdout and stderr to its log until the process ends; see `process_log`.
 
-    A separate process copies it, so that nothing is lost if the rank is killed. Progress is drawn on `screen()`, which
-    is not copied to the log.
+    Warnings of Warpsmith's own packages are shown on the screen too.
     """
     folder = logs_of(run_dir).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    rank, log = os.environ["RANK"], log_of(folder, int(os.environ["RANK"]))
-    with log.open("a", encoding="utf-8") as file:
-        file.write(f"{STARTED}{rank}, pid {os.getpid()} on {_host()}, {datetime.now(UTC):%F %T} UTC\n")
+    rank = os.environ["RANK"]
+    started = f"{STARTED}{rank}, pid {os.getpid()} on {_host()}, {datetime.now(UTC):%F %T} UTC"
+    process_log.redirect(log_of(folder, int(rank)), started)
     os.environ[_FOLDER] = str(folder)
-    os.environ[_SCREEN] = f"{os.getpid()}:{_copy_stderr(log)}"
+    ours = logging.getLogger("warpsmith")
+    ours.addHandler(_Shown(logging.WARNING))
+    ours.propagate = False
+
+
+class _Shown(logging.Handler):
+    """Shows log records on the screen, and in the rank's log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process_log.show(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 def discard_if_alone(run_dir: Path) -> None:
@@ -55,26 +62,14 @@ def discard_if_alone(run_dir: Path) -> None:
         shutil.rmtree(logs)
 
 
-def screen() -> TextIO:
-    """Return the stream for progress: the terminal, or whatever stderr was before it was copied to a log."""
-    pid, _, fd = os.environ.get(_SCREEN, "").partition(":")
-    return os.fdopen(int(fd), "w", closefd=False) if pid == str(os.getpid()) else sys.stderr
-
-
-def _copy_stderr(log: Path) -> int:
-    """Copy stderr to `log`; return a descriptor of the former stderr."""
-    sys.stderr.flush()
-    before = os.dup(2)
-    # -i and its own session: signals that end the rank must not end the process that logs why.
-    copy = subprocess.Popen(
-        ["tee", "-i", "-a", str(log)],
-        stdin=subprocess.PIPE, stdout=before, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    if copy.stdin is None:
-        raise AssertionError("a pipe was asked for")
-    os.dup2(copy.stdin.fileno(), 2)
-    copy.stdin.close()
-    return before
+def report_crash(error: Exception) -> None:
+    """Show an unhandled exception in a line, and where its traceback is."""
+    folder = os.environ.get(_FOLDER)
+    if folder is not None and process_log.is_redirected():
+        rank = os.environ["RANK"]
+        what = "".join(traceback.format_exception_only(error)).strip()
+        process_log.show(f"error: rank {rank} ended by an unhandled exception: {what}")
+        process_log.show(f"Its traceback is in {log_of(Path(folder), int(rank))}.")
 
 
 def quote_dead_ranks(error: E) -> E:

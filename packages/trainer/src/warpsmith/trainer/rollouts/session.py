@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.records import commands
 from warpsmith.records.writer import RunWriter
-from warpsmith.rollout import console
 from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import SamplerConfig
@@ -30,9 +29,11 @@ from warpsmith.rollout.sampling_pause import SamplingPause
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.problems import GeneratedProblems
 from warpsmith.trainer.errors import CollectionError, ConfigError
+from warpsmith.trainer.launch.rank_log import logs_of
 from warpsmith.trainer.rollouts.batch_source import Sampled
 from warpsmith.trainer.rollouts.event_loop import BackgroundLoop
 from warpsmith.trainer.rollouts.prefetch import RunAhead
+from warpsmith.trainer.telemetry.display import RunDisplay
 from warpsmith.trainer.weights import sync
 from warpsmith.trainer.weights.checkpoint import Progress
 from warpsmith.trainer.weights.probe import SAMPLED_TOKENS, Probe, is_exact, rounding_for, tolerance_for
@@ -56,17 +57,17 @@ class RolloutSession:
 
     Args:
         config: the run's configuration.
-        say: prints a line.
+        display: shows the progress of collections.
 
     Attributes:
         drained_s: seconds that the last sync waited for completions in flight; 0 if rollouts do not run ahead.
     """
 
-    def __init__(self, config: TrainerConfig, say: Callable[[str], None]) -> None:
+    def __init__(self, config: TrainerConfig, display: RunDisplay) -> None:
         self.config = config
         self.problems = load_problems(config)
         self.held_out = load_held_out(config)
-        self._say = say
+        self._display = display
         self._background = BackgroundLoop() if config.algorithm.max_staleness else None
         self._pause = SamplingPause()
         self.drained_s = 0.0
@@ -84,13 +85,20 @@ class RolloutSession:
             stack.enter_context(self._loop)
             self._pool = SamplerPool(
                 [
-                    RemoteSampler(self.config.policy.path, _sampler_config(self.config), name=f"sampler {number}")
+                    RemoteSampler(
+                        self.config.policy.path,
+                        _sampler_config(self.config),
+                        name=f"sampler {number}",
+                        log=logs_of(run.dir) / f"sampler-{number}.log",
+                    )
                     for number in range(rollout.samplers)
                 ]
             )
             stack.callback(lambda: self._loop.run(self._pool.close()))
             self._judge = stack.enter_context(
-                open_evaluator(rollout.evaluation, self.config.placement.evaluator(self.config.evaluator))
+                open_evaluator(
+                    rollout.evaluation, self.config.placement.evaluator(self.config.evaluator), logs=logs_of(run.dir)
+                )
             )
             self._stack = stack.pop_all()
         return self
@@ -111,7 +119,7 @@ class RolloutSession:
         self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
         self._collector = Collector(
             self._pool, self._judge, chat, self.config.rollout,
-            run=self.config.run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,
+            run=self.config.run.title, on_turn=self._display.turn, on_trajectory=self._display.trajectory,
             pause=None if self._background is None else self._pause,
         )  # fmt: skip
 
@@ -138,6 +146,7 @@ class RolloutSession:
             SyncError: a token was sampled with weights older than `weight_version` by more than `staleness`.
             CollectionError: every turn was lost.
         """
+        self._display.work.collect("held out" if role == "held_out" else label, len(problems) * samples)
         table = self._loop.run(
             self._collector.collect(problems, samples, label=label, seed=seed, role=role, after_step=after_step)
         )
@@ -186,14 +195,6 @@ class RolloutSession:
         """Return cache hits and misses of verdicts over the whole run."""
         cache = self._collector.evaluator
         return {"verdict_cache_hits": float(cache.hits), "verdict_cache_misses": float(cache.misses)}
-
-    def _on_turn(self, row: Any) -> None:
-        if self.config.run.console == "turns":
-            self._say(console.turn_line(row))
-
-    def _on_trajectory(self, rows: Any) -> None:
-        if self.config.run.console == "turns":
-            self._say(console.trajectory_lines(rows))
 
 
 def refuse_lost(turns: "pa.Table", label: str) -> None:

@@ -14,14 +14,17 @@ from warpsmith.policy.chat_checks import sampling_doubts
 from warpsmith.policy.dropout import switch_off
 from warpsmith.records.ownership import owned
 from warpsmith.records.schema import credits_batch
+from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.trainer.advantage.credit_rows import CreditedBatch
 from warpsmith.trainer.advantage.crediting import Crediting
 from warpsmith.trainer.advantage.types import Credit
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.distributed.ranks import Ranks, join, leave, peers_needed
 from warpsmith.trainer.distributed.trained_policy import load_to_train
+from warpsmith.trainer.doctor.files import disk
 from warpsmith.trainer.doctor.preflight import preflight
 from warpsmith.trainer.launch.launcher import is_launched
+from warpsmith.trainer.launch.rank_log import logs_of
 from warpsmith.trainer.rollouts.batch import training_turns
 from warpsmith.trainer.rollouts.batch_source import BatchSource, Sampled, groups_with_spread, trained_part
 from warpsmith.trainer.rollouts.prefetch import RunAhead
@@ -32,7 +35,6 @@ from warpsmith.trainer.runs.interrupt import Interrupt
 from warpsmith.trainer.runs.models import policy_engine, reference_policy
 from warpsmith.trainer.runs.policy_update import PolicyUpdate, Updated
 from warpsmith.trainer.runs.run_control import RunControl
-from warpsmith.trainer.telemetry import console
 from warpsmith.trainer.telemetry.batch_metrics import (
     batch_figures,
     columns,
@@ -42,7 +44,7 @@ from warpsmith.trainer.telemetry.batch_metrics import (
     staleness,
     trained_tokens,
 )
-from warpsmith.trainer.telemetry.progress_bar import Bar
+from warpsmith.trainer.telemetry.display import RunDisplay
 from warpsmith.trainer.telemetry.step_log import StepLog
 from warpsmith.trainer.telemetry.warnings import Watch
 from warpsmith.trainer.weights.checkpoint import Progress
@@ -74,9 +76,12 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
             stack.enter_context(owned(config.run.dir))
             preflight(config, resume)
         ranks.barrier()
-        bar = stack.enter_context(Bar("grpo", config.run.steps, shown=ranks.drives, lines=False))
-        session = stack.enter_context(RolloutSession(config, bar.say)) if ranks.drives else None
-        GrpoRun(config, ranks, session, bar).run(resume)
+        run = config.run
+        display = stack.enter_context(RunDisplay(run.title, run.steps, run.console, shown=ranks.drives))
+        if ranks.drives:
+            display.say(_opening(config, resume))
+        session = stack.enter_context(RolloutSession(config, display)) if ranks.drives else None
+        GrpoRun(config, ranks, session, display).run(resume)
     leave()
     return config.run.dir
 
@@ -84,13 +89,15 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
 class GrpoRun:
     """One run on one rank; only rank 0 has a `session`."""
 
-    def __init__(self, config: TrainerConfig, ranks: Ranks, session: RolloutSession | None, bar: Bar) -> None:
-        self.config, self.ranks, self.session, self.bar = config, ranks, session, bar
+    def __init__(
+        self, config: TrainerConfig, ranks: Ranks, session: RolloutSession | None, display: RunDisplay
+    ) -> None:
+        self.config, self.ranks, self.session, self.display = config, ranks, session, display
         self.policy = load_to_train(config.policy, config.run.seed)
         if places := switch_off(self.policy.model):
-            bar.say(f"Dropout in {places} places of the model is switched off: its samplers have none.")
+            display.say(f"Dropout in {places} places of the model is switched off: its samplers have none.")
         for doubt in sampling_doubts(self.policy.chat):
-            bar.say(f"warning: {doubt.message}")
+            display.warn(doubt.message)
         self.engine = policy_engine(config, self.policy.model, ranks)
         reference = reference_policy(config, self.engine, ranks)
         self.crediting = Crediting(config, self.engine, reference, ranks)
@@ -99,22 +106,24 @@ class GrpoRun:
         self.log: StepLog | None = None
         self.source: BatchSource | RunAhead | None = None
         self.watch = Watch(config.health)
-        self.held_out = HeldOutEvaluation(config, ranks, session, bar.say)
+        self.held_out = HeldOutEvaluation(config, ranks, session, display)
 
     def run(self, resume: bool) -> None:
         with ExitStack() as stack:
             progress = self.control.begin(resume)
             if self.session is not None:
+                self.display.enter("start the samplers")
                 self.session.ready(self.policy.chat)
                 self.log = self.control.log(stack, self.session.writer)
-            self.bar.advance(to=progress.step)
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             self.probe_ids = self.ranks.shared(self._probe_ids)
             self._say_gap(progress.weight_version, self._sync(progress.weight_version))
             self._restore_recorded(progress, resume, stack)
             self.held_out.before(progress)
+            self.display.work.resume_at(progress.step)
             while self.control.should_continue(progress, stop):
                 progress = self._step(progress)
+                self.display.enter(f"checkpoint of step {progress.step}")
                 self.control.save_if_due(progress)
             self._end(progress)
 
@@ -123,8 +132,10 @@ class GrpoRun:
     def _step(self, progress: Progress) -> Progress:
         began, started_at = time.monotonic(), datetime.now(UTC)
         step = progress.step + 1
+        self.display.enter(f"collect step {step}")
         sampled = self.ranks.shared(lambda: self._collected(step, progress))
         collected = time.monotonic()
+        self.display.enter(f"train step {step}")
         table = sampled.table()
         batch = self._trained_part(table)
         credit, taken_off = self.crediting.credit(batch)
@@ -133,6 +144,7 @@ class GrpoRun:
         trained = self.train_on(batch, credit, progress)
         trained_at = time.monotonic()
         self._write_credits(credited.rows_with(trained.rows))
+        self.display.enter(f"sync step {step}")
         version = progress.weight_version + (1 if trained.made else 0)
         gap = self._sync(version) if trained.made else 0.0
         synced_at = time.monotonic()
@@ -210,7 +222,9 @@ class GrpoRun:
         }
 
     def _say_gap(self, version: int, gap: float) -> None:
-        self.bar.say(f"The samplers have weight version {version}; the largest gap of a log-probability is {gap:.1e}.")
+        self.display.say(
+            f"The samplers have weight version {version}; the largest gap of a log-probability is {gap:.1e}."
+        )
 
     def _restore_recorded(self, progress: Progress, resume: bool, stack: ExitStack) -> None:
         """Resume what an earlier start recorded: batches that are not trained yet, and the figures of its steps.
@@ -221,7 +235,7 @@ class GrpoRun:
             return
         recorded = RecordedBatches(self.config.run.dir, progress.step) if resume else None
         self.source = source = BatchSource(
-            self.config, self.session.problems, self.session.collect, recorded=recorded, say=self.bar.say
+            self.config, self.session.problems, self.session.collect, recorded=recorded, say=self.display.say
         )
         if self.config.algorithm.max_staleness:
             self.source = ahead = self.session.ahead(source.collect, progress)
@@ -232,16 +246,17 @@ class GrpoRun:
     # Before and after ------------------------------------------------------------------------------------------------
 
     def _end(self, progress: Progress) -> None:
+        self.display.enter("last checkpoint and final model")
         self.control.save(progress)
         run, final = self.config.run, self.config.run.dir / "final_model"
         if progress.step < run.steps:
-            self.bar.say(f"Stopped after step {progress.step} of {run.steps}; resume with --resume.")
+            self.display.say(f"Stopped after step {progress.step} of {run.steps}; resume with --resume.")
             return
         # Before anything else that can fail, so that a failing evaluation does not lose the trained weights.
         if self.config.checkpoint.export_final:
             export(self.policy, self.engine, self.ranks, final, self.config.sync.gather_elements)
         self.held_out.after(progress)
-        self.bar.say(f"Done: {final if final.exists() else 'the weights are in the last checkpoint'}.")
+        self.display.say(_ending(run.dir, final))
 
     # Small parts -----------------------------------------------------------------------------------------------------
 
@@ -265,11 +280,30 @@ class GrpoRun:
         finding = self.watch.look(figures)
         figures |= finding.flags
         self.log.step(step, weight_version=version, started_at=started_at, seconds=seconds, figures=figures)
-        self.bar.advance(console.short(figures))
-        self.bar.say(console.lines(step, figures))
+        self.display.step(step, figures)
         for name, text in finding.messages:
-            self.bar.say(f"Warning at step {step}, {name}: {text}")
+            self.display.warn(f"step {step}, {name}: {text}")
             self.log.warn(name, f"Step {step}: {text}")
+
+
+def _opening(config: TrainerConfig, resume: bool) -> str:
+    """Return what a run will do, and the disk space that it needs; its time is known after the first step."""
+    run, algorithm = config.run, config.algorithm
+    said = (
+        f"{run.title}: {run.steps} steps of {algorithm.prompts_per_step} problems x {algorithm.samples_per_prompt} "
+        f"samples, at most {max_turns(config.rollout)} turns each, in {run.dir}."
+    )
+    space = " ".join(f"{found.seen}." for found in disk(config, resume))
+    return f"{said}\nDisk: {space}\nLogs: {logs_of(run.dir)}, a file for each process."
+
+
+def _ending(run_dir: Path, final: Path) -> str:
+    """Return where a finished run's results are."""
+    model = final if final.exists() else f"in the last checkpoint; `warpsmith-trainer export {run_dir}` writes it"
+    return (
+        f"Done.\n  model    {model}\n  records  {run_dir / 'records'}\n"
+        f"  summary  `warpsmith-records summary {run_dir}`\n  report   `warpsmith-records report {run_dir}`"
+    )
 
 
 def _collect_speed(sampled: Sampled, tokens: float) -> dict[str, float]:

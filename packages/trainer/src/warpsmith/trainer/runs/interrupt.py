@@ -1,10 +1,11 @@
 """Graceful stop: the first SIGINT or SIGTERM requests it, the second ends the process."""
 
 import signal
-import sys
 import time
 from types import FrameType, TracebackType
 from typing import Self
+
+from warpsmith.records import process_log
 
 # On Ctrl-C, which the terminal sends to all processes, the `deepspeed` launcher also sends SIGTERM to each rank.
 _SAME_REQUEST_S = 1.0
@@ -48,8 +49,8 @@ class Interrupt:
             self.requested, self._first_at = True, now
             if self._verbose:
                 name = signal.Signals(number).name
-                sys.stderr.write(
-                    f"\n{name}: finishing this step, then writing a checkpoint; a second signal ends at once.\n"
+                process_log.show(
+                    f"\n{name}: finishing this step, then writing a checkpoint; a second signal ends at once."
                 )
         elif now - self._first_at > _SAME_REQUEST_S:
             raise KeyboardInterrupt

@@ -7,18 +7,21 @@ Figures = Mapping[str, float]
 _NAN = float("nan")
 
 
-def short(figures: Figures) -> str:
-    """Return the metrics shown next to a progress bar."""
-    loss = f"loss {figures['loss']:.4f}" if "loss" in figures else "no update"
-    return f"reward {figures.get('reward_mean', _NAN):.3f}, correct {figures.get('correct_rate', 0):.2f}, {loss}"
+def lines(step: int, figures: Figures, steps: int | None = None, left: str | None = None) -> str:
+    """Return a step's lines: scores, training, agreement of sampler and trainer, and times.
 
-
-def lines(step: int, figures: Figures) -> str:
-    """Return a step's lines: scores, training, agreement of sampler and trainer, and times."""
+    Args:
+        step: its number.
+        figures: its figures.
+        steps: the last step's number.
+        left: the estimated time to it, in words.
+    """
+    head = f"[Step {step}] " if steps is None else f"[Step {step} of {steps}] "
+    time = _time(figures) + (f"; about {left} left" if left and steps is not None and step < steps else "")
     parts = (
-        _earned(figures), _sampled(figures), _trained(figures), _agreement(figures), _time(figures), _turns(figures)
+        _earned(figures), _sampled(figures), _trained(figures), _agreement(figures), time, _turns(figures)
     )  # fmt: skip
-    return f"[Step {step}] " + "\n         ".join(part for part in parts if part)
+    return head + "\n         ".join(part for part in parts if part)
 
 
 def _earned(figures: Figures) -> str:

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import sys
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
+from warpsmith.records import process_log
 from warpsmith.records.schema import STEPS, steps_batch
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.config.sections import RunSection, WandbSection
@@ -98,7 +98,7 @@ class StepLog:
         except Exception as error:  # noqa: BLE001  W&B raises many kinds of errors, none worth ending the run.
             if self._wandb is not None:
                 what = f"{type(error).__name__}: {error}"
-                sys.stderr.write(f"W&B failed ({what}); the run continues without it, its own tables have all steps.\n")
+                process_log.show(f"W&B failed ({what}); the run continues without it, its own tables have all steps.")
             self._wandb = None
 
 
