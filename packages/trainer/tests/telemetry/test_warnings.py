@@ -163,8 +163,6 @@ def test_a_step_that_trained_nothing_says_so() -> None:
     assert "sampler gap" not in said
     assert "train 3.0s, sync 0.5s" in said
     assert "collect 2.0s, train" in console.lines(1, {k: v for k, v in FIGURES.items() if k != "collect_tokens_per_s"})
-    assert "no update" in console.short(figures)
-    assert "loss -0.0100" in console.short(FIGURES)
 
 
 def test_a_run_without_a_reference_policy_tells_of_no_divergence() -> None:

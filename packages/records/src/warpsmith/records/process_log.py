@@ -4,6 +4,7 @@
 appends, so nothing is lost when the process is killed, and no other process has to copy it.
 """
 
+import fcntl
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import TextIO
 
 Printer = Callable[[str], None]
 
+_is_redirected = False
 _screen: TextIO | None = None
 _printer: Printer | None = None
 
@@ -27,29 +29,34 @@ def redirect(log: Path, heading: str) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    global _screen  # noqa: PLW0603  the streams belong to the process
+    global _screen, _is_redirected  # noqa: PLW0603  the streams belong to the process
     log.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    opened = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    file = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, 3)  # With stderr closed, `opened` can be 2 itself.
+    os.close(opened)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, AttributeError):
             stream.flush()
-    if _screen is None:
-        with suppress(OSError):  # A closed stderr: there is no screen.
+    if not _is_redirected:
+        with suppress(OSError):  # If stderr is closed, there is no screen.
             _screen = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
     os.write(file, f"{heading}\n".encode())
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="replace", closefd=False)
+    _is_redirected = True
 
 
 def is_redirected() -> bool:
     """Whether `redirect` was called in this process."""
-    return _screen is not None
+    return _is_redirected
 
 
-def screen() -> TextIO:
-    """Return the stream that the user sees: stderr as it was before `redirect`."""
-    return _screen or sys.stderr
+def screen() -> TextIO | None:
+    """Return the stream that the user sees: stderr as it was before `redirect`; None if it was closed."""
+    return _screen if _is_redirected else sys.stderr
 
 
 def show(text: str) -> None:
@@ -58,7 +65,7 @@ def show(text: str) -> None:
         _printer(text)
     else:
         _write(screen(), text)
-    if is_redirected():
+    if _is_redirected:
         _write(sys.stderr, text)
 
 

@@ -1,5 +1,6 @@
 """What a GRPO run shows: a live view on a terminal, a block of lines per step elsewhere, each turn on request."""
 
+import io
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -35,7 +36,7 @@ class RunDisplay:
 
     def __init__(self, title: str, steps: int, mode: ConsoleMode, *, shown: bool) -> None:
         self._title, self._shown = title, shown
-        self._console = Console(file=process_log.screen())
+        self._console = Console(file=process_log.screen() or io.StringIO())
         if mode == "auto":
             mode = "live" if self._console.is_terminal and not self._console.is_dumb_terminal else "steps"
         self._mode = mode

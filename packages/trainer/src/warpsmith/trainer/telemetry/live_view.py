@@ -1,7 +1,7 @@
 """The live display of a run on a terminal: progress, phases, recent figures with their trends, machine use."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.box import SIMPLE
 from rich.console import Group, RenderableType
@@ -71,13 +71,13 @@ def _progress(work: RecentWork) -> RenderableType:
 
 
 def _phase(work: RecentWork) -> RenderableType:
-    line = Table.grid(padding=(0, 1))
-    line.add_row(Text(f"now: {work.phase}"), Text(f"for {duration(work.clock() - work.phase_began)}", style="dim"), "")
+    now = Text(f"now: {work.phase}").append(f", for {duration(work.clock() - work.phase_began)}", style="dim")
+    batches = Table.grid(padding=(0, 1))
     for one in work.collections:
         if one.done < one.trajectories:
             bar = ProgressBar(total=one.trajectories, completed=one.done, width=_BAR_WIDTH)
-            line.add_row(Text(f"  {one.label}"), bar, Text(f"{one.done} of {one.trajectories} trajectories"))
-    return line
+            batches.add_row(Text(f"  {one.label}"), bar, Text(f"{one.done} of {one.trajectories} trajectories"))
+    return Group(now, batches) if batches.rows else now
 
 
 def _phases(work: RecentWork) -> RenderableType:
@@ -106,9 +106,9 @@ def _figures(work: RecentWork) -> RenderableType:
     return table
 
 
-def _by_turn(figures: "dict[str, float] | object", name: str) -> list[float]:
+def _by_turn(figures: Mapping[str, float], name: str) -> list[float]:
     found: list[float] = []
-    while isinstance(figures, dict) and (key := f"turn_{len(found) + 1}/{name}") in figures:
+    while (key := f"turn_{len(found) + 1}/{name}") in figures:
         found.append(figures[key])
     return found if len(found) > 1 else []
 

@@ -1,5 +1,6 @@
 """Progress on the console: a bar on a terminal, periodic lines elsewhere."""
 
+import io
 import time
 from contextlib import ExitStack
 from types import TracebackType
@@ -25,7 +26,7 @@ class Bar:
 
     def __init__(self, title: str, total: int, *, shown: bool = True, start: int = 0) -> None:
         self.title, self.total, self.done = title, total, start
-        self._console = Console(file=process_log.screen())
+        self._console = Console(file=process_log.screen() or io.StringIO())
         self._shown = shown
         self._last_line = time.monotonic()
         self._stack = ExitStack()
