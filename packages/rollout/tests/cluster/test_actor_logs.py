@@ -90,6 +90,45 @@ def test_an_actor_that_dies_says_how_and_its_log_is_quoted(ray):
     asyncio.run(go())
 
 
+class Logged(Mortal):
+    """The same with a log in a run's directory."""
+
+    def __init__(self, log: str) -> None:
+        actor_logs.write_to(Path(log))
+
+
+def test_an_actor_with_a_log_of_its_own_is_quoted_from_it(ray, tmp_path):
+    log = tmp_path / "logs" / "sampler-3.log"
+
+    async def go():
+        for death in ("exit", "raise"):
+            call = ray.remote(Logged).remote(str(log)).work.remote(death)
+            with pytest.raises((ActorLostError, ActorFailedError)) as caught:
+                await call_with_deadline(call, 60, "sampler 3", "to work", log=log)
+            (note,) = notes_of(caught.value)
+            heading, *lines = note.splitlines()
+            assert heading == f"The last lines of {log}:"
+            assert lines == ["    lines on stdout too", f"    last words before {death}"], "of this start alone"
+
+    asyncio.run(go())
+    assert log.read_text().count("=== pid ") == 2
+
+
+def test_an_actor_whose_node_cannot_write_the_log_keeps_rays(ray, tmp_path):
+    (tmp_path / "logs").write_text("a file")
+    log = tmp_path / "logs" / "sampler-3.log"
+
+    async def go():
+        call = ray.remote(Logged).remote(str(log)).work.remote("exit")
+        with pytest.raises(ActorLostError) as caught:
+            await call_with_deadline(call, 60, "sampler 3", "to work", log=log)
+        said = "".join(notes_of(caught.value))
+        assert f"{log} cannot be written on this node" in said
+        assert "last words before exit" in said
+
+    asyncio.run(go())
+
+
 def test_an_actor_that_raises_quotes_its_log_and_one_that_cannot_start_says_why(ray):
     async def go():
         error = await told_of(ray.remote(Mortal).remote().work.remote("raise"))
@@ -174,10 +213,11 @@ def test_a_sampler_that_dies_in_its_core_process_quotes_that_process(ray, tiny_c
 
 def test_a_sampler_that_cannot_start_keeps_its_type_and_quotes_its_log(ray, tiny_checkpoint, tmp_path):
     async def go():
-        broken = RemoteSampler(tiny_checkpoint, SamplerConfig(dtype="float32", max_model_len=100_000), name="sampler 7")
+        config, log = SamplerConfig(dtype="float32", max_model_len=100_000), tmp_path / "sampler-7.log"
+        broken = RemoteSampler(tiny_checkpoint, config, name="sampler 7", log=log)
         with pytest.raises(SamplerError, match="vLLM cannot start on") as caught:
             await broken.ready()
-        assert any("The last lines of" in note for note in notes_of(caught.value))
+        assert any(f"The last lines of {log}:" in note for note in notes_of(caught.value))
         await broken.close()
 
     asyncio.run(go())
