@@ -91,12 +91,18 @@ def test_weights_reach_the_sampler_and_the_probe_is_close(finished):
     assert all(0.0 <= gap < 1e-3 for gap in gaps)
 
 
-def test_the_console_tells_of_every_turn(finished):
-    _, printed = finished
-    assert "[Turn 1] " in printed
-    assert "Compile:" in printed
-    assert "=== Final Trajectory Summary for " in printed
+def test_the_console_has_a_block_for_each_step_and_nothing_of_the_libraries(finished):
+    out, printed = finished
+    assert "[Step 1 of 2] reward" in printed
+    assert "[Turn 1] " not in printed
+    assert "Held out, gain: solved" in printed
     assert "Time by phase" in printed
+    assert "it/s]" not in printed, "a progress bar of a library"
+    assert len(printed.splitlines()) < 120
+    logs = out / "grpo" / "logs"
+    assert {path.name for path in logs.iterdir()} >= {"rank-0.log", "rank-1.log", "sampler-0.log"}
+    assert "[Step 1 of 2] reward" in (logs / "rank-0.log").read_text()
+    assert "[Step 1 of 2] reward" not in (logs / "rank-1.log").read_text()
 
 
 def test_the_models_are_hugging_face_directories(finished):
