@@ -56,9 +56,13 @@ class _Shown(logging.Handler):
 
 
 def discard_if_alone(run_dir: Path) -> None:
-    """Remove the ranks' logs if the run wrote nothing else: its ranks rejected the run, and have printed why."""
+    """Remove the ranks' logs if the run wrote nothing else: its ranks rejected the run, and have printed why.
+
+    If a sampler or evaluator actor has a log, all stay: the printed error may name it.
+    """
     logs = logs_of(run_dir)
-    if logs.is_dir() and {path.name for path in run_dir.iterdir()} <= {logs.name, LOCK}:
+    alone = logs.is_dir() and {path.name for path in run_dir.iterdir()} <= {logs.name, LOCK}
+    if alone and set(logs.iterdir()) <= set(logs.glob("rank-*.log")):
         shutil.rmtree(logs)
 
 
