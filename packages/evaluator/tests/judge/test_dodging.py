@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig
-from warpsmith.evaluator.judge.floor import Floor
+from warpsmith.evaluator.judge.admission import Admission
 
 FORWARD = "def forward(self, x, y):\n"
 CLAIM = FORWARD + "        import time; time.sleep(1.0); raise MemoryError('mine')\n"
@@ -76,7 +76,7 @@ def test_the_caller_hears_when_a_second_try_stands_in_line(without_namespaces, a
 
 
 class Entered:
-    """A thread that wants onto the floor, and says when it is there."""
+    """A thread that asks for admission, and says when it has it."""
 
     def __init__(self, place):
         self.there, self.leave = threading.Event(), threading.Event()
@@ -94,11 +94,11 @@ class Entered:
 
 
 def test_one_alone_holds_the_others_up_no_longer_than_it_may():
-    floor = Floor()
+    admission = Admission()
     begin = time.monotonic()
-    lone = Entered(floor.alone(0.3))
+    lone = Entered(admission.alone(0.3))
     assert lone.there.wait(10)
-    other = Entered(floor.shared())
+    other = Entered(admission.shared())
     assert other.there.wait(10)
     assert time.monotonic() - begin >= 0.3
     lone.end()
@@ -106,20 +106,20 @@ def test_one_alone_holds_the_others_up_no_longer_than_it_may():
 
 
 def test_one_that_wants_to_be_alone_waits_no_longer_than_it_may():
-    floor = Floor()
-    busy = Entered(floor.shared())
+    admission = Admission()
+    busy = Entered(admission.shared())
     assert busy.there.wait(10)
-    lone = Entered(floor.alone(0.1))
+    lone = Entered(admission.alone(0.1))
     assert lone.there.wait(10)
     busy.end()
     lone.end()
 
 
 def test_nobody_comes_between_while_one_is_alone():
-    floor = Floor()
-    lone = Entered(floor.alone(20))
+    admission = Admission()
+    lone = Entered(admission.alone(20))
     assert lone.there.wait(10)
-    other = Entered(floor.shared())
+    other = Entered(admission.shared())
     assert not other.there.wait(0.05)
     lone.end()
     assert other.there.wait(10)

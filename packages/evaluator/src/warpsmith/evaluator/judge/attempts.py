@@ -1,4 +1,4 @@
-"""The attempts at one evaluation: in company, and alone where company may explain why it failed."""
+"""The attempts at one evaluation: beside others, then alone if the others may have caused its failure."""
 
 import random
 from collections.abc import Callable
@@ -26,13 +26,13 @@ from warpsmith.records.errors import WarpsmithError
 if TYPE_CHECKING:
     from warpsmith.evaluator.judge.judge import Judge
 
-OF_MEMORY: Final = (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError)
-"""As what a device that is full is met."""
+MEMORY_ERRORS: Final = (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError)
+"""Exceptions raised when the device is out of memory."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the client asked for, with the seed that makes all of it repeatable."""
+    """What the client asked for, with the seed that makes it reproducible."""
 
     problem: Problem
     source: str
@@ -41,22 +41,22 @@ class Request:
     config: EvaluatorConfig
 
 
-def is_nobodys_to_retry(error: Exception) -> bool:
-    """Whether an error is about the problem, the candidate or the device, so that another attempt ends in the same.
+def is_final(error: Exception) -> bool:
+    """Whether an error is about the problem, the candidate or the device, so that a retry would fail in the same way.
 
-    What is left is a failure of the evaluator's own, expected or not.
+    All other errors are the evaluator's own failures.
     """
     if isinstance(error, ReferenceFaultError):
         return error.took_deadline
-    about_others = (TransientError, ReferenceFailedError, torch.OutOfMemoryError, WarpsmithError)
-    return isinstance(error, about_others) and not isinstance(error, WireError | _native.NativeError)
+    not_ours = (TransientError, ReferenceFailedError, torch.OutOfMemoryError, WarpsmithError)
+    return isinstance(error, not_ours) and not isinstance(error, WireError | _native.NativeError)
 
 
 def policy_of(config: EvaluatorConfig) -> RetryPolicy:
-    """Return when an attempt at an evaluation is followed by another one: after failures of the evaluator's own.
+    """Return the retry policy of an evaluation: it retries after the evaluator's own failures.
 
-    Zygotes can die one by one. So can the workers that were ready when a machine ran out of memory: taken before its
-    end, each is one more.
+    Zygotes can die one after the other. So can the workers that were ready when the machine ran out of memory: each one
+    that is taken before it dies costs one more retry.
     """
     return RetryPolicy(
         [
@@ -67,12 +67,12 @@ def policy_of(config: EvaluatorConfig) -> RetryPolicy:
             ),
             Retries(ONCE, of(Exception)),
         ],
-        never=is_nobodys_to_retry,
+        never=is_final,
     )
 
 
 class Attempts:
-    """One request: its attempts in company and, where that fails for reasons that company may explain, alone."""
+    """One request: its attempts beside others and, if these may have caused its failure, alone."""
 
     def __init__(self, judge: "Judge", request: Request, on_running: Callable[[bool], None]) -> None:
         self.judge = judge
@@ -82,26 +82,26 @@ class Attempts:
         self.seconds_left = (1 + ONCE) * request.config.timeout_s
 
     def evidence(self) -> Evidence:
-        """Return what the attempts brought to light.
+        """Return the evidence of the last attempt.
 
         Raises:
-            Exception: of the last attempt, where it is about the problem, the device or the evaluator itself.
+            Exception: the last attempt's, if it is about the problem, the device or the evaluator itself.
         """
         full = False
-        with self.judge.floor.shared() as had_company:
+        with self.judge.admission.shared() as others_ran:
             self.on_running(True)
             try:
                 return with_retries(self._attempt, self.policy)
             except TransientError as error:
-                if not error.killed and not had_company():
+                if not error.killed and not others_ran():
                     return error.evidence
                 full = self.judge.was_full(error.evidence)
-            except OF_MEMORY as error:
+            except MEMORY_ERRORS as error:
                 full = self.judge.may_fit_alone(self.request.problem, error)
                 if not full:
                     raise
         self.on_running(False)
-        with self.judge.floor.alone(self.request.config.timeout_s):
+        with self.judge.admission.alone(self.request.config.timeout_s):
             self.on_running(True)
             with self.judge.with_all_memory(self.request.problem) if full else nullcontext():
                 return self._alone()
@@ -136,20 +136,20 @@ class Attempts:
         if self.request.config.allow_degenerate:
             return {"degenerate_problem"}
         raise BadProblemError(
-            f"Problem {self.request.problem.name} is degenerate: {finding} would pass as its answer.",
+            f"Problem {self.request.problem.name} is degenerate: it would accept {finding}.",
             "Change its inputs so that the output depends on them, or set allow_degenerate (--allow-degenerate) to "
-            "have it flagged instead.",
+            "flag it instead.",
         )
 
     def _candidate(self, session: ReferenceSession) -> Evidence:
-        """Judge the candidate once. What all attempts take together is bounded, whyever there are several."""
+        """Judge the candidate once. All attempts share one time limit."""
         request, rng = self.request, random.Random(self.request.seed)
         compiling = run_of(self.judge.compiling, request.source)
         candidate = CandidateUnderTest.of(request.source, self.judge.machine, request.config, rng)
         conversation = candidate.conversation
-        conversation.seconds_left = given = min(conversation.seconds_left, self.seconds_left)
+        conversation.seconds_left = allowed = min(conversation.seconds_left, self.seconds_left)
         try:
             return conduct(session, candidate, Launches(compiling), request.trials, rng)
         finally:
-            self.seconds_left -= given - conversation.seconds_left
+            self.seconds_left -= allowed - conversation.seconds_left
             compiling.close()

@@ -1,8 +1,8 @@
-"""One candidate's timing, as the judge conducts it: a ring of input sets, both workers' rounds, and what they left.
+"""The judge's timing of one candidate: a ring of input sets, rounds in both workers, and checks of their outputs.
 
-What is timed is the replay of the candidate's launches, in a worker that holds none of its host code. What a kernel
-leaves behind can still deceive (memory that it knows again), so the answers of secretly chosen calls are compared, and
-a time below what writing the output takes is refused.
+Replays of the candidate's launches are timed, in a worker that holds none of its host code. A kernel could still cheat
+by reusing memory that it recognizes, so the outputs of secretly chosen calls are compared, and a time shorter than
+writing the output takes is rejected.
 """
 
 import random
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 
 MOST_SETS: Final = 8
 SHARE: Final = 0.25
-"""Of the free device memory, what a ring may take."""
+"""Share of the free device memory that a ring may take."""
 COPIES: Final = 4
-"""How often a ring's inputs are held: by the judge's arena, by each worker, and once more in between."""
+"""Copies of a ring's inputs: in the judge's arena, in each worker, and one in transit."""
 ANSWERS_SHARE: Final = 0.1
-"""Share of the free memory up to which expected answers are kept, and as much again for right ones that came."""
+"""Share of the free memory for the expected answers that are kept; as much again for correct outputs."""
 STASHED_BYTES: Final = 4 << 20
-"""Up to this size an answer is copied when it is looked at, and compared once the device is no longer held alone."""
+"""Up to this size an output is copied at once, and compared after the exclusive lease has ended."""
 FORM_ATTEMPTS: Final = 64
 BELOW_FLOOR: Final = 0.8
 
 
 @dataclass
 class Ring:
-    """Input sets that are all different, each with room for its answer.
+    """Input sets that all differ, each with room for its output.
 
     Attributes:
-        placed: the room for one answer.
-        shared: the buffers of all inputs and of all answers.
-        inputs: what each set has of the first.
-        answers: where each set's answers are delivered.
-        expected: the reference's answers, where they are not too large to be kept.
-        most_kept: bytes of one answer up to which the expected one is kept, and a right one that came as well.
+        placed: the layout of one output.
+        shared: the buffers of all inputs and of all outputs.
+        inputs: the part of the first buffer that each set has.
+        answers: the part of the second buffer that each set's outputs are written to.
+        expected: the reference's answer to each set; None if it is too large to keep.
+        most_kept: largest output in bytes for which an expected and a correct one are kept.
     """
 
     placed: Placed
@@ -59,11 +59,11 @@ class Ring:
 
     @property
     def fds(self) -> list[int]:
-        """Return the descriptors of all inputs and of all answers."""
+        """Return the file descriptors of all inputs and of all outputs."""
         return [buffer.fileno() for buffer in self.shared]
 
     def most_seen(self, number: int) -> float:
-        """Return bytes up to which a right answer of a set is kept; twice as many where the expected one is not."""
+        """Return the size in bytes up to which a correct output is kept; doubled if the expected one is not kept."""
         return self.most_kept if self.expected[number] is not None else 2 * self.most_kept
 
 
@@ -76,24 +76,24 @@ def make_ring(
     answered: bool = True,
     output_bytes: int = 0,
 ) -> Ring:
-    """Make as many sets as the memory allows, at most eight; each answer's room is poisoned.
+    """Make as many sets as memory allows, at most eight; the room for each output is poisoned.
 
     Args:
-        session: makes the inputs; their form must be that of the trace.
-        device: that the calls run on.
-        placed: the room for one answer.
+        session: makes the inputs; their form must be that of the recording.
+        device: runs the calls.
+        placed: the layout of one output.
         rng: draws the seeds.
-        answered: whether the reference is to answer each set.
-        output_bytes: what a call's output takes, where that is more than the room for an answer.
+        answered: whether the reference answers each set.
+        output_bytes: size of a call's output, if it exceeds `placed`.
 
     Raises:
-        BadProblemError: the problem gives its inputs another form at nearly every call.
+        BadProblemError: the form of the problem's inputs changes at nearly every call.
     """
     device.release_if_scarce()
     form = session.inputs
     each = COPIES * form.size + max(placed.size, output_bytes)
     sets = max(1, min(MOST_SETS, int(SHARE * device.free_bytes() / each)))
-    # Every call of the driver that makes or maps memory waits for contexts that come into being elsewhere.
+    # Two large buffers: each driver call that allocates or maps memory waits while other processes create contexts.
     shared = (device.create("ring-inputs", sets * form.size), device.create("ring-answers", sets * placed.size))
     inputs, answers = tensor_views.parts(shared[0], form.size), tensor_views.parts(shared[1], placed.size)
     ring = Ring(placed, shared, inputs, answers, [], ANSWERS_SHARE * device.free_bytes() / sets)
@@ -113,8 +113,8 @@ def _make_inputs_like(form: Placed, session: ReferenceSession, rng: random.Rando
         if session.inputs == form:
             return
     raise BadProblemError(
-        f"get_inputs() gave other shapes or dtypes {FORM_ATTEMPTS} times in a row, so that no calls can be timed that "
-        "are like one another.",
+        f"get_inputs() returned other shapes or dtypes {FORM_ATTEMPTS} times in a row, so no two calls are comparable "
+        "and none can be timed.",
         "Fix the shapes of the problem's inputs, or set timing to false.",
     )
 
@@ -124,14 +124,14 @@ Compare = Callable[[Answer, Placed, "Part | torch.Tensor"], str]
 
 @dataclass
 class Witness:
-    """Looks at what timed calls of the candidate delivered, and remembers the first thing that is wrong.
+    """Checks the outputs of the candidate's timed calls, and remembers the first error.
 
-    What is small is only copied by a look; `settle` compares it.
+    `look` only copies small outputs; `settle` compares them.
 
     Args:
-        session: gives the expected answers; its arena's inputs change.
-        ring: what was timed.
-        compare: returns what is wrong with a delivered answer, which lies in its room or in a flat copy of that.
+        session: gives the expected answers; the inputs in its arena change.
+        ring: the input sets of the timed calls.
+        compare: returns what is wrong with an output, which lies in its place or in a flat copy of it.
         rng: seeds the reference.
     """
 
@@ -145,12 +145,12 @@ class Witness:
     _stashed: "list[tuple[int, torch.Tensor]]" = field(default_factory=list)
 
     def begin(self) -> None:
-        """Poison the room of every answer: what came before is no answer of a timed call."""
+        """Poison the room of every output, so that earlier calls leave none behind."""
         for number in range(len(self.ring.answers)):
             self._poison(number)
 
     def look(self, sets: Sequence[int]) -> None:
-        """Copy or compare the answers of some sets, and poison their room again."""
+        """Copy or compare the outputs of some sets, and poison their room again."""
         for number in sets:
             self.looks += 1
             room = self.ring.answers[number]
@@ -161,7 +161,7 @@ class Witness:
             self._poison(number)
 
     def settle(self) -> None:
-        """Compare what was copied, in the order in which it came."""
+        """Compare the copies, oldest first."""
         for number, delivered in self._stashed:
             self.wrong = self.wrong or self._wrong(number, delivered)
         self._stashed.clear()
@@ -170,13 +170,13 @@ class Witness:
         tensor_views.poison(self.ring.answers[number], self.ring.placed.slots)
 
     def _wrong(self, number: int, delivered: "Part | torch.Tensor") -> str:
-        """Return what is wrong with one answer; one that is bit for bit an answer that was right needs no reference."""
+        """Return what is wrong with an output; one equal bit for bit to a correct one needs no reference."""
         content = tensor_views.content(delivered)
         known = self._seen.get(number)
         if known is not None and torch.equal(known, content):
             return ""
         if self.ring.expected[number] is None:
-            # What is kept has the room of the answer that is made now.
+            # Frees the memory that the recomputed answer needs.
             known = self._seen.pop(number, None)
         answer = self.ring.expected[number] or self._answer(number)
         wrong = self.compare(answer, self.ring.placed, delivered)
@@ -185,33 +185,33 @@ class Witness:
         return wrong
 
     def _answer(self, number: int) -> Answer:
-        """Let the reference compute again what was too large to be kept."""
+        """Let the reference recompute an answer that was too large to keep."""
         tensor_views.content(self.session.inputs_buffer).copy_(tensor_views.content(self.ring.inputs[number]))
         return self.session.answer(self.rng.getrandbits(48))
 
 
 @dataclass
 class Outcome:
-    """A timing, and what is wrong with the answers that the timed calls left; empty where nothing is."""
+    """A timing, and what is wrong with the outputs of the timed calls (empty if nothing)."""
 
     timing: Timing
     wrong: str
 
 
 def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease", *, least_ms: float = 0.0) -> Outcome:
-    """Time both sides on a ring, the device leased alone, and look at what is delivered.
+    """Time both sides on a ring under an exclusive lease, and check the outputs.
 
     Args:
-        witness: looks at the answers; it holds the reference and the ring, which both sides were given.
+        witness: checks the outputs; it holds the reference and the ring, which both sides have.
         ask: sends a ROUND to the worker that replays the candidate's launches.
         count: timed calls of each side.
-        lease: of the device; what need not be alone has others beside it.
-        least_ms: what any call takes on this device.
+        lease: of the device; held exclusively only for the measurement.
+        least_ms: the shortest time in ms that any call takes on this device.
     """
     rng, session, sets = witness.rng, witness.session, len(witness.ring.inputs)
     candidate = Side(ask, sets, random.Random(rng.getrandbits(64)), fences=True, least_ms=least_ms)
     reference = Side(session.round, sets, random.Random(rng.getrandbits(64)), least_ms=least_ms)
-    # What was found of the reference on other inputs, or on a ring that fits the cache otherwise, is of no use.
+    # The reference's known time holds only for inputs of the same form and a ring of the same size.
     ring, known = (session.inputs, sets), session.known_time
     if known is not None and known.ring == ring:
         reference.cached = known.time

@@ -1,4 +1,4 @@
-"""The candidate of one evaluation: its source, and what every worker that belongs to it is asked with."""
+"""The candidate of one evaluation: its source, and what the judge needs to run its workers."""
 
 import random
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from warpsmith.evaluator.processes.pool import Machine, Worker
 
 @dataclass(frozen=True)
 class CandidateUnderTest:
-    """What every worker of a candidate is asked with.
+    """A candidate, and what the judge needs to run its workers.
 
     Attributes:
         source: the candidate's.
-        machine: has the workers.
+        machine: provides the workers.
         config: limits and deadlines.
-        evidence: collects what comes to light.
-        conversation: with the workers, on the candidate's time.
-        rng: draws what concerns this candidate's recordings alone.
-        seeds: seeds that a candidate may know.
+        evidence: what is found out about the candidate.
+        conversation: talks to the workers and counts the candidate's time.
+        rng: makes draws for this candidate's recordings only.
+        seeds: seeds that the candidate may know.
     """
 
     source: str
@@ -35,13 +35,13 @@ class CandidateUnderTest:
 
     @classmethod
     def of(cls, source: str, machine: Machine, config: EvaluatorConfig, rng: random.Random) -> Self:
-        """Return a candidate that nothing is known of yet; `rng` draws its seeds."""
+        """Return a candidate with no evidence yet; `rng` draws its seeds."""
         evidence = Evidence()
         conversation = Conversation(machine, config, evidence)
         own, seeds = random.Random(rng.getrandbits(64)), seeds_for_candidates(rng.getrandbits(256))
         return cls(source, machine, config, evidence, conversation, own, seeds)
 
     def note_tier(self, worker: Worker) -> None:
-        """Note how far a worker is contained: the weakest of all counts."""
+        """Note a worker's isolation tier; the weakest of all counts."""
         known = self.evidence.tier
         self.evidence.tier = worker.tier if known is None else min(known, worker.tier, key=TIER_STRENGTH.__getitem__)

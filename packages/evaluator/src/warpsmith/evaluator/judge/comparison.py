@@ -1,4 +1,4 @@
-"""What a replay delivered beside what the reference expects of it."""
+"""Compares the outputs of a replay with the reference's."""
 
 from dataclasses import replace
 from typing import Final
@@ -18,11 +18,11 @@ from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 AFTER_FORWARD: Final = "Buffer {} after forward: "
 
 Pairs = list[tuple[str, torch.Tensor, Expected]]
-"""A name for messages, what was delivered, and what was expected."""
+"""Name in messages, output of the replay, expected output."""
 
 
 class Comparer:
-    """Compares private copies of what was delivered with the expected answers."""
+    """Compares private copies of outputs with the expected answers."""
 
     def __init__(self, session: ReferenceSession, recordings: Recordings, evidence: Evidence) -> None:
         self._session = session
@@ -31,11 +31,11 @@ class Comparer:
         self._usual: list[torch.Tensor | None] = []
 
     def learn_usual(self, answer: Answer) -> None:
-        """Remember what is usual in the answer to plain inputs, for inputs under which everything is small."""
+        """Remember the usual magnitudes in the answer to plain inputs, for inputs that make all elements small."""
         self._usual = [usual(expected) for expected in answer.expected]
 
     def wrong(self, delivered: Delivered) -> str:
-        """Return what is wrong, or nothing; the evidence notes how far off it is."""
+        """Return what is wrong, or an empty string; the evidence notes the size of the error."""
         reduction = self._session.reduction(delivered.answer)
         for name, got, expected in self._pairs(delivered):
             comparison = compare(got, expected, reduction)
@@ -45,11 +45,11 @@ class Comparer:
         return self._left_out(delivered.answer)
 
     def wrong_when_timed(self, delivered: Delivered, reduction: float) -> str:
-        """Return what is wrong with what a timed call delivered, or nothing.
+        """Return what is wrong with the output of a timed call, or an empty string.
 
         Args:
-            delivered: by the call.
-            reduction: as of `ReferenceSession.reduction`.
+            delivered: the call's output.
+            reduction: see `ReferenceSession.reduction`.
         """
         pairs = self._pairs(delivered)
         found = ((name, compare(got, expected, reduction)) for name, got, expected in pairs)
@@ -60,7 +60,7 @@ class Comparer:
         return all(passes_kernelbench(got, expected) for _, got, expected in self._pairs(delivered))
 
     def is_right(self, delivered: Delivered) -> bool:
-        """Whether the expected answer was delivered, of which nothing is kept as evidence."""
+        """Whether the output is correct; adds nothing to the evidence."""
         reduction = self._session.reduction(delivered.answer)
         pairs = self._pairs(delivered)
         return all(agrees(got, expected, reduction) for _, got, expected in pairs) and not self._left_out(
@@ -68,7 +68,7 @@ class Comparer:
         )
 
     def _as_before(self, place: str, got: torch.Tensor, expected: torch.Tensor) -> str:
-        """Return what to tell of a buffer that holds what it held before forward, where the reference updates it."""
+        """Return a hint for a buffer that the reference updates and the candidate leaves as it was before forward."""
         buffers = codec.Fields(self._session.state.tree).slot_map("buffers")
         name = next((name for name in buffers if place == AFTER_FORWARD.format(name)), None)
         if name is None:
@@ -80,7 +80,7 @@ class Comparer:
         return f". Model's forward updates this buffer{usually}: update it in a kernel as well"
 
     def _left_out(self, answer: Answer) -> str:
-        """Return which buffer the reference's forward updates and the candidate lacks beside others of its module."""
+        """Return which buffer, updated by the reference's forward, the candidate lacks though it has its siblings."""
         names, session = self._recordings.module.buffer_names, self._session
         modules = {name.rpartition(".")[0] for name in names}
         before = codec.Fields(session.state.tree).slot_map("buffers")
@@ -96,11 +96,11 @@ class Comparer:
         return ""
 
     def _pairs(self, delivered: Delivered) -> Pairs:
-        """Return private copies of what was delivered beside what was expected, each with a name for messages."""
+        """Return pairs of a private copy of each output and the expected one, with a name for messages."""
         answer, tree = delivered.answer, codec.Fields(delivered.placed.tree)
         form = tree.value("output")
         slots, places = list(codec.slots(form)), list(outputs.places(form))
-        # Of an output that is one tensor there is nothing to name.
+        # A single tensor needs no name.
         names = [""] if isinstance(form, TensorSlot) else [f"{place}: " for place in places]
         all_expected = self._with_usual(answer.expected)
         pairs = [
@@ -112,9 +112,9 @@ class Comparer:
         return pairs + [(AFTER_FORWARD.format(name), _copy(delivered, kept[name]), after[name]) for name in kept]
 
     def _with_usual(self, all_expected: list[Expected]) -> list[Expected]:
-        """Return what is expected with what was usual there in the first trial, whose inputs are plain.
+        """Return the expected outputs with the usual magnitudes of the first trial, whose inputs are plain.
 
-        Of other shapes it is the least that was usual anywhere.
+        For other shapes it is the smallest usual magnitude of all elements.
         """
         known = self._usual if len(self._usual) == len(all_expected) else [None] * len(all_expected)
         return [
@@ -130,6 +130,6 @@ def _copy(delivered: Delivered, slot: TensorSlot) -> torch.Tensor:
 
 
 def _is_over(scale: torch.Tensor, value: torch.Tensor) -> bool:
-    """Whether a scale belongs to tensors of the shape that a value has."""
+    """Whether a scale broadcasts over tensors of a value's shape."""
     own = list(value.shape) + [2] * value.is_complex()
     return scale.dim() == len(own) and all(side in (1, size) for side, size in zip(scale.shape, own, strict=True))

@@ -1,6 +1,6 @@
-"""The judge's side of workers that belong to a candidate: one step at a time, all of it on the candidate's time.
+"""The judge's side of a candidate's workers: one step at a time, counted against the candidate's time limit.
 
-On a CPU, time in which a worker was ready to run and others had the processors is not the candidate's.
+On a CPU, time that a worker spends runnable but without a processor does not count.
 """
 
 import time
@@ -19,20 +19,20 @@ from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError,
 OnLaunch = Callable[[Message, Worker], None]
 
 MOST_TIMES: Final = 4
-"""How often the limit may pass in all, the time without a processor included."""
+"""Upper bound on wall time, in multiples of the limit, with the time without a processor included."""
 LEAST_WAITED_S: Final = 0.05
-"""What a worker waits for a processor on any machine."""
+"""Shorter waits for a processor occur on every machine."""
 
 
 class _Waiting:
-    """How long a worker waits for a processor, from now on."""
+    """Measures how long a worker waits for a processor."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self._seen = worker.run_delay()
 
-    def since_last_asked(self) -> float:
-        """Return the seconds since the last call, or since the beginning; 0 where they are not known."""
+    def since_last_call(self) -> float:
+        """Return the seconds waited since the last call, or since the start; 0 if unknown."""
         now, before = self.worker.run_delay(), self._seen
         if now is None or before is None or now <= before:
             return 0.0
@@ -41,17 +41,17 @@ class _Waiting:
 
 
 class Conversation:
-    """Sends steps to a candidate's workers and receives their answers.
+    """Sends requests to a candidate's workers and receives their replies.
 
     Args:
-        machine: its lease and memory.
-        config: its deadlines.
-        evidence: collects flags that a worker's failure sets.
+        machine: gives the lease and the device.
+        config: gives the deadlines.
+        evidence: receives the flags that a worker's failure sets.
 
     Attributes:
-        seconds_left: of the candidate's time. Neither the reference's time nor the judge's own counts, nor, on a CPU,
-            that in which the worker waited for a processor.
-        waited_s: the seconds that did not count since a worker waited for a processor.
+        seconds_left: what is left of the candidate's time limit. The reference's and the judge's time do not count,
+            nor, on a CPU, time in which the worker waited for a processor.
+        waited_s: seconds that did not count because a worker waited for a processor.
     """
 
     def __init__(self, machine: Machine, config: EvaluatorConfig, evidence: Evidence) -> None:
@@ -75,18 +75,18 @@ class Conversation:
         on_launch: OnLaunch | None = None,
         at_most_s: float | None = None,
     ) -> Message:
-        """Send one step and return its answer.
+        """Send one request and return the reply.
 
-        Whatever else the worker says or does is the candidate's failure, since its process belongs to it.
+        Any other behaviour of the worker is the candidate's failure, since the process belongs to the candidate.
 
         Args:
-            worker: of the candidate.
-            kind: of the step.
-            fields: of the step.
-            fds: descriptors that go with it.
-            answer: the kind that is expected back.
-            on_launch: called with each LAUNCH on the way; without it a LAUNCH is a failure.
-            at_most_s: of the candidate's time for this step.
+            worker: one of the candidate's.
+            kind: the request's kind.
+            fields: the request's fields.
+            fds: file descriptors to send with it.
+            answer: the expected kind of the reply.
+            on_launch: called with each LAUNCH received before the reply; without it a LAUNCH is a failure.
+            at_most_s: limit for this request, in seconds of the candidate's time.
 
         Raises:
             CandidateFailedError, SuspectError: the candidate's failure.
@@ -98,17 +98,17 @@ class Conversation:
         self._deadline = time.monotonic() + self.seconds_left - kept_back
         try:
             worker.send(kind, fields, fds, self.left())
-            return self._answered(worker, answer, on_launch)
+            return self._reply(worker, answer, on_launch)
         except WorkerDiedError as error:
             raise failure_attribution.death(error, worker) from error
         except WorkerTimeoutError as error:
             raise self._overrun(error) from error
         except (WireError, LayoutError, _native.FrameError) as error:
             raise CandidateFailedError(
-                "runtime_error", "process_error", f"The candidate's process sent what is no answer: {error}"
+                "runtime_error", "process_error", f"The candidate's process sent an invalid reply: {error}"
             ) from error
         finally:
-            self._make_good()
+            self._credit_waiting()
             self.seconds_left = self.left() + kept_back
 
     def _overrun(self, error: WorkerTimeoutError) -> Exception:
@@ -116,37 +116,37 @@ class Conversation:
         bound_reached = on_cpu and self.waited_s > self._most_waited_s - LEAST_WAITED_S
         return failure_attribution.overrun(error, limit_s, on_cpu=on_cpu, bound_reached=bound_reached)
 
-    def _answered(self, worker: Worker, answer: Kind, on_launch: OnLaunch | None) -> Message:
+    def _reply(self, worker: Worker, answer: Kind, on_launch: OnLaunch | None) -> Message:
         while True:
-            message = self._received(worker)
+            message = self._receive(worker)
             if message.kind is answer:
                 return message
             if message.kind is Kind.FAILED:
                 raise failure_attribution.reported(message.fields, worker, self._config, self._evidence.flags)
             if message.kind is not Kind.LAUNCH or on_launch is None:
-                raise WireError(f"{message.kind.name} was sent; {answer.name} was expected.")
+                raise WireError(f"{message.kind.name} was received; {answer.name} was expected.")
             on_launch(message, worker)
 
-    def _received(self, worker: Worker) -> Message:
+    def _receive(self, worker: Worker) -> Message:
         while True:
             try:
                 return worker.receive(self.left())
             except WorkerTimeoutError:
-                if self._make_good() < LEAST_WAITED_S:
+                if self._credit_waiting() < LEAST_WAITED_S:
                     raise
 
-    def _make_good(self) -> float:
-        """Move the deadline by what the worker waited for a processor since the last call; return by how much."""
+    def _credit_waiting(self) -> float:
+        """Extend the deadline by the time the worker waited for a processor since the last call; return that time."""
         assert self._waiting is not None
-        waited = min(self._waiting.since_last_asked(), self._most_waited_s - self.waited_s)
+        waited = min(self._waiting.since_last_call(), self._most_waited_s - self.waited_s)
         self.waited_s += waited
         self._deadline += waited
         return waited
 
     def left(self) -> float:
-        """Return the seconds until the deadline of the step under way."""
+        """Return the seconds until the deadline of the current request."""
         return self._deadline - time.monotonic()
 
     def extend(self, seconds: float) -> None:
-        """Move the deadline of the step under way: what took so long was not the candidate's doing."""
+        """Extend the deadline of the current request by time that the candidate did not use."""
         self._deadline += seconds

@@ -20,11 +20,11 @@ class Evaluation:
 
     Attributes:
         session: gives inputs and expected answers.
-        candidate: what is judged.
-        launches: of the candidate's recordings, and their compilation.
-        recordings: of host code.
-        replays: of recordings, in the player.
-        comparer: compares what replays deliver.
+        candidate: the candidate that is judged.
+        launches: the launches in the candidate's recordings, and their compilation.
+        recordings: records host code.
+        replays: replays recordings in the player.
+        comparer: compares the outputs of replays with the expected answers.
     """
 
     session: ReferenceSession
@@ -36,10 +36,10 @@ class Evaluation:
 
     @classmethod
     @contextmanager
-    def begun(
+    def open(
         cls, session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches
     ) -> "Iterator[Evaluation]":
-        """Lend the parts of an evaluation; its workers are given up at the end."""
+        """Yield the parts of an evaluation; its workers end with the context."""
         recordings = Recordings(session, candidate, launches)
         replays = Replays(session, candidate, launches, recordings)
         with closing(replays), closing(recordings):
@@ -49,10 +49,10 @@ class Evaluation:
 
     @property
     def evidence(self) -> Evidence:
-        """What came to light."""
+        """What was found out about the candidate."""
         return self.candidate.evidence
 
     @property
     def machine(self) -> Machine:
-        """Has the workers, the device and its lease."""
+        """Provides the workers, the device and its lease."""
         return self.candidate.machine

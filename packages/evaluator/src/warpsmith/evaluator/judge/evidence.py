@@ -1,4 +1,4 @@
-"""What the judge knows of a candidate while it is judged: what came to light, what is claimed, and what it is told."""
+"""What the judge finds out about a candidate, how it reads a worker's claims, and seeds that a candidate may know."""
 
 import hashlib
 import itertools
@@ -17,7 +17,7 @@ from warpsmith.evaluator.timing.clocks import Timing
 
 @dataclass
 class Evidence:
-    """What one run of a candidate brought to light."""
+    """What one attempt found out about a candidate."""
 
     failure: Failure | None = None
     flags: set[str] = field(default_factory=set)
@@ -30,42 +30,42 @@ class Evidence:
     tier: str | None = None
     recording: RecordingWay | None = None
     passes_kernelbench: bool = False
-    """Whether KernelBench would accept what it answered to plain inputs."""
+    """Whether KernelBench would accept its output for plain inputs."""
 
     def note(self, comparison: Comparison) -> None:
-        # What has no finite element to measure (all NaN) says nothing about the size of an error.
+        # NaN: there was no finite element to measure.
         if not math.isnan(comparison.max_abs_error):
             self.max_abs_error = max(self.max_abs_error or 0.0, comparison.max_abs_error)
         self.mismatched_fraction = max(self.mismatched_fraction or 0.0, comparison.mismatched_fraction)
 
 
 class TransientError(Exception):
-    """A run failed for what others may have caused: to be tried again alone before the candidate is blamed.
+    """A run failed for a reason that others may have caused; the candidate is judged again alone.
 
-    `killed` tells a worker that somebody killed from one that ran out of time or memory.
+    `killed`: the worker was killed from outside; otherwise it ran out of time or memory.
     """
 
     def __init__(self, evidence: Evidence, *, killed: bool) -> None:
-        super().__init__("to be tried again alone")
+        super().__init__("to be judged again alone")
         self.evidence = evidence
         self.killed = killed
 
 
 @contextmanager
 def claims() -> Iterator[None]:
-    """Read what a candidate's process claims: fields that are missing or malformed are the candidate's failure."""
+    """Guard the reading of a candidate's message: a missing or malformed field is the candidate's failure."""
     try:
         yield
     except WireError as error:
         raise CandidateFailedError(
-            "runtime_error", "process_error", f"The candidate's process sent what is no answer: {error}"
+            "runtime_error", "process_error", f"The candidate's process sent an invalid reply: {error}"
         ) from error
 
 
 def seeds_for_candidates(secret: int) -> Iterator[int]:
-    """Yield seeds of 48 bits that a candidate may know: they tell nothing of `secret`, of 256 bits, or of one another.
+    """Yield 48-bit seeds that a candidate may know: they reveal neither `secret` (256 bits) nor one another.
 
-    The judge's own generator is none to be shown: a few hundred of its numbers give away all the others.
+    Numbers of the judge's own generator must stay secret: a few hundred of them determine all others.
     """
     key = secret.to_bytes(32, "little")
     for number in itertools.count():

@@ -1,4 +1,4 @@
-"""Evaluates candidates on this machine: admits them to the device, and looks after it between them."""
+"""Evaluates candidates on this machine: admits them to the device, and checks its health between them."""
 
 import secrets
 import time
@@ -9,10 +9,10 @@ from typing import Any, Final
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
-from warpsmith.evaluator.judge.attempts import OF_MEMORY, Attempts, Request
+from warpsmith.evaluator.judge.admission import Admission
+from warpsmith.evaluator.judge.attempts import MEMORY_ERRORS, Attempts, Request
 from warpsmith.evaluator.judge.compiling.service import CompileFailedError, CompileService
 from warpsmith.evaluator.judge.evidence import Evidence
-from warpsmith.evaluator.judge.floor import Floor
 from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.judge.problem_facts import facts_of
 from warpsmith.evaluator.judge.verdicts import verdict_of
@@ -35,7 +35,7 @@ LOST: Final = (
     WireError,
     _native.NativeError,
 )
-"""How a worker of ours is lost, or a call of ours fails on the way to it."""
+"""Errors with which the evaluator loses a worker of its own, or a call to one fails."""
 MOST_TOO_LARGE: Final = 10_000
 PROBLEM_REMEDY: Final = (
     "Fix the problem's source; if it only needs more time, raise reference_timeout_s (--reference-timeout)."
@@ -52,7 +52,7 @@ class Judge:
         self.compiling = CompileService(self.machine)
         self.device = self.machine.device.title
         self.health = self.machine.device.health()
-        self.floor = Floor()
+        self.admission = Admission()
         self._too_large: set[str] = set()
 
     def evaluate(
@@ -65,11 +65,11 @@ class Judge:
         timeout_s: float,
         on_running: Callable[[bool], None] = lambda running: None,
     ) -> Verdict:
-        """Return the verdict on one candidate; `on_running` hears when the work begins, and where it waits for others.
+        """Return the verdict on one candidate; `on_running` is called with True when it runs, with False when it waits.
 
         Raises:
-            EvaluatorError: the problem is bad, a worker cannot be contained, or the device is out of use. Never for
-                what a candidate does.
+            EvaluatorError: the problem is bad, a worker cannot be contained, or the device is out of use; never
+                because of what a candidate does.
         """
         config = self.config.model_copy(update={"timeout_s": timeout_s})
         request = Request(problem, source, trials, secrets.randbits(128) if seed is None else seed, config)
@@ -84,7 +84,7 @@ class Judge:
         return verdict
 
     def _probe(self, verdict: Verdict | None) -> None:
-        """Look at the device after what it may be to blame for; DeviceQuarantinedError where it is found to be."""
+        """Probe the device after a failure it may have caused; DeviceQuarantinedError if it is out of use."""
         with self.machine.lease.shared():
             if verdict is None or verdict.status == "invalid":
                 self.health.suspect()
@@ -94,9 +94,9 @@ class Judge:
 
     def _verdict(self, request: Request, on_running: Callable[[bool], None]) -> Verdict:
         started = time.monotonic()
-        self.machine.clock.take()  # what an evaluation before left, if it ended in an error
+        self.machine.clock.take()  # discards times of an earlier evaluation that ended in an error
         try:
-            with blaming(request.problem):
+            with problem_faults(request.problem):
                 evidence = Attempts(self, request, on_running).evidence()
         except LOST as error:
             return invalid(f"The evaluator lost a worker of its own, twice: {with_advice(error).rstrip('.')}.")
@@ -104,71 +104,71 @@ class Judge:
         return verdict_of(evidence, seconds, self.device, self.config.precision)
 
     def audit(self, problem: Problem) -> dict[str, Any]:
-        """Return what can be told of a problem without a candidate: see `facts.facts_of`.
+        """Return the facts of a problem, which need no candidate: see `problem_facts.facts_of`.
 
         Raises:
-            EvaluatorError: the problem is bad, a worker of ours was lost, or the device is out of use.
+            EvaluatorError: the problem is bad, the evaluator lost a worker, or the device is out of use.
         """
         self.health.check()
         try:
-            with blaming(problem):
+            with problem_faults(problem):
                 return self._facts(problem)
         except LOST as error:
-            raise EvaluatorError(f"The evaluator lost a worker of its own: {error}.", "Ask again.") from error
+            raise EvaluatorError(f"The evaluator lost a worker of its own: {error}.", "Retry.") from error
 
     def _facts(self, problem: Problem) -> dict[str, Any]:
-        """Return a problem's facts; alone, where the device's memory does not do for it and others."""
+        """Return a problem's facts; runs alone if the device's memory does not suffice for it and others."""
         try:
-            with self.floor.shared(), self.references.lent(problem.key, problem.source) as session:
+            with self.admission.shared(), self.references.lent(problem.key, problem.source) as session:
                 return facts_of(session, self.machine)
-        except OF_MEMORY as error:
+        except MEMORY_ERRORS as error:
             if not self.may_fit_alone(problem, error):
                 raise
         with (
-            self.floor.alone(self.config.reference_timeout_s),
+            self.admission.alone(self.config.reference_timeout_s),
             self.with_all_memory(problem),
             self.references.lent(problem.key, problem.source) as session,
         ):
             return facts_of(session, self.machine)
 
     def may_fit_alone(self, problem: Problem, error: Exception) -> bool:
-        """Whether a device was too full for a problem, which was not found to be too large for it by itself."""
+        """Whether memory ran out because the device is shared, and the problem is not known to be too large for it."""
         shared = self.machine.device.kind.shares_memory
         return shared and memory_ran_out(error) and problem.key not in self._too_large
 
     def was_full(self, evidence: Evidence) -> bool:
-        """Whether a candidate found a device full, or filled it."""
+        """Whether the candidate ran out of memory on a shared device."""
         failure, shared = evidence.failure, self.machine.device.kind.shares_memory
         return shared and failure is not None and failure.category == "out_of_memory"
 
     @contextmanager
     def with_all_memory(self, problem: Problem) -> Iterator[None]:
-        """Free a device of what nobody uses, for a problem that is alone; remember one that does not fit even so."""
+        """Free the device's unused memory for a problem that runs alone; remember one that still does not fit."""
         self.references.drop_idle()
         try:
             yield
-        except OF_MEMORY as error:
+        except MEMORY_ERRORS as error:
             if memory_ran_out(error) and len(self._too_large) < MOST_TOO_LARGE:
                 self._too_large.add(problem.key)
             raise
 
     def close(self) -> None:
-        """End all that runs, evaluations under way included: their workers go first."""
+        """End everything, evaluations under way included; their workers end first."""
         self.machine.close()
         self.compiling.close()
         self.references.close()
 
 
 @contextmanager
-def blaming(problem: Problem) -> Iterator[None]:
-    """Turn what the problem's own code did into BadProblemError."""
+def problem_faults(problem: Problem) -> Iterator[None]:
+    """Turn failures of the problem's own code into BadProblemError."""
     try:
         yield
     except ReferenceFaultError as error:
-        told = str(error).rstrip(".")
-        raise BadProblemError(f"Problem {problem.name} cannot be run: {told}.", PROBLEM_REMEDY) from error
+        text = str(error).rstrip(".")
+        raise BadProblemError(f"Problem {problem.name} cannot be run: {text}.", PROBLEM_REMEDY) from error
     except ReferenceFailedError as error:
-        told = str(error).rstrip(".")
-        raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {told}.", PROBLEM_REMEDY) from error
+        text = str(error).rstrip(".")
+        raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {text}.", PROBLEM_REMEDY) from error
     except LayoutError as error:
         raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error

@@ -1,4 +1,4 @@
-"""The launches that one candidate's recordings show, each compiled once and outside of the candidate's processes."""
+"""The launches in one candidate's recordings, each compiled once and outside the candidate's processes."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,10 +10,10 @@ from warpsmith.evaluator.judge.compiling.service import Compilation
 
 
 class Launches:
-    """The launches of one evaluation. It refers to no evaluation, so that a recorder may hold it.
+    """The launches of one evaluation. It holds no reference to the evaluation, so that a host execution can hold it.
 
     Args:
-        compiling: all at once where nothing waits for the code, launch by launch on a device that runs it.
+        compiling: compiles all at once if no replay needs the code, launch by launch for a device that runs it.
     """
 
     def __init__(self, compiling: CompileRun) -> None:
@@ -26,7 +26,7 @@ class Launches:
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Let launches go that need not compile: they are on shapes that are none of the problem's own."""
+        """Do not require launches made in this context to compile: they are on shapes other than the problem's own."""
         self._counts = False
         try:
             yield
@@ -34,30 +34,30 @@ class Launches:
             self._counts = True
 
     def keep(self, launches: Iterable[Launch]) -> None:
-        """Keep launches on the problem's own shapes: a candidate must compile for these."""
+        """Keep launches on the problem's own shapes: for these a candidate must compile."""
         if self._counts:
             self._known |= {codec.encode([[launch]]): launch for launch in launches}
 
     def reported(self, launch: Launch) -> Compilation | None:
-        """Keep a launch that host code is about to make, and return its code on a device."""
+        """Keep a launch that host code is about to make; return its code if the device needs it."""
         self.keep([launch])
         return self._compiling.reported(launch, counted=self._counts)
 
     def begin(self, launches: list[Launch]) -> None:
-        """Keep these and begin to compile them: each is going to be asked for."""
+        """Keep these launches and start to compile all of them."""
         self.keep(launches)
         self._compiling.begin(launches)
 
     def start(self) -> None:
-        """Begin to compile what is known, where nothing has asked for it yet."""
+        """Start to compile the known launches, unless that has started."""
         self._compiling.start(list(self._known.values()))
 
     def settle(self) -> None:
-        """Compile all that is known; on the host nothing that is reported later counts any more."""
+        """Compile all known launches; on the host, launches reported later no longer count."""
         self._compiling.settle(list(self._known.values()))
 
     def result(self) -> Compilation:
-        """Return the first failure, or that all compiled; what did not launch anything does not compile."""
+        """Return the first failure, or success; no launch at all counts as a failure."""
         return self._compiling.result()
 
     def await_code(self, launches: list[Launch]) -> None:
@@ -70,5 +70,5 @@ class Launches:
         self._compiling.await_code(launches, counted=self._counts)
 
     def code_of(self, launches: list[Launch]) -> list[dict[str, Any]]:
-        """Return what a player loads for each launch; nothing where it interprets them."""
+        """Return what a player loads for each launch; an empty list if it interprets kernels."""
         return self._compiling.code_of(launches, counted=self._counts)

@@ -1,4 +1,4 @@
-"""What recordings rest on besides a call's inputs: those of earlier calls, and the state that they began with."""
+"""What a recording can depend on besides the call's inputs: inputs of earlier calls, and the state before them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PastCalls:
-    """Makes and keeps the inputs of earlier calls that the recordings of one candidate rest on."""
+    """Makes and keeps the inputs of earlier calls that the recordings of one candidate depend on."""
 
     def __init__(self, session: ReferenceSession, candidate: CandidateUnderTest) -> None:
         self._session = session
@@ -26,7 +26,7 @@ class PastCalls:
         self._state_before: Shared | None = None
 
     def fill(self, recording: Recording) -> bool:
-        """Make inputs for the earlier calls that a recording rests on; return whether the session's were made anew."""
+        """Make inputs for the earlier calls a recording depends on; return whether the session's inputs were remade."""
         missing = [past for past in recording.past if (id(recording), past.name) not in self._arenas]
         made_with = self._session.made_with
         for past in missing:
@@ -42,7 +42,7 @@ class PastCalls:
         """Return an arena with inputs of an earlier call's form.
 
         Raises:
-            CandidateFailedError: a call rests on one whose inputs have a form that does not come again.
+            CandidateFailedError: inputs of that form cannot be drawn again.
         """
         for _ in range(FORM_ATTEMPTS):
             self._session.make_inputs(self._rng.getrandbits(48), past.sizes)
@@ -54,8 +54,11 @@ class PastCalls:
             "rejected", None, "forward uses memory of an earlier call on inputs of another form. Make it in each call."
         )
 
-    def let_end_alike(self, recording: Recording, given: Placed) -> None:
-        """Let floating inputs of earlier calls begin and end as those of this one: what knows them by that is wrong."""
+    def match_ends(self, recording: Recording, given: Placed) -> None:
+        """Copy both ends of this call's floating inputs into those of earlier calls.
+
+        Host code that recognizes inputs by their ends is then wrong.
+        """
         for past in recording.past:
             if past.form != given:
                 continue
@@ -68,17 +71,17 @@ class PastCalls:
                     before[-ends:].copy_(now[-ends:])
 
     def to_play(self, recording: Recording) -> "tuple[list[Any], list[Shared]]":
-        """Return name, size and slots of what the earlier calls of a recording work on, and the arenas."""
+        """Return name, size and slots of each arena that the earlier calls of a recording use, and the arenas."""
         if not recording.past or self._state_before is None:
             return [], []
         state = self._session.state
-        told = [[past.name, past.form.size, past.form.slots] for past in recording.past]
+        layouts = [[past.name, past.form.size, past.form.slots] for past in recording.past]
         arenas = [self._arenas[id(recording), past.name] for past in recording.past]
-        return [*told, [STATE_BEFORE, state.size, state.slots]], [*arenas, self._state_before]
+        return [*layouts, [STATE_BEFORE, state.size, state.slots]], [*arenas, self._state_before]
 
 
 def copy_inputs(session: ReferenceSession, arena: "Shared") -> None:
-    """Copy the session's inputs, and leave NaN between and behind them, where only a load without a mask goes."""
+    """Copy the session's inputs, with NaN between and behind them, where only a load without a mask reads."""
     tensor_views.content(arena).fill_(0xFF)
     for slot in session.inputs.slots:
         if slot.numel:

@@ -1,7 +1,7 @@
-"""One evaluation, in the order of judgement: load, record, then replays: trials, run without kernels, timed calls.
+"""One evaluation, in the order of judgement: load, record, then replays (trials, run without kernels, timed calls).
 
-Host code only records (`host_execution`). Everything that is judged is a replay of a recording in a player, a worker
-that holds the kernels of the source and none of its host code: every trial, the run without kernels, the timed calls.
+Host code runs only to be recorded (`host_execution`). Only replays are judged. They run in a player, a worker that
+holds the kernels of the source and none of its host code.
 """
 
 import random
@@ -28,18 +28,18 @@ def conduct(
     """Judge a candidate against a reference session; compile its launches meanwhile.
 
     Args:
-        session: of the problem.
-        candidate: of which nothing is known yet.
-        launches: none yet.
-        count: of trials.
+        session: the problem's.
+        candidate: a new one.
+        launches: an empty collection.
+        count: number of trials.
         rng: draws every secret.
 
     Raises:
-        TransientError: with the evidence, for a failure that others on this machine may have caused.
+        TransientError: a failure that others on this machine may have caused; it carries the evidence.
     """
     evidence, killed = candidate.evidence, None
     try:
-        with Evaluation.begun(session, candidate, launches) as evaluation:
+        with Evaluation.open(session, candidate, launches) as evaluation:
             _judge(evaluation, count, rng)
     except CandidateFailedError as failed:
         evidence.failure = failed.failure
@@ -56,7 +56,7 @@ def conduct(
 
 
 def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
-    """Let one stage follow the other; what fails a candidate in one of them ends the evaluation."""
+    """Run one stage after the other; the first failure ends the evaluation."""
     evidence, launches, lease = evaluation.evidence, evaluation.launches, evaluation.machine.lease
     _load(evaluation)
     learned = _learn(evaluation)
@@ -86,7 +86,7 @@ def _load(evaluation: Evaluation) -> None:
 
 @in_phase("correctness")
 def _learn(evaluation: Evaluation) -> trials.Learned:
-    """Find out how the problem's inputs can be varied."""
+    """Find out how the problem's inputs can vary."""
     with evaluation.machine.lease.shared():
         return trials.learn(evaluation.session, hidden_shapes=evaluation.candidate.config.hidden_shapes)
 
@@ -94,16 +94,16 @@ def _learn(evaluation: Evaluation) -> trials.Learned:
 @in_phase("correctness")
 @claims()
 def _record(evaluation: Evaluation, learned: trials.Learned, rng: random.Random) -> None:
-    """Record the problem's own form of inputs; other forms are recorded when a trial brings them."""
+    """Record the problem's own form of inputs; other forms are recorded when a trial first uses them."""
     if learned.answered is not None:
         evaluation.recordings.record_before_trials(learned.answered, learned.inputs, rng)
 
 
 def _memory_ran_out(evidence: Evidence, error: Exception) -> Failure:
-    """Return the failure of a candidate that holds memory of the device while judge or reference want for it.
+    """Return the failure of a candidate that holds device memory when the judge or the reference runs out of it.
 
     Raises:
-        Exception: `error`, where it is about something else, or the candidate had nothing yet.
+        Exception: `error`, if it is about something else or the candidate held nothing yet.
     """
     if evidence.recording is None or not memory_ran_out(error):
         raise error

@@ -1,4 +1,4 @@
-"""Whether a problem can tell right from wrong: what a constant, stale, shuffled or partial output would get from it."""
+"""Whether a problem can tell right from wrong: would it accept a constant, stale, shuffled or partial output?"""
 
 import random
 import secrets
@@ -14,13 +14,13 @@ from warpsmith.evaluator.reference import trials
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 MOST_SHUFFLED: Final = 1 << 20
-"""Elements that are put in a random order, or ranked; more are turned round, or sampled."""
+"""Up to this many elements are shuffled or ranked; more are reversed or sampled."""
 
-UNDECIDABLE: Final = "any other output (rounding of its inputs alone moves most elements by half of what they are)"
+UNDECIDABLE: Final = "any output (rounding its inputs alone changes most elements by half of their magnitude)"
 
 Cheat = Callable[[Expected, Expected], torch.Tensor]
 Accepts = Callable[[torch.Tensor, Expected], bool]
-"""Whether an output would pass for what is expected."""
+"""Whether an output would be accepted as the expected one."""
 
 
 def _zeros(_first: Expected, second: Expected) -> torch.Tensor:
@@ -44,14 +44,14 @@ def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
         backwards = torch.arange(second.value.numel() - 1, -1, -1, device=second.value.device)
         return _in_order(second.value, backwards)
     cycle = torch.randperm(second.value.numel(), generator=torch.Generator().manual_seed(0))
-    # In one cycle over all: no element keeps its place, and only an output of equal elements stays as it was.
+    # One cycle over all elements: none keeps its place, so only an output of equal elements stays the same.
     order = torch.empty_like(cycle)
     order[cycle] = cycle.roll(1)
     return _in_order(second.value, order)
 
 
 def _in_order(value: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """Return the elements in another order, moved as bits: a GPU moves no unsigned integers and no fp8."""
+    """Return the elements in another order, moved as bits: CUDA cannot index unsigned integers or fp8."""
     bits = tensor_views.BITS.get(value.itemsize, value.dtype)
     return value.flatten().view(bits)[order].view(value.dtype).reshape(value.shape)
 
@@ -79,10 +79,10 @@ CHEATS: Final[dict[str, Cheat]] = {
 
 
 def audit(session: ReferenceSession) -> str:
-    """Return which wrong output the problem would accept, or an empty string.
+    """Return a wrong output that the problem would accept, in words, or an empty string.
 
     Raises:
-        BadProblemError: the problem answers the same input differently each time, or returns no tensor.
+        BadProblemError: the reference is not deterministic, or returns no tensor.
     """
     first, second = two_answers(session)
     return next(passing(first, second, as_judged(session, second)), "" if second.decidable else UNDECIDABLE)
@@ -92,7 +92,7 @@ def two_answers(session: ReferenceSession) -> tuple[Answer, Answer]:
     """Return the reference's answers to two different input sets, the second still in the session's arena.
 
     Raises:
-        BadProblemError: the problem answers the same input differently each time, or returns no tensor.
+        BadProblemError: the reference is not deterministic, or returns no tensor.
     """
     rng = random.Random(secrets.randbits(64))
     one, other = trials.two_seeds(session)
@@ -116,7 +116,7 @@ def as_judged(session: ReferenceSession, answer: Answer) -> Accepts:
 
 
 def passing(first: Answer, second: Answer, accepts: Accepts) -> Iterator[str]:
-    """Yield the wrong outputs that would pass as the second answer."""
+    """Yield the names of the wrong outputs that would be accepted as the second answer."""
     outputs = len(second.expected) - len(second.buffers)
     pairs = list(zip(first.expected, second.expected, strict=False))[:outputs]
     for name, cheat in CHEATS.items():
@@ -132,6 +132,6 @@ def _check_deterministic(session: ReferenceSession, first: Answer, rng: random.R
     for one, two in zip(first.expected, again.expected, strict=True):
         if not tensor_views.equal(two.value, one.value) and not compare(two.value, one, reduction).ok:
             raise BadProblemError(
-                "The reference gives another output for the same input: it uses randomness in forward.",
+                "The reference returns different outputs for the same input: it uses randomness in forward.",
                 "Remove dropout and random numbers from Model.forward, or make them an input.",
             )

@@ -1,4 +1,4 @@
-"""What can be told of a problem without a candidate: which wrong outputs would pass, how much it moves, how long."""
+"""Facts of a problem, without a candidate: wrong outputs that it would accept, bytes moved, the reference's time."""
 
 import random
 import secrets
@@ -16,21 +16,21 @@ from warpsmith.evaluator.timing import clocks
 from warpsmith.evaluator.timing.clocks import Figures, Side
 
 KERNELBENCH: Final = {"kernelbench_1e-2": 1e-2, "kernelbench_1e-4": 1e-4}
-"""Tolerances of KernelBench, absolute and relative alike: of v0 and v0.1, and of later versions for float32."""
+"""Tolerances of KernelBench, absolute and relative: 1e-2 in v0 and v0.1, 1e-4 in later versions for float32."""
 NO_ROOM: Final = TensorSlot("float32", (1,), (1,))
-"""The least room for an answer: a reference that is timed alone delivers none."""
+"""The smallest room for an output: a reference that is timed alone writes none."""
 
 
 def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
     """Return facts about the session's problem, as plain values.
 
     Returns:
-        `passes`: by comparison (`evaluator`, `kernelbench_1e-2`, `kernelbench_1e-4`), the wrong outputs that it would
-        accept, of those in `audit.CHEATS`; `inputs_bytes`, `outputs_bytes`, `parameters_bytes`; `device`; on a GPU
-        with timing also those of `_times`.
+        `passes`: for each comparison (`evaluator`, `kernelbench_1e-2`, `kernelbench_1e-4`) the wrong outputs of
+        `problem_audit.CHEATS` that it would accept; `inputs_bytes`, `outputs_bytes`, `parameters_bytes`; `device`;
+        with timing on a GPU also those of `_times`.
 
     Raises:
-        BadProblemError: the problem answers the same input differently each time, or returns no tensor.
+        BadProblemError: the reference is not deterministic, or returns no tensor.
     """
     session.reset_state()
     first, second = problem_audit.two_answers(session)
@@ -48,7 +48,7 @@ def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
 def allclose(tolerance: float) -> Accepts:
     """Return KernelBench's comparison: `torch.allclose(expected, got, atol=tolerance, rtol=tolerance)`.
 
-    What is no floating number is compared exactly.
+    Dtypes other than floating ones are compared exactly.
     """
     return lambda got, expected: is_allclose(got, expected.value, tolerance)
 
@@ -62,18 +62,18 @@ def _sizes(session: ReferenceSession, answer: Answer) -> dict[str, int]:
 
 
 def _times(session: ReferenceSession, machine: Machine, device: Device, sizes: dict[str, int]) -> dict[str, Any]:
-    """Return the reference's time and how near it comes to moving its inputs and outputs at the memory's speed.
+    """Return the reference's time, and the time of moving its inputs and outputs at memory bandwidth.
 
     Returns:
         `reference_ms` with `low_ms`, `high_ms` (95 % interval of the median of the events) and `judge_ms` (by the
         judge's clock, or None); `bandwidth_bytes_per_s`, measured by writing; `roofline_ms`, the bytes of inputs and
-        outputs over it; `roofline_share`, that over the reference's time.
+        outputs over that bandwidth; `roofline_share`, `roofline_ms` over the reference's time.
     """
     rate = machine.bandwidth().memory
     rng = random.Random(secrets.randbits(64))
     no_room = Placed.of([NO_ROOM], machine.config.max_tensor_bytes)
     with machine.lease.shared():
-        # It delivers none of its outputs, and yet each of its calls holds one until the next.
+        # The reference writes no output to the ring, but each call holds one until the next call.
         ring = benchmark.make_ring(session, device, no_room, rng, answered=False, output_bytes=sizes["outputs_bytes"])
     session.ring(len(ring.inputs), ring.fds[:1])
     try:

@@ -1,4 +1,4 @@
-"""The recordings of one candidate: each form of inputs is recorded when it first comes, detached where that can be."""
+"""The recordings of one candidate: each form of inputs is recorded on first use, detached if possible."""
 
 import random
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSessi
 
 @dataclass(frozen=True)
 class LoadedModule:
-    """What is known of the module that host code constructed.
+    """What is known about the module that host code constructed.
 
     Attributes:
-        lacks: which parameters of the problem it lacks, for people; empty for none.
-        buffer_names: the problem's buffers that it has.
+        lacks: a sentence on the problem's parameters that it lacks; empty if none.
+        buffer_names: those of the problem's buffers that it has.
     """
 
     lacks: str = ""
@@ -29,10 +29,10 @@ class LoadedModule:
 
 
 class Recordings:
-    """Loads a candidate, and records it for each form of inputs.
+    """Loads a candidate and records it for each form of inputs.
 
     Attributes:
-        module: what was loaded last.
+        module: the module loaded last.
         past: the inputs of earlier calls.
     """
 
@@ -49,7 +49,7 @@ class Recordings:
     # Loading -------------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Let host code construct the module in the configured way, or on the device where it cannot be recorded so."""
+        """Let host code construct the module in the configured execution, or on the device if that one cannot."""
         execution = HOST_EXECUTIONS[self._candidate.config.recording]
         try:
             self._load_in(execution)
@@ -75,7 +75,7 @@ class Recordings:
         self.module = LoadedModule(lacks, buffers)
 
     def room_for(self, answer: Answer) -> Placed:
-        """Return the room for what a replay delivers: the output, and the module's buffers after it."""
+        """Return the layout of a replay's results: the output, then the module's buffers."""
         kept = {
             name: slot
             for name, slot in answer.buffers.items()
@@ -86,11 +86,11 @@ class Recordings:
     # Recording -----------------------------------------------------------------------------------------------------
 
     def record_before_trials(self, answer: Answer, form: Placed | None, rng: random.Random) -> None:
-        """Record the problem's own form before the first trial: it compiles while the reference answers that one.
+        """Record the problem's own form before the first trial, to compile while the reference answers that trial.
 
         Args:
-            answer: the reference's, to inputs of that form.
-            form: of the inputs that `get_inputs()` gives as it is written; None where that changes.
+            answer: the reference's answer to inputs of that form.
+            form: the form of the inputs that `get_inputs()` returns; None if it changes from call to call.
             rng: seeds the inputs.
         """
         if self._execution is None or self._execution.sees_contents:
@@ -103,9 +103,9 @@ class Recordings:
                 self._launches.begin(recording.launches)
 
     def of_inputs(self, answer: Answer) -> tuple[Recording, bool]:
-        """Return a recording for inputs of the session's form, and whether the session's inputs were made anew for it.
+        """Return a recording for inputs of the session's form, and whether the session's inputs were remade for it.
 
-        Where a form has several (autotuned kernels), they take turns.
+        If a form has several recordings (autotuned kernels), they take turns.
         """
         found, anew = self._of_form(self._session.inputs), False
         if found is None:
@@ -117,7 +117,7 @@ class Recordings:
         return recording, self.past.fill(recording) or anew
 
     def of_recorded_inputs(self, rng: random.Random) -> tuple[list[Recording], Answer]:
-        """Make inputs of a form that is recorded; return its recordings and the reference's answer."""
+        """Make inputs of a recorded form; return its recordings and the reference's answer."""
         session = self._session
         for _ in range(FORM_ATTEMPTS):
             session.make_inputs(rng.getrandbits(48))
@@ -148,15 +148,15 @@ class Recordings:
             return self._execution.record(answer, placed), self._execution.sees_contents
 
     def depends_on_content(self, placed: Placed) -> bool:
-        """Whether host code does something else with the content of the session's arenas than what is recorded."""
+        """Whether host code acts differently on the values in the session's arenas than its recordings do."""
         return self._execution is not None and self._execution.depends_on_content(placed)
 
     def end(self) -> None:
-        """End host code and wait until it is gone: what it left running would be beside what is timed."""
+        """End the host worker and wait until it is gone, so that nothing of it runs during timing."""
         if self._execution is not None:
             self._execution.end()
 
     def close(self) -> None:
-        """Give the worker up."""
+        """End the worker."""
         if self._execution is not None:
             self._execution.close()

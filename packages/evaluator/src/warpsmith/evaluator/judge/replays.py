@@ -1,4 +1,4 @@
-"""Replays of recordings in a player, a worker that holds the kernels of the source and none of its host code."""
+"""Replays of recordings in a player, a worker that holds the kernels of the source but not its host code."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Delivered:
-    """What a replay delivered.
+    """The outputs of a replay.
 
     Attributes:
-        answer: the reference's, to the same inputs.
-        placed: the room of output and buffers.
+        answer: the reference's answer to the same inputs.
+        placed: the layout of outputs and buffers.
         memory: where they lie: a buffer, a part of one, or a flat copy.
     """
 
@@ -38,7 +38,7 @@ class Delivered:
 
 @dataclass(frozen=True)
 class _Played:
-    """What the player was given to replay: the recording, and the arenas of its inputs and of its answer."""
+    """What the player holds to replay: a recording, and the arenas of inputs and outputs."""
 
     recording: Recording
     answers: Placed
@@ -46,7 +46,7 @@ class _Played:
 
 
 class Replays:
-    """The replays of one candidate, all in one player."""
+    """Runs the replays of one candidate, all in one player."""
 
     def __init__(
         self, session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches, recordings: Recordings
@@ -66,27 +66,27 @@ class Replays:
         """Let the player replay a recording on the session's inputs.
 
         Args:
-            recording: of the form that the inputs have.
+            recording: one for the form of these inputs.
             answer: the reference's.
-            garbage: whether fresh memory holds other garbage in each call.
-            poison: the byte that fresh memory holds; no kernel is launched then.
+            garbage: whether fresh memory holds new garbage in each call.
+            poison: a byte to fill fresh memory with; no kernel is launched then.
         """
-        placed, given, past = self._recordings.room_for(answer), self._session.inputs, self._recordings.past
+        placed, past = self._recordings.room_for(answer), self._recordings.past
         played, self._played = self._played, None
         again = played is not None and played.recording is recording and played.answers == placed
         if played is None or not again:
             played = self._with_buffers(recording, placed, played)
         inputs, answers = played.buffers
         copy_inputs(self._session, inputs)
-        past.let_end_alike(recording, given)
+        past.match_ends(recording, self._session.inputs)
         tensor_views.content(self._state).copy_(tensor_views.content(self._session.state_buffer))
         tensor_views.poison(answers, placed.slots)
         ghost = poison is not None
         fields: dict[str, Any] = {"again": again, "ghost": ghost, "garbage": garbage, "poison": poison or 0}
         fds: list[int] = []
         if not again:
-            told, arenas_of_past = past.to_play(recording)
-            fields |= self._to_play(recording, placed, inputs.size, answers.size) | {"past": told}
+            layouts, arenas_of_past = past.to_play(recording)
+            fields |= self._to_play(recording, placed, inputs.size, answers.size) | {"past": layouts}
             fds = [buffer.fileno() for buffer in (inputs, self._state, answers, *arenas_of_past)]
         self._ask(Kind.REPLAY, fields, fds, Kind.DONE)
         self._played = played
@@ -113,12 +113,12 @@ class Replays:
         }
 
     def set_ring(self, sizes: dict[str, int], fds: list[int]) -> None:
-        """Give the player a ring of input sets, on which the recording that it played last is to be timed."""
+        """Give the player a ring of input sets for timing the recording that it played last."""
         self._ask(Kind.RING, sizes, fds, Kind.RINGED)
         self._played = None
 
     def round(self, fields: dict[str, Any]) -> codec.Fields:
-        """Let the player time a round."""
+        """Let the player time one round."""
         return self._ask(Kind.ROUND, fields, [], Kind.ROUNDED)
 
     def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> codec.Fields:
@@ -129,6 +129,6 @@ class Replays:
         return self._candidate.conversation.ask(self._player, kind, fields, fds, answer).fields
 
     def close(self) -> None:
-        """Give the player up."""
+        """End the player."""
         if self._player is not None:
             self._player.close()

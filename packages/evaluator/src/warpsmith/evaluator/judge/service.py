@@ -1,7 +1,7 @@
 """The judge: a trusted process that owns a device, the secret seeds, the expected outputs, the clock and the verdict.
 
-It runs no foreign code, not even the reference. The client starts it as `python -m warpsmith.evaluator.judge.service
-FD`.
+It runs no foreign code, not even the reference. The client starts it as
+`python -m warpsmith.evaluator.judge.service FD`.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ from warpsmith.records.errors import WarpsmithError
 
 PR_SET_DUMPABLE: Final = 4
 SEND_S: Final = 60.0
-"""How long a client may leave unread what it is sent."""
+"""How long a client may leave messages unread."""
 
 
 class Service:
@@ -42,11 +42,11 @@ class Service:
         self._channel = channel
         self._judge = judge
         self._lock = threading.Lock()
-        # Before the client hears READY: a thread that cannot start for want of memory may never say so.
+        # Started before READY is sent: a thread that cannot start for lack of memory may never report it.
         self._slots = started_executor(judge.config.slots, "slot")
 
     def serve(self) -> None:
-        """Answer until the client closes the channel or dies; what is under way then has nobody to be answered to."""
+        """Answer until the client closes the channel or dies; evaluations under way are then dropped."""
         try:
             while True:
                 message = messages.receive(self._channel)
@@ -58,7 +58,7 @@ class Service:
                     continue
                 self._slots.submit(self._answer, message.fields, time.monotonic())
         finally:
-            # First, so that the client of a judge that fails here asks another, and gets no answer that its end made.
+            # Hang up first: the client then retries elsewhere and gets no verdict that this shutdown caused.
             messages.hang_up(self._channel)
             self._slots.shutdown(wait=False, cancel_futures=True)
 
@@ -71,7 +71,7 @@ class Service:
             self._send(Kind.VERDICT, {"number": number, "verdict": verdict.to_record()})
         except WarpsmithError as error:
             self._send(Kind.REFUSED, _refusal(number, error))
-        except Exception as error:  # noqa: BLE001  (a fault of the judge's own must reach the client as `invalid`)
+        except Exception as error:  # noqa: BLE001  (the judge's own faults must reach the client as `invalid`)
             self._send(Kind.VERDICT, {"number": number, "verdict": _own_fault(error).to_record()})
 
     def _evaluate(self, fields: codec.Fields, number: int) -> Verdict:
@@ -97,14 +97,14 @@ class Service:
             self._send(Kind.REFUSED, _refusal(number, EvaluatorError(_own_fault(error).error_message or "", "")))
 
     def _send(self, kind: Kind, fields: dict[str, Any]) -> None:
-        """Send to the client; one that has not read for long is gone, and with it whoever waits for an answer."""
+        """Send to the client. One that does not read for SEND_S seconds counts as gone."""
         try:
             with self._lock:
                 messages.send(self._channel, kind, fields, timeout_s=SEND_S)
         except _native.PeerClosed:
             raise
         except _native.NativeError as error:
-            stderr.report(f"The client of the judge cannot be told {kind.name}: {error}\n")
+            stderr.report(f"The judge cannot send {kind.name} to its client: {error}\n")
             messages.hang_up(self._channel)
             raise
 
@@ -120,23 +120,23 @@ def _own_fault(error: Exception) -> Verdict:
 
 
 def hide_memory() -> None:
-    """Forbid other processes of the same user to read this process: it holds what a candidate must not know."""
+    """Forbid other processes of the same user to read this process's memory: it holds secrets of the trials."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def main(arguments: list[str]) -> None:
     stderr.open_standard_descriptors()
-    # Who ignores it, as a parent may have this process do, cannot learn how a child ended.
+    # If SIGCHLD is ignored, which is inherited from a parent, the exit status of children is lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel = _native.Channel(int(arguments[0]))
     with suppress(_native.PeerClosed):
         _serve(channel)
-    # Threads of evaluations that nobody waits for would otherwise hold up the end.
+    # Do not wait for the threads of dropped evaluations.
     os._exit(0)
 
 
 def _serve(channel: _native.Channel) -> None:
-    """Serve until the client's end of the channel is closed, which may be at any time."""
+    """Serve until the client closes its end of the channel, which can happen at any time."""
     config = EvaluatorConfig.model_validate_json(messages.receive(channel).fields.text("config"))
     hide_memory()
     os.nice(config.nice)
@@ -151,7 +151,7 @@ def _serve(channel: _native.Channel) -> None:
         messages.send(channel, Kind.REFUSED, _refusal(0, error), timeout_s=SEND_S)
     except _native.PeerClosed:
         raise
-    except Exception as error:  # noqa: BLE001  (the client waits to hear why)
+    except Exception as error:  # noqa: BLE001  (the client waits for the reason)
         stderr.report_error(error)
         messages.send(channel, Kind.REFUSED, _refusal(0, _not_started(error)), timeout_s=SEND_S)
 
@@ -159,14 +159,14 @@ def _serve(channel: _native.Channel) -> None:
 def _not_started(error: Exception) -> JudgeUnavailableError:
     return JudgeUnavailableError(
         f"The judge cannot start: {with_advice(error).rstrip('.') or type(error).__name__}.",
-        "Give the machine back what it lacks (processes, memory, descriptors, room in the temporary folder), and "
-        "try again; torch and triton must import without PYTHONPATH.",
+        "Free what the machine lacks (processes, memory, file descriptors, disk space in the temporary folder) and try "
+        "again; torch and triton must import without PYTHONPATH.",
     )
 
 
 @contextmanager
 def _running(config: EvaluatorConfig) -> Iterator[Judge]:
-    """Run a judge that has seen the first worker of each role: a machine that cannot make one says so at once."""
+    """Run a judge. It starts one worker of each role first, so that a machine that cannot fails at once."""
     judge = Judge(config)
     try:
         judge.machine.prepare()

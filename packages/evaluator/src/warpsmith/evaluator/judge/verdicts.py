@@ -1,4 +1,4 @@
-"""What evidence amounts to: the verdict."""
+"""From evidence to the verdict."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -9,11 +9,11 @@ from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict
 
 SETTLED: Final = frozenset({"rejected", "timeout"})
-"""Statuses that a failed compilation does not change."""
+"""Statuses that take precedence over a failed compilation."""
 
 
 def _times(evidence: Evidence, status: str) -> dict[str, Any]:
-    """Return the fields of a verdict that say how long calls take; nothing for a candidate that is not correct."""
+    """Return the timing fields of a verdict; empty unless the candidate is correct."""
     found = evidence.timing
     if found is None or status != "correct":
         return {}
@@ -26,7 +26,7 @@ def _times(evidence: Evidence, status: str) -> dict[str, Any]:
 
 
 def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu", precision: Precision = "ieee") -> Verdict:
-    """Return what the evidence amounts to: a rejection first, then what does not compile, then what is wrong."""
+    """Return the verdict: a rejection or timeout takes precedence, then a compile error, then a wrong output."""
     compilation = evidence.compilation or Compilation(ok=False)
     failure = evidence.failure
     status: Status = failure.status if failure else "correct"  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""The compilation of one candidate: what it launches, compiled all at once or launch by launch."""
+"""The compilation of one candidate's launches: all at once, or launch by launch."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from warpsmith.evaluator.judge.compiling.service import Compilation, CompileServ
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 
 MOST_ALIKE: Final = 16
-"""Launches of a kernel, with the same options, that another one is held against."""
+"""Compiled launches of a kernel with the same options that a new launch is compared with."""
 Launch: TypeAlias = dict[str, Any]
 """`kernel`, `arguments` and `options`."""
 
@@ -17,28 +17,28 @@ Launch: TypeAlias = dict[str, Any]
 class CompileRun(ABC):
     """The compilation of one candidate's launches, each `kernel`, `arguments` and `options`.
 
-    A launch is `counted` where it is on the problem's own shapes, for which alone a candidate must compile.
+    A launch is `counted` if it is on the problem's own shapes; only those must compile.
     """
 
     @abstractmethod
     def reported(self, launch: Launch, *, counted: bool) -> Compilation | None:
-        """Return the code of a launch that host code is about to make; None where it runs without."""
+        """Return the code of a launch that host code is about to make; None if it is interpreted."""
 
     @abstractmethod
     def begin(self, launches: list[Launch]) -> None:
-        """Begin to compile these: each is going to be asked for."""
+        """Start to compile all of these: each will be needed."""
 
     @abstractmethod
     def start(self, launches: list[Launch]) -> None:
-        """Begin to compile what is known, where nothing has asked for it yet."""
+        """Start to compile the known launches, unless that has started."""
 
     @abstractmethod
     def settle(self, launches: list[Launch]) -> None:
-        """Compile all that the trials showed."""
+        """Compile all launches of the trials."""
 
     @abstractmethod
     def result(self) -> Compilation:
-        """Wait; return the first failure, or that all compiled. What did not launch anything does not compile."""
+        """Wait; return the first failure, or success. No launch at all counts as a failure."""
 
     @abstractmethod
     def await_code(self, launches: list[Launch], *, counted: bool) -> None:
@@ -50,20 +50,20 @@ class CompileRun(ABC):
 
     @abstractmethod
     def code_of(self, launches: list[Launch], *, counted: bool) -> list[dict[str, Any]]:
-        """Return what a player loads for these; nothing where it interprets them."""
+        """Return what a player loads for each of these; an empty list if it interprets kernels."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give up what nobody is going to wait for."""
+        """Cancel the compilations that are still running."""
 
 
 def run_of(service: CompileService, source: str) -> CompileRun:
-    """Return the compilation of one candidate: launch by launch where a device runs the code."""
+    """Return the compilation of one candidate: launch by launch if a device runs the code, otherwise all at once."""
     return LaunchByLaunch(service, source) if service.loads_code else AllAtOnce(service, source)
 
 
 class AllAtOnce(CompileRun):
-    """One compilation at a time, so that an evaluation waits for one deadline at most; nothing waits for the code."""
+    """One compilation for all launches: an evaluation waits for one deadline at most. No replay needs the code."""
 
     def __init__(self, service: CompileService, source: str) -> None:
         self._service = service
@@ -73,19 +73,19 @@ class AllAtOnce(CompileRun):
         self._settled = False
 
     def reported(self, launch: Launch, *, counted: bool) -> None:
-        """As of `CompileRun`: it is interpreted."""
+        """See `CompileRun`: None, since the launch is interpreted."""
 
     def begin(self, launches: list[Launch]) -> None:
-        """As of `CompileRun`."""
+        """See `CompileRun`."""
         self.start(launches)
 
     def start(self, launches: list[Launch]) -> None:
-        """Begin with the first launches that are known: most candidates launch the same in every trial."""
+        """Start with the first known launches: most candidates launch the same in every trial."""
         if launches and self._job is None:
             self._job, self._launches = self._service.start(self._source, launches), len(launches)
 
     def settle(self, launches: list[Launch]) -> None:
-        """Compile all the launches that the trials showed. What is reported later changes nothing any more."""
+        """Compile all launches of the trials. Launches reported later are ignored."""
         if self._settled:
             return
         self._settled = True
@@ -94,27 +94,27 @@ class AllAtOnce(CompileRun):
         self.start(launches)
 
     def result(self) -> Compilation:
-        """Wait for the compilation; what did not launch anything does not compile."""
+        """Wait for the compilation; no launch at all counts as a failure."""
         return self._service.wait(self._job) if self._job is not None else Compilation(ok=False)
 
     def await_code(self, launches: list[Launch], *, counted: bool) -> None:
-        """As of `CompileRun`: no replay needs the code."""
+        """See `CompileRun`: no replay needs the code."""
 
     def code_of(self, launches: list[Launch], *, counted: bool) -> list[dict[str, Any]]:
-        """As of `CompileRun`: no replay needs the code."""
+        """See `CompileRun`: no replay needs the code."""
         return []
 
     def close(self) -> None:
-        """Give up what nobody is going to wait for."""
+        """Cancel the compilations that are still running."""
         if self._job is not None:
             self._service.give_up(self._job)
             self._job = None
 
 
 class LaunchByLaunch(CompileRun):
-    """The compilation of one candidate on a device: each launch by itself, when it is first asked for.
+    """The compilation of one candidate for a device: each launch separately, when it is first needed.
 
-    A launch that differs from a compiled one by nothing that the language looks at has the code of that one.
+    A launch that differs from a compiled one in nothing that the language specializes on reuses its code.
     """
 
     def __init__(self, service: CompileService, source: str) -> None:
@@ -126,11 +126,11 @@ class LaunchByLaunch(CompileRun):
         self._counted: set[bytes] = set()
 
     def reported(self, launch: Launch, *, counted: bool) -> Compilation:
-        """As of `CompileRun`."""
+        """See `CompileRun`."""
         return self.of(launch, counted=counted)
 
     def await_code(self, launches: list[Launch], *, counted: bool) -> None:
-        """As of `CompileRun`."""
+        """See `CompileRun`."""
         self.begin(launches)
         for launch in launches:
             found = self.of(launch, counted=counted)
@@ -138,15 +138,15 @@ class LaunchByLaunch(CompileRun):
                 raise CandidateFailedError("runtime_error", found.category, found.message)
 
     def code_of(self, launches: list[Launch], *, counted: bool) -> list[dict[str, Any]]:
-        """As of `CompileRun`; no process of the candidate compiled it."""
+        """See `CompileRun`; the code was compiled outside the candidate's processes."""
         return [self.of(launch, counted=counted).binaries[0] for launch in launches]
 
     def of(self, launch: Launch, *, counted: bool = True) -> Compilation:
-        """Wait for the compilation of one launch, with its code where it is `ok`.
+        """Wait for the compilation of one launch; it includes the code if `ok`.
 
         Args:
             launch: `kernel`, `arguments` and `options`.
-            counted: whether it is a launch on the problem's own shapes, for which alone a candidate must compile.
+            counted: whether the launch is on the problem's own shapes; only those must compile.
         """
         key = self._begun(launch)
         if counted:
@@ -157,7 +157,7 @@ class LaunchByLaunch(CompileRun):
         return found
 
     def _begun(self, launch: Launch) -> bytes:
-        """Return the key of the job that compiles a launch: a known one, that of one of the same code, or a new one."""
+        """Return the key of the job that compiles a launch: a known job, one with the same code, or a new one."""
         key = codec.encode([launch])
         if key not in self._jobs and key not in self._same:
             compiled = self._compiled.get(_form(launch), [])
@@ -170,26 +170,26 @@ class LaunchByLaunch(CompileRun):
         return self._same.get(key, key)
 
     def _note(self, key: bytes, launch: Launch, binary: Any) -> None:
-        """Keep a launch that compiled for others like it to be held against: few, for a candidate says how many."""
+        """Keep a compiled launch for comparison with later ones; bounded, since a candidate can make many."""
         alike = self._compiled.setdefault(_form(launch), [])
         if len(alike) < MOST_ALIKE and all(one.key != key for one in alike):
             alike.append(_Compiled(key, launch, binary))
 
     def start(self, launches: list[Launch]) -> None:
-        """Begin nothing: what is launched has been asked for."""
+        """Do nothing: launches are compiled when they are first needed."""
 
     def begin(self, launches: list[Launch]) -> None:
-        """Begin all of these at once: each is going to be asked for."""
+        """Start to compile all of these at once: each will be needed."""
         for launch in launches:
             self._begun(launch)
 
     def settle(self, launches: list[Launch]) -> None:
-        """Compile what was reported and never asked for."""
+        """Compile the launches that were reported and never needed."""
         for launch in launches:
             self.of(launch)
 
     def result(self) -> Compilation:
-        """Return the first failure, or that all compiled; what did not launch anything does not compile."""
+        """Return the first failure, or success; no launch at all counts as a failure."""
         found = [job.future.result() for key, job in self._jobs.items() if key in self._counted]
         failed = next((one for one in found if not one.ok), None)
         if failed is not None or not found:
@@ -202,7 +202,7 @@ class LaunchByLaunch(CompileRun):
         )
 
     def close(self) -> None:
-        """Give up what nobody is going to wait for."""
+        """Cancel the compilations that are still running."""
         for job in self._jobs.values():
             self._service.give_up(job)
         self._jobs, self._same, self._compiled = {}, {}, {}
@@ -210,7 +210,7 @@ class LaunchByLaunch(CompileRun):
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A launch that compiled: the key of its job, and the fields of its code."""
+    """A launch that compiled, the key of its job, and the fields of its code."""
 
     key: bytes
     launch: Launch
@@ -218,5 +218,5 @@ class _Compiled:
 
 
 def _form(launch: Launch) -> bytes:
-    """Return what launches of the same code have in common to the bit."""
+    """Return the part of a launch that must be equal for launches to share code."""
     return codec.encode([launch["kernel"], launch["options"], list(launch["arguments"])])

@@ -1,4 +1,4 @@
-"""Compiling a candidate's kernels for the target chip, in workers that no candidate reaches, with a cache."""
+"""Compiles a candidate's kernels for the target chip, in workers that no candidate can reach, with a cache."""
 
 import hashlib
 import threading
@@ -23,14 +23,14 @@ from warpsmith.evaluator.system.threads import started_executor
 
 CACHE_ENTRIES: Final = 20_000
 CACHE_BYTES: Final = 256 << 20
-"""What is kept of compilations: 2 KiB of an elementwise kernel, and hundreds of a large one that somebody chooses."""
+"""Size of the cache. An elementwise kernel takes 2 KiB; a large kernel can take hundreds."""
 MAX_MESSAGE: Final = 8000
-NOT_WANTED: Final = "Nobody waits for this compilation any more."
+NOT_WANTED: Final = "This compilation was cancelled."
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """Whether all launches of a candidate compile for the target chip; `seconds` is what this evaluation waited for."""
+    """Whether all launches of a candidate compile for the target chip; `seconds` is the time taken, 0 if cached."""
 
     ok: bool
     category: str = ""
@@ -42,11 +42,11 @@ class Compilation:
 
 
 class CompileFailedError(Exception):
-    """The kernels could not be compiled, not by their own doing: a failure of the evaluator."""
+    """The kernels could not be compiled because of a failure of the evaluator, not of the kernels."""
 
 
 class _CrashedError(Exception):
-    """The compiler or the assembler ended by itself: `found` is what that amounts to if it does so again."""
+    """The compiler or the assembler crashed; `found` is the result if it crashes again."""
 
     def __init__(self, message: str, found: Compilation) -> None:
         super().__init__(message)
@@ -54,13 +54,13 @@ class _CrashedError(Exception):
 
 
 LOST: Final = (WorkerStartError, WorkerDiedError, WorkerTimeoutError, CompileFailedError, _native.NativeError, OSError)
-"""How a compilation fails that is not its source's failure."""
+"""Errors of a compilation that are not the source's failure."""
 RETRIES: Final = RetryPolicy([Retries(ONCE, of(_CrashedError)), Retries(ONCE, of(*LOST))])
 
 
 @dataclass
 class Job:
-    """One compilation, for everybody who asks for the same launches while it is under way or known."""
+    """One compilation, shared by all evaluations that need the same launches."""
 
     key: bytes
     future: Future[Compilation] = field(default_factory=Future)
@@ -69,13 +69,13 @@ class Job:
 
 
 class CompileService:
-    """Compiles in the background. Answers are kept by source, launches, chip and version of the language.
+    """Compiles in the background. Results are cached by source, launches, chip and version of the language.
 
-    The last CACHE_ENTRIES of them, and of CACHE_BYTES at most: the one unused for longest goes first.
+    The cache holds CACHE_ENTRIES results and CACHE_BYTES at most; the least recently used is dropped first.
 
     Attributes:
-        language: that the kernels are written in.
-        loads_code: whether the machine code is wanted, for a device that launches it.
+        language: the language of the kernels.
+        loads_code: whether results include machine code, for a device that launches it.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -90,11 +90,11 @@ class CompileService:
         self._threads = started_executor(machine.config.slots, "compile")
 
     def start(self, source: str, launches: list[dict[str, Any]]) -> Job:
-        """Return the compilation of these launches: a known one, one under way, or a new one."""
+        """Return the compilation of these launches: a cached one, one under way, or a new one."""
         key = self._key(source, launches)
         with self._lock:
             known = self._under_way.get(key)
-            # One that has just failed is still there until `_keep` runs: a retry must not join it.
+            # A job that has just failed stays until `_keep` runs: a retry must not join it.
             if known is not None and not _has_failed(known.future):
                 return _joined(known)
             kept = self._kept.get(key)
@@ -107,14 +107,14 @@ class CompileService:
         return job
 
     def wait(self, job: Job) -> Compilation:
-        """Wait for a compilation, on the clock of the evaluation that stands still for it, and leave the device."""
+        """Wait for a compilation with the device released; the time counts as `stall` of the evaluation that waits."""
         if job.future.done():
             return job.future.result()
         with self._machine.clock.phase("stall"), self._machine.lease.released():
             return job.future.result()
 
     def give_up(self, job: Job) -> None:
-        """Want a compilation no longer; one that nobody else waits for ends at once, and its worker with it."""
+        """Stop waiting for a compilation; if nobody else waits for it, end it and its worker at once."""
         with self._lock:
             job.waiting -= 1
             if job.waiting or job.future.done():
@@ -131,7 +131,7 @@ class CompileService:
         return digest.digest()
 
     def _keep(self, job: Job, done: Future[Compilation]) -> None:
-        """Keep an answer, but no failure of ours, nor a deadline that a busy machine may have caused."""
+        """Cache a result, except failures of the evaluator and timeouts, which a busy machine may have caused."""
         failed = done.cancelled() or done.exception() is not None or done.result().category == "timeout"
         packed = b"" if failed else pack(_fields(done.result()))
         with self._lock:
@@ -146,7 +146,7 @@ class CompileService:
             del self._under_way[job.key]
 
     def _compile(self, job: Job, source: str, launches: list[dict[str, Any]]) -> Compilation:
-        """Compile in a worker, and in another one after the first loss and the first crash; each is counted alone."""
+        """Compile in a worker; retry once after a lost worker and once after a crash."""
         started = time.monotonic()
 
         def attempt() -> Compilation:
@@ -163,7 +163,7 @@ class CompileService:
 
     @contextmanager
     def _worker(self, job: Job) -> Iterator[Worker]:
-        """Lend a compile worker that `give_up` can end."""
+        """Yield a compile worker that `give_up` can end."""
         if not job.waiting:
             raise CompileFailedError(NOT_WANTED)
         worker = self._machine.take("compile", self._config.start_timeout_s)
@@ -180,11 +180,11 @@ class CompileService:
             worker.close()
 
     def _asked(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
-        """Return what a worker answers.
+        """Return a worker's result.
 
         Raises:
-            _CrashedError: it ended by itself, as a compiler may make it.
-            *LOST: it was lost, or could not have what it needs.
+            _CrashedError: the worker crashed, as a compiler can make it.
+            *LOST: the worker was lost, or lacked what it needs.
         """
         try:
             return self._ask(worker, source, launches, deadline)
@@ -203,7 +203,7 @@ class CompileService:
             )
             return Compilation(False, "timeout", message)
         except (WireError, _native.FrameError) as error:
-            return _broken(f"The compile worker and the judge did not understand each other: {error}")
+            return _broken(f"The compile worker sent an invalid reply: {error}")
 
     def _ask(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
         worker.send(
@@ -214,7 +214,7 @@ class CompileService:
         )
         message = worker.receive(deadline - time.monotonic())
         if message.kind is not Kind.COMPILED:
-            raise WireError(f"The compile worker answered {message.kind.name}.")
+            raise WireError(f"The compile worker sent {message.kind.name}; COMPILED was expected.")
         if lost := message.fields.text("lost", MAX_MESSAGE):
             raise CompileFailedError(lost)
         found = _compilation(message.fields)
@@ -223,7 +223,7 @@ class CompileService:
         return found
 
     def close(self) -> None:
-        """Start nothing more. What is under way ends with the machine's workers."""
+        """Start no more compilations. Those under way end with the machine's workers."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -232,7 +232,7 @@ def _has_failed(future: Future[Compilation]) -> bool:
 
 
 def _joined(known: Job) -> Job:
-    """Return a known job with one more that waits; one that had been finished before is marked as cached."""
+    """Return a known job with one more waiting for it; a finished one is marked as cached."""
     if not known.future.done():
         known.waiting += 1
         return known
@@ -240,14 +240,14 @@ def _joined(known: Job) -> Job:
 
 
 def _answered(key: bytes, found: Compilation) -> Job:
-    """Return a job that had been finished before it was asked for."""
+    """Return a finished job, marked as cached."""
     marked = Job(key)
     marked.future.set_result(replace(found, seconds=0.0, cached=True))
     return marked
 
 
 def _compilation(fields: codec.Fields) -> Compilation:
-    """Return the compilation that a worker told."""
+    """Return the compilation that a worker reported."""
     return Compilation(
         fields.flag("ok"),
         fields.text("category", 60),
@@ -258,7 +258,7 @@ def _compilation(fields: codec.Fields) -> Compilation:
 
 
 def _fields(found: Compilation) -> dict[str, Any]:
-    """Return what `_compilation` reads."""
+    """Return the fields that `_compilation` reads."""
     return {
         "ok": found.ok,
         "category": found.category,

@@ -1,7 +1,7 @@
-"""How host code is executed so that what it does is recorded: the interface of the ways to a recording.
+"""The interface of a host execution: one way to run host code and record what it does.
 
-A recording belongs to the form of inputs, never to a content: whatever is judged is a replay of it on contents that
-host code never saw.
+A recording belongs to a form of inputs, never to their values: what is judged is its replay on values that host code
+never saw.
 """
 
 import re
@@ -35,34 +35,33 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
 
 MAX_LINE: Final = 120
-"""Characters of a line of the source in a message."""
+"""Longest excerpt of a source line in a message, in characters."""
 LINE_END: Final = re.compile(r"\r\n|\r|\n")
-"""What ends a line for Python; `str.splitlines` knows more."""
+"""Python's line ends; `str.splitlines` splits at others too."""
 MOST_VARIANTS: Final = 3
-"""Configurations that an autotuned kernel is recorded with, of those that it may run with."""
+"""Configurations of an autotuned kernel that are recorded."""
 MOST_RECORDINGS: Final = 5
-"""Of one form."""
+"""For one form of inputs."""
 
 
 class NeedsDeviceError(Exception):
-    """Host code cannot be recorded detached; what it does is to be seen on the device."""
+    """Host code cannot be recorded detached and must be recorded on the device."""
 
 
 class HostExecution(ABC):
-    """One way to run host code and to record what it does, in a worker of its own.
+    """One way to run host code and record what it does, in a worker of its own.
 
     Raises (from `load` and `record`):
         CandidateFailedError, SuspectError: the candidate's failure.
-        NeedsDeviceError: it cannot be recorded in this way.
+        NeedsDeviceError: host code cannot be recorded in this way.
 
     Attributes:
         way: its name in a configuration and in a verdict.
-        role: of its worker.
-        calls: how often forward is called on the first form of inputs.
-        sees_contents: whether host code sees contents. It is shown some that no trial uses, so that the session's
-            inputs are made anew after each recording.
-        lacks: which parameters of the problem the module lacks, for people; empty for none, and else a sentence and a
-            blank.
+        role: its worker's role.
+        calls: number of calls of forward on the first form of inputs.
+        sees_contents: whether host code sees values of tensors. No trial uses those values, so the session's inputs are
+            remade after each recording.
+        lacks: a sentence, with a space behind it, on the problem's parameters that the module lacks; empty if none.
     """
 
     way: ClassVar[RecordingWay]
@@ -93,7 +92,7 @@ class HostExecution(ABC):
         self._fill_state(arena)
         fields = {
             "source": self._source,
-            # No parameter of the candidate's own making is one of the problem's.
+            # So the parameters that the candidate draws itself differ from the problem's.
             "seed": next(self._seeds),
             "bytes": state.size,
             "init": tree.value("init"),
@@ -106,14 +105,14 @@ class HostExecution(ABC):
         return self._ask(Kind.LOAD, fields, [arena.fileno()], Kind.LOADED).fields
 
     def record(self, answer: Answer, room: Placed) -> list[Recording]:
-        """Return what host code does with inputs of the form that the session's have, call after call.
+        """Return the recordings of host code on inputs of the session's form.
 
-        There is one recording where each call does the same, and there are several where an autotuned kernel runs with
-        any of several configurations, or where a call uses memory that an earlier one made.
+        It is one recording if all calls do the same. It is several if an autotuned kernel can run with several
+        configurations, or if a call uses memory that an earlier one made.
 
         Args:
-            answer: the reference's, whose form the candidate's output must have.
-            room: the slots of that output and of the module's buffers.
+            answer: the reference's; the candidate's output must have its form.
+            room: the slots of the output and of the module's buffers.
         """
         found: dict[bytes, Recording] = {}
         made, wanted = 0, 1 if self._history.calls else self.calls
@@ -122,12 +121,12 @@ class HostExecution(ABC):
             made += 1
             found.setdefault(pattern, recording)
             if len(found) < min(variants, MOST_VARIANTS):
-                # Configurations may be alike, and a kernel may run in the first call alone: no more calls than these.
+                # Bounded: configurations can be equal, and a kernel can run in the first call only.
                 wanted = min(max(wanted, made + 1), self.calls + MOST_VARIANTS)
         return list(found.values())
 
     def _recorded(self, answer: Answer, room: Placed) -> tuple[bytes, Recording, int]:
-        """Return what one call does as a pattern and as a recording, and how many variants there are."""
+        """Return one call's pattern, its recording, and the number of variants."""
         self._prepare_inputs()
         done = self._call(room)
         self._check_rules(done, answer)
@@ -145,7 +144,7 @@ class HostExecution(ABC):
         return pattern, made, done.integer("variants")
 
     def _read(self, done: codec.Fields, room: Placed) -> tuple[Called, bytes]:
-        """Return the call that DONE tells of, and its pattern."""
+        """Return the call that DONE reports, and its pattern."""
         trace, session = codec.Fields(done.mapping("trace")), self.session
         events, outputs = trace.sequence("events"), trace.sequence("outputs")
         buffers = len(codec.Fields(room.tree).mapping("buffers"))
@@ -155,21 +154,21 @@ class HostExecution(ABC):
         return call, self._history.pattern(call)
 
     def depends_on_content(self, room: Placed) -> bool:
-        """Whether host code does something else with the content that the session's arenas hold than it did before."""
+        """Whether host code acts differently on the values now in the session's arenas than on those before."""
         return False
 
     def _call(self, room: Placed) -> codec.Fields:
-        """Let host code run forward once more, and return the fields of DONE."""
+        """Let host code run forward once, and return the fields of DONE."""
         inputs = self.session.inputs
-        given, fresh = self._arena("inputs", inputs.size)
-        self._fill_inputs(given)
+        arena, fresh = self._arena("inputs", inputs.size)
+        self._fill_inputs(arena)
         fields = {
             "inputs": inputs.tree,
             "inputs_bytes": inputs.size,
             "answer": room.tree,
             "seed": next(self._seeds),
         }
-        return self._ask(Kind.CALL, fields, [given.fileno()] if fresh else [], Kind.DONE).fields
+        return self._ask(Kind.CALL, fields, [arena.fileno()] if fresh else [], Kind.DONE).fields
 
     def _check_rules(self, done: codec.Fields, answer: Answer) -> None:
         refused = done.mapping("refused")
@@ -185,7 +184,7 @@ class HostExecution(ABC):
             raise CandidateFailedError(
                 "incorrect",
                 None,
-                "forward returns while work on a stream of its own is under way, which may come too late. Call "
+                "forward returns while work on another stream is still running, so its output may be incomplete. Call "
                 "torch.cuda.current_stream().wait_stream(stream) before the outputs are used.",
             )
         for flag in ("returns_input", "host_memory"):
@@ -196,7 +195,7 @@ class HostExecution(ABC):
             raise CandidateFailedError("incorrect", None, f"{mismatch}.")
 
     def _in_source(self, used: dict[str, Any]) -> str:
-        """Return the names of operators, each with the line of the source that the worker says uses it first."""
+        """Return the names of operators, each with the source line that first uses it according to the worker."""
         lines = LINE_END.split(self._source)
         known = {name: line for name, line in used.items() if type(line) is int and 0 < line <= len(lines)}
         texts = {name: lines[line - 1].strip()[:MAX_LINE] for name, line in known.items()}
@@ -205,7 +204,7 @@ class HostExecution(ABC):
         )
 
     def _arena(self, name: str, size: int) -> "tuple[Shared, bool]":
-        """Return memory that is shared with the worker, and whether it is new."""
+        """Return memory shared with the worker, and whether it is new."""
         known = self._arenas.get(name)
         if known is not None and known[0] == size:
             return known[1], False
@@ -214,7 +213,7 @@ class HostExecution(ABC):
         return made, True
 
     def end(self) -> None:
-        """End the worker and wait until it is gone: what it left running would be beside what is timed."""
+        """End the worker and wait until it is gone, so that nothing of it runs during timing."""
         self.worker.end()
 
     def close(self) -> None:
@@ -222,24 +221,24 @@ class HostExecution(ABC):
 
     @abstractmethod
     def _arena_device(self) -> Device:
-        """Return the device that the worker's arenas lie on."""
+        """Return the device that holds the worker's arenas."""
 
     @abstractmethod
     def _fill_state(self, arena: "Shared") -> None:
-        """Write the parameters and buffers that host code is given."""
+        """Write the parameters and buffers that host code gets."""
 
     @abstractmethod
     def _fill_inputs(self, arena: "Shared") -> None:
-        """Write the inputs that host code is given."""
+        """Write the inputs that host code gets."""
 
     @abstractmethod
     def _prepare_inputs(self) -> None:
-        """Let the session's arena hold what host code is going to see."""
+        """Put the inputs that host code will see into the session's arena."""
 
     def _properties(self) -> dict[str, Any]:
-        """Return what host code is told of the device where it has none."""
+        """Return the device properties that host code gets if it runs without a device."""
         return {}
 
     @abstractmethod
     def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> Message:
-        """Ask the worker for one step."""
+        """Send the worker one request and return the reply."""

@@ -1,4 +1,4 @@
-"""Detached: host code runs in a worker that has no device, on zeros, so that no content can enter a recording."""
+"""Detached: host code runs in a worker without a device, on zeros, so that no values can enter a recording."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
 
 DETACHED_S: Final = 5.0
-"""What one step of host code may take detached before it is tried on the device."""
+"""Time limit of one request to detached host code, after which it is tried on the device."""
 DETACHED_STATE_BYTES: Final = 64 << 20
-"""Of parameters and buffers: a constructor that draws more on the host takes long."""
+"""Largest size of parameters and buffers: a constructor that draws more on the host takes long."""
 
 
 class DetachedExecution(HostExecution):
-    """Host code in a worker without a device, on memory of the host that holds zeros.
+    """Host code in a worker without a device, on zeros in host memory.
 
-    The recording of a module that brings tensors of its own along is made twice, in processes of their own and from
-    two sets of parameters: a constant that depends on these, or on anything else that changes, is refused.
+    A recording that includes constants is made twice, in two processes and from two sets of parameters. A constant that
+    differs depends on parameters or on other things that change, and is rejected.
     """
 
     way = "detached"
@@ -43,7 +43,7 @@ class DetachedExecution(HostExecution):
         self._host = HOST.open()
 
     def record(self, answer: Answer, room: Placed) -> list[Recording]:
-        """As of `HostExecution`; constants are compared with those of a second process."""
+        """See `HostExecution`; constants are compared with those of a second process."""
         found = super().record(answer, room)
         if found[0].has_constants:
             self._check_constants(found[0], answer, room)
@@ -60,7 +60,7 @@ class DetachedExecution(HostExecution):
             raise CandidateFailedError(
                 "rejected",
                 None,
-                f"{self.lacks}forward uses tensors whose content the constructor derives from parameters or random "
+                f"{self.lacks}forward uses tensors whose values the constructor derives from parameters or random "
                 "numbers, which change after construction. Compute what depends on a parameter in forward, in a "
                 "kernel.",
             )
@@ -83,7 +83,7 @@ class DetachedExecution(HostExecution):
         return self._host
 
     def _fill_state(self, arena: "Shared") -> None:
-        """Hand over the constructor's tensors, which never change; parameters and buffers stay zeros."""
+        """Copy the constructor's arguments, which never change; parameters and buffers stay zeros."""
         source = tensor_views.content(self.session.state_buffer)
         target = tensor_views.content(arena)
         for slot in codec.slots(codec.Fields(self.session.state.tree).value("init")):
@@ -91,10 +91,10 @@ class DetachedExecution(HostExecution):
             target[span] = source[span].cpu()
 
     def _prepare_inputs(self) -> None:
-        """Leave the session's inputs: host code sees none."""
+        """Leave the session's inputs as they are: host code sees none."""
 
     def _fill_inputs(self, arena: "Shared") -> None:
-        """Leave zeros there: host code has no content, and what it does not touch takes no memory."""
+        """Leave zeros: host code sees no values, and untouched pages take no memory."""
 
     def _arena(self, name: str, size: int) -> "tuple[Shared, bool]":
         try:
@@ -104,11 +104,11 @@ class DetachedExecution(HostExecution):
 
     def _properties(self) -> dict[str, Any]:
         found = self.machine.device.properties()
-        told = {name: getattr(found, name, None) for name in vars(gpu_stand_in.PROPERTIES)}
-        return {name: value for name, value in told.items() if isinstance(value, int | str)}
+        values = {name: getattr(found, name, None) for name in vars(gpu_stand_in.PROPERTIES)}
+        return {name: value for name, value in values.items() if isinstance(value, int | str)}
 
     def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> Message:
-        """Ask; every failure of the process itself is for the device to explain."""
+        """Send a request; after any failure host code is tried on the device."""
         try:
             return self._conversation.ask(self.worker, kind, fields, fds, answer, at_most_s=DETACHED_S)
         except (CandidateFailedError, SuspectError) as error:

@@ -1,7 +1,7 @@
-"""On-device: host code runs where kernels do (on a CPU interpreted), on inputs and parameters that no trial uses.
+"""On-device: host code runs where kernels run (interpreted on a CPU), on inputs and parameters that no trial uses.
 
-It is for host code that reads a content, that times its kernels, or that asks for facts of a compiled kernel. What a
-recording knows of those is wrong in every trial.
+It serves host code that reads values of tensors, times its kernels, or queries a compiled kernel. Values that enter a
+recording are wrong in every trial.
 """
 
 import time
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
 
 FORM_ATTEMPTS: Final = 8
-"""How often inputs are drawn until they have the form that is asked for."""
+"""How often inputs are drawn to get a given form."""
 MOST_KEPT_BYTES: Final = 64 << 20
-"""Of inputs that host code saw: up to this size the next ones are like them at both ends."""
+"""Up to this size, inputs shown to host code keep both ends of the inputs shown before."""
 
 
 class OnDeviceExecution(HostExecution):
-    """Host code where kernels run, on inputs and parameters that no trial uses."""
+    """Host code on the device, on inputs and parameters that no trial uses."""
 
     way = "on_device"
     role: ClassVar[Role] = "candidate"
@@ -59,7 +59,7 @@ class OnDeviceExecution(HostExecution):
         tensor_views.content(arena).copy_(tensor_views.content(self.session.inputs_buffer))
 
     def _prepare_inputs(self) -> None:
-        """Make other inputs of the form of those in the session's arena, where they then lie."""
+        """Replace the inputs in the session's arena by others of the same form."""
         session, form, made_with = self.session, self.session.inputs, self.session.made_with
         for _ in range(FORM_ATTEMPTS):
             session.make_inputs(next(self._seeds), made_with.sizes)
@@ -77,7 +77,7 @@ class OnDeviceExecution(HostExecution):
         self._last = inputs.clone()
 
     def depends_on_content(self, room: Placed) -> bool:
-        """As of `HostExecution`: host code is called once more, on the content of a trial that has failed."""
+        """See `HostExecution`; calls host code once more, on the values of a trial that failed."""
         tensor_views.content(self._arena("state", self.session.state.size)[0]).copy_(
             tensor_views.content(self.session.state_buffer)
         )
@@ -87,7 +87,7 @@ class OnDeviceExecution(HostExecution):
             return False
 
     def record(self, answer: Answer, room: Placed) -> list[Recording]:
-        """As of `HostExecution`. The session's arena holds the inputs again that it held before; answer them anew."""
+        """See `HostExecution`. The session's inputs are restored afterwards; the reference must answer them again."""
         made_with = self.session.made_with
         try:
             return super().record(answer, room)
@@ -97,10 +97,10 @@ class OnDeviceExecution(HostExecution):
     def _check_unreplayed_is_allowed(self) -> None:
         if not self.config.allow_unreplayed:
             raise BadProblemError(
-                "get_inputs() gives other shapes or dtypes at each call, so that a candidate whose host code reads a "
-                "content cannot be replayed on inputs that it never saw.",
-                "Fix the shapes of the problem's inputs, or set allow_unreplayed to have such verdicts flagged "
-                "`not_replayed`.",
+                "get_inputs() returns other shapes or dtypes at each call, so a candidate whose host code reads "
+                "tensors cannot be replayed on inputs that it never saw.",
+                "Fix the shapes of the problem's inputs, or set allow_unreplayed to accept such verdicts with the "
+                "flag `not_replayed`.",
             )
         self.evidence.flags.add("not_replayed")
 
@@ -108,7 +108,7 @@ class OnDeviceExecution(HostExecution):
         return self._conversation.ask(self.worker, kind, fields, fds, answer, on_launch=self._on_launch)
 
     def _on_launch(self, message: Message, worker: Worker) -> None:
-        """Keep a reported launch; on a device, compile it and hand the code over, not on the candidate's time."""
+        """Keep a reported launch; on a device, compile it and send the code. The candidate's time stops meanwhile."""
         self._reports += 1
         launch = {
             "kernel": message.fields.text("kernel", 200),
@@ -116,20 +116,21 @@ class OnDeviceExecution(HostExecution):
             "options": message.fields.mapping("options"),
         }
         if self._reports > MAX_LAUNCHES or len(codec.encode([[launch]])) > MAX_LAUNCH_BYTES:
-            raise WireError(f"a launch after {self._reports - 1} others is more than anybody needs")
+            raise WireError(f"launch {self._reports} exceeds the limits of a recording")
         began = time.monotonic()
         found = self._launches.reported(launch)
         if found is not None:
             self._conversation.extend(time.monotonic() - began)
-            told = {"ok": found.ok, "message": found.message, "category": found.category}
+            reply = {"ok": found.ok, "message": found.message, "category": found.category}
             binary = found.binaries[0] if found.ok else {}
-            worker.send(Kind.KERNEL, told | {"binary": binary}, [], self._conversation.left())
+            worker.send(Kind.KERNEL, reply | {"binary": binary}, [], self._conversation.left())
 
 
 def _keep_ends(inputs: torch.Tensor, before: torch.Tensor, form: Placed) -> None:
-    """Put back what was there before but for the middle of each tensor: what is known by a few numbers is known again.
+    """Restore the previous values except in the middle of each tensor.
 
-    What reads other values in place of these is recorded likewise, for no trial is on either.
+    Host code that recognizes inputs by a few numbers at the ends then takes them for the same. Host code that reads
+    other values gains nothing, since no trial uses any of them.
     """
     for slot in form.slots:
         quarter = slot.nbytes // 4

@@ -1,4 +1,4 @@
-"""A recording: what host code did with inputs of one form; and what no recording may be."""
+"""A recording: what host code did with inputs of one form; and the limits of a recording."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ MAX_LAUNCHES: Final = 256
 MAX_LAUNCH_BYTES: Final = 128 << 10
 MAX_TUNED: Final = 300
 MOST_CALL_BYTES: Final = 36 << 20
-"""Of the recording of one call: constants of 32 MiB, and events."""
+"""Of the recording of one call: 32 MiB of constants, and the events."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Recording:
     """What host code did with inputs of one form.
 
     Attributes:
-        form: of the inputs, plain arguments included.
-        events: allocations, fills, copies and launches, in order: `trace.py` describes them.
-        outputs: which tensors of the recording are the outputs, and the module's buffers after them.
-        launches: what each launch compiles to, in order.
-        way: how it was made.
-        remark: the configurations of autotuned kernels, for people; empty where there are none.
-        past: the inputs of earlier calls, whose events come first, in a call that uses memory of theirs.
+        form: the form of the inputs, with plain arguments.
+        events: allocations, fills, copies and launches, in order; see `recordings/trace.py`.
+        outputs: which tensors of the recording are the outputs, then the module's buffers.
+        launches: what to compile for each launch, in order.
+        way: how it was recorded.
+        remark: the configurations of autotuned kernels, for messages; empty if there are none.
+        past: the inputs of earlier calls whose memory this call uses; the events of those calls come first.
     """
 
     form: Placed
@@ -45,37 +45,37 @@ class Recording:
 
     @property
     def has_constants(self) -> bool:
-        """Whether it brings along the content of tensors that were made before the call."""
+        """Whether it includes the values of tensors that were made before the call."""
         return any(event[:1] == ["const"] and event[2:] != [b""] for event in self.events)
 
 
 @contextmanager
 def claims_of_a_recording() -> Iterator[None]:
-    """Read what a worker of the candidate claims: what is malformed is the candidate's failure."""
+    """Guard the reading of a recording: a malformed one is the candidate's failure."""
     try:
         yield
     except (WireError, LayoutError) as error:
         raise CandidateFailedError(
-            "runtime_error", "process_error", f"The candidate's process sent what is no recording: {error}"
+            "runtime_error", "process_error", f"The candidate's process sent an invalid recording: {error}"
         ) from error
 
 
 def constants_of(recording: Recording) -> list[Any]:
-    """Return the contents that a recording brings along."""
+    """Return the values of tensors that a recording includes."""
     return [event[2:] for event in recording.events if event[:1] == ["const"]]
 
 
 def check_size(call: Called) -> None:
-    """Raise WireError for more calls, or larger ones, than the judge keeps of a module."""
+    """Raise WireError if a call's recording is larger than MOST_CALL_BYTES."""
     if len(codec.encode([call.events, call.outputs])) > MOST_CALL_BYTES:
-        raise WireError("a call brings along more than a recording may")
+        raise WireError(f"a call's recording exceeds {MOST_CALL_BYTES} bytes")
 
 
 def check_launches(launches: list[dict[str, Any]]) -> None:
-    """Raise WireError for more launches, or larger ones, than anybody needs."""
+    """Raise WireError for more launches than MAX_LAUNCHES or MAX_LAUNCH_BYTES allow."""
     known = {codec.encode([[launch]]) for launch in launches}
     if len(known) > MAX_LAUNCHES or sum(map(len, known)) > MAX_LAUNCH_BYTES:
-        raise WireError(f"{len(known)} different launches are more than anybody needs")
+        raise WireError(f"{len(known)} different launches exceed the limits of a recording")
 
 
 def no_kernel(evidence: Evidence, language: KernelLanguage) -> CandidateFailedError:
@@ -89,21 +89,21 @@ def no_kernel(evidence: Evidence, language: KernelLanguage) -> CandidateFailedEr
 
 
 def overwrites_outputs() -> CandidateFailedError:
-    """Return the failure of a forward whose answer the next call would change in its caller's hands."""
+    """Return the failure of a forward that returns memory which its next call overwrites."""
     return CandidateFailedError(
         "rejected",
         None,
         "forward returns memory that an earlier call or the constructor made, which the next call overwrites: allocate "
-        "the output in each call, as by torch.empty_like. What is kept from call to call may be scratch memory.",
+        "the output in each call, for example with torch.empty_like. Only scratch memory can be kept between calls.",
     )
 
 
 def tuning_remark(done: codec.Fields) -> str:
-    """Return what a writer should know about the configurations that ran; nothing where no kernel is autotuned."""
+    """Return a remark on the configurations that ran; empty if no kernel is autotuned."""
     tuned = done.text("tuned", MAX_TUNED)
     if not tuned:
         return ""
-    timed = "; it ran once beforehand too, as to be timed: what updates its output needs reset_to_zero or restore_value"
+    timed = "; it also ran once before, for timing: a kernel that updates memory needs reset_to_zero or restore_value"
     return (
         f" (triton.autotune took {tuned}; on a GPU any configuration may be the fastest"
         f"{timed if done.flag('timed') else ''})"

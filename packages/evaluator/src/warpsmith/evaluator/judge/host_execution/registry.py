@@ -1,4 +1,4 @@
-"""The ways to execute host code, by their names in a configuration."""
+"""Host executions by their names in a configuration."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,4 +12,4 @@ HOST_EXECUTIONS: Final[Mapping[RecordingWay, type[HostExecution]]] = {
     execution.way: execution for execution in (DetachedExecution, OnDeviceExecution)
 }
 FALLBACK: Final = OnDeviceExecution
-"""Takes the host code that another way cannot record."""
+"""Records host code that the configured execution cannot."""

@@ -1,4 +1,4 @@
-"""Timed calls: a replay against the reference, and what the calls left behind."""
+"""Timed calls: times a replay and the reference, and checks the outputs of the calls."""
 
 import random
 from typing import TYPE_CHECKING
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @in_phase("timing")
 @claims()
 def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answer, rng: random.Random) -> None:
-    """Time a replay against the reference, and compare what the timed calls left behind.
+    """Time a replay and the reference, and compare the outputs of the timed calls.
 
     Raises:
-        CandidateFailedError: the timed calls did not do what the trials did.
+        CandidateFailedError: the timed calls give another output than the trials.
     """
     session, replays, machine = evaluation.session, evaluation.replays, evaluation.machine
     with machine.lease.shared():
@@ -50,15 +50,15 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
 
 
 def steady(recordings: list[Recording]) -> Recording:
-    """Return the recording that is timed: of the last call that rests on no earlier one.
+    """Return the recording to time: the last one that depends on no earlier call.
 
-    The first call of an autotuned kernel runs it more often than later ones do.
+    The first call of an autotuned kernel launches it more often than later ones.
     """
     return [recording for recording in recordings if not recording.past][-1]
 
 
 def _accept(evaluation: Evaluation, outcome: benchmark.Outcome, written: int) -> None:
-    """Keep a timing, unless the timed calls did not do what the trials did."""
+    """Keep a timing, unless the timed calls were wrong or impossibly fast."""
     evidence = evaluation.evidence
     evidence.timing = outcome.timing
     if outcome.wrong:

@@ -1,4 +1,4 @@
-"""The run without kernels: an output that is right even so does not come from them."""
+"""The run without kernels: an output that is correct even then does not come from the kernels."""
 
 from typing import Final
 
@@ -9,18 +9,18 @@ from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference.session import Answer
 
 POISONS: Final = (0x00, 0xFF)
-"""What memory holds before the two runs without kernels: no element that comes from it is right under both."""
+"""Memory contents of the two runs without kernels: no element taken from them is correct in both."""
 
 
 @in_phase("correctness")
 def run_without_kernels(evaluation: Evaluation, recordings: list[Recording], answer: Answer) -> None:
     """Replay without the kernels, on the session's inputs.
 
-    It runs twice, on memory that holds one poison and then another: what is right under both was moved or filled there
-    by the host.
+    It runs twice, on memory filled with two different poisons: an output that is correct both times was copied or
+    filled by the host.
 
     Raises:
-        CandidateFailedError: the output is right under both.
+        CandidateFailedError: the output is correct both times.
     """
     for recording in recordings:
         if _is_right(evaluation, recording, answer):

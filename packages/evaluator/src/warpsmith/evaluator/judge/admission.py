@@ -1,4 +1,4 @@
-"""Evaluations side by side, or one alone."""
+"""Admits evaluations to run side by side, or one alone."""
 
 import threading
 import time
@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Floor:
-    """Lets evaluations run side by side, or one alone: what failed in company is tried again by itself.
+class Admission:
+    """Admits evaluations to run side by side, or one alone to be judged again.
 
-    Nobody holds the others up for longer than they were told: then they go on, and that one has company.
+    An evaluation that runs alone blocks the others for a limited time; then they run beside it.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Floor:
 
     @contextmanager
     def shared(self) -> Iterator[Callable[[], bool]]:
-        """Run side by side; yields a function that tells whether anybody else has run meanwhile."""
+        """Run beside others; yields a function that returns whether any other evaluation has run meanwhile."""
         with self._state:
             while (seconds := self._held_for()) > 0:
                 self._state.wait(seconds)
@@ -37,7 +37,7 @@ class Floor:
 
     @contextmanager
     def alone(self, seconds: float) -> Iterator[None]:
-        """Run with nobody beside: others are waited for at most `seconds`, and held up for as long again."""
+        """Run alone: wait at most `seconds` for the others to finish, then block them for at most as long."""
         with self._state:
             self._state.wait_for(lambda: not self._alone)
             self._alone = True
