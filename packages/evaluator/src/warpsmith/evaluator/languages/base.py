@@ -1,9 +1,8 @@
-"""The interface of a kernel language: what judge, zygotes and workers ask of the language that candidates write in.
+"""The interface of a kernel language, for judge, zygotes and workers.
 
-What crosses process borders is the same for every language: a launch trace, in whose terms host code is recorded
-(`recordings/trace.py`), and the fields of machine code (`COMPILED` messages), which are the language's own. Each method
-says which process calls it. A sandboxed worker may be unable to import anything, so `warm_up` imports, in the zygote,
-all that the language's other methods need.
+Processes exchange the same data for every language: traces of host code (`recordings/trace.py`), and the fields of
+machine code (`COMPILED` messages), whose contents are the language's own. The sections below say which process calls a
+method. A sandboxed worker cannot always import, so `warm_up` imports in the zygote all that other methods need.
 """
 
 from abc import ABC, abstractmethod
@@ -20,22 +19,22 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
 
 Described = list[Any]
-"""An argument of a launch as plain values: `["tensor", ...]`, `["value", 3]`, or a kind of the language's own."""
+"""A launch argument as plain values: `["tensor", ...]`, `["value", 3]`, or a kind of the language's own."""
 DescribeTensor = Callable[["torch.Tensor"], Described]
 MakeTensor = Callable[[Described], "torch.Tensor"]
 
 
 class UnsupportedDeviceError(RuntimeError):
-    """A language cannot do on this device what it is asked for, as to interpret kernels."""
+    """A language cannot do something on this device, for example interpret kernels."""
 
 
 class LaunchMonitor(Protocol):
     """Sees each launch of host code.
 
     Attributes:
-        launches: how many there were since it was last set to 0.
-        on_launch: hears the kernel's name, its arguments and options of each launch, and returns the event that its
-            grid is to be written to, as the third item.
+        launches: number of launches since it was last set to 0.
+        on_launch: called for each launch with the kernel's name, arguments and options; returns the event whose third
+            item is to be set to the grid.
     """
 
     launches: int
@@ -43,11 +42,11 @@ class LaunchMonitor(Protocol):
 
 
 class Tuning(Protocol):
-    """Chooses configurations of kernels that have several.
+    """Chooses configurations of autotuned kernels.
 
     Attributes:
         timed: whether a kernel was timed in this call.
-        taken: the configuration of this call, by kernel.
+        taken: the configuration used in this call, by kernel.
     """
 
     timed: bool
@@ -55,10 +54,10 @@ class Tuning(Protocol):
 
     @property
     def variants(self) -> int:
-        """Of how many configurations a kernel may run with any."""
+        """The number of configurations that a kernel can run with."""
 
     def next_call(self, seed: int) -> None:
-        """Begin another call of forward."""
+        """Begin the next call of forward."""
 
 
 class OneConfiguration:
@@ -75,7 +74,7 @@ class OneConfiguration:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a candidate's process was given to see launches by."""
+    """Through which a candidate's process observes launches and tuning."""
 
     monitor: LaunchMonitor
     tuning: Tuning
@@ -85,10 +84,10 @@ class InterpretedKernels(Protocol):
     """The kernels of a source, ready to be interpreted: `kernels[name][grid](**arguments)` runs one."""
 
     def __getitem__(self, name: str) -> Any:
-        """Return a kernel; WireError where the source has none of that name."""
+        """Return a kernel; WireError if the source has none of that name."""
 
     def argument(self, described: Described, tensor: MakeTensor) -> Any:
-        """Return an argument of a kind of the language's own; WireError for one that is none."""
+        """Return an argument of the language's own kinds; WireError for any other."""
 
 
 class LoadedKernel(Protocol):
@@ -100,11 +99,11 @@ class LoadedKernel(Protocol):
 
     @property
     def local_bytes(self) -> int:
-        """Local memory of a thread."""
+        """Local memory of a thread, in bytes."""
 
     @property
     def has_twin(self) -> bool:
-        """Whether there is a fenced twin of it."""
+        """Whether it has a fenced twin."""
 
     def prepared(
         self, grid: Sequence[int], values: dict[str, Any], plan: Any = None, *, allocate: Any = None
@@ -114,8 +113,8 @@ class LoadedKernel(Protocol):
         Args:
             grid: blocks along each axis.
             values: arguments by name.
-            plan: a `FencePlan`, for which the twin is launched.
-            allocate: returns scratch memory of so many bytes.
+            plan: a `FencePlan`, to launch the twin; None to launch the kernel itself.
+            allocate: returns scratch memory of a given size in bytes.
         """
 
 
@@ -123,10 +122,10 @@ class KernelLanguage(ABC):
     """A language that candidates write kernels in.
 
     Attributes:
-        name: in a configuration.
-        title: for people.
-        kernel_form: what a writer is told to compute in.
-        slow_compile_advice: what to do about kernels that take too long to compile; a sentence.
+        name: its name in a configuration.
+        title: its name in messages.
+        kernel_form: what messages call a kernel, for example "@triton.jit kernels".
+        slow_compile_advice: advice on kernels that take too long to compile; a sentence.
     """
 
     name: ClassVar[str]
@@ -138,35 +137,35 @@ class KernelLanguage(ABC):
 
     @abstractmethod
     def version(self) -> str:
-        """Return what compiled code depends on besides its source and the chip; the same in every process."""
+        """Return what compiled code depends on besides source and chip; the same in every process."""
 
     def same_code(self, one: Mapping[str, Any], other: Mapping[str, Any], binary: Any) -> bool:
-        """Whether a launch compiles to the very code of another one that was compiled to `binary`."""
+        """Whether launch `other` compiles to exactly the code `binary` of launch `one`."""
         return False
 
     def cannot_form(self, category: str | None, message: str) -> bool:
-        """Whether a kernel failed since the language has no form for the shapes; coarser ones are then drawn."""
+        """Whether a kernel failed because the language has no block for these shapes; coarser shapes are then drawn."""
         return False
 
     # Zygotes -------------------------------------------------------------------------------------------------------
 
     def environment(self, *, interpreting: bool) -> dict[str, str]:
-        """Return what zygotes and workers need in their environment; `interpreting` for those that interpret."""
+        """Return environment variables for zygotes and workers; `interpreting`: for those that interpret kernels."""
         return {}
 
     def programs(self, arch: int) -> tuple[Path, ...]:
-        """Return the programs that a compile worker may execute, for a chip of that number."""
+        """Return the programs that a compile worker can execute to compile for chip `arch`."""
         return ()
 
     @abstractmethod
     def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: int, folder: Path) -> None:
-        """Import all that workers of these roles need, and do what the first of them would otherwise pay for.
+        """Import all that workers of these roles need, and do one-time work that the first would otherwise pay for.
 
         Args:
-            kind: of the zygote.
-            roles: of its workers.
-            arch: the chip that is compiled for.
-            folder: where it may write.
+            kind: the zygote's kind.
+            roles: its workers' roles.
+            arch: the chip to compile for.
+            folder: a writable folder.
         """
 
     # Compile workers -----------------------------------------------------------------------------------------------
@@ -175,54 +174,54 @@ class KernelLanguage(ABC):
     def compile(
         self, source: str, launches: list[dict[str, Any]], folder: Path, arch: int, *, binaries: bool
     ) -> dict[str, Any]:
-        """Take the kernels out of a source without executing it, and compile every launch.
+        """Extract the kernels from a source without executing it, and compile every launch.
 
         Args:
-            source: the candidate's.
+            source: the candidate's source.
             launches: `kernel`, `arguments` and `options` of each.
-            folder: where it may write.
-            arch: the chip.
-            binaries: whether the machine code is wanted.
+            folder: a writable folder.
+            arch: the chip to compile for.
+            binaries: whether to return the machine code.
 
         Returns:
-            The fields of a COMPILED message: `ok`, `category`, `message`, `tf32`, in the order of the launches the
-            wanted `binaries`, `lost` (what the machine had no more of, where that kept them from being compiled) and
-            `crashed` (whether the compiler was ended by a signal, for which either may be to blame).
+            The fields of a COMPILED message: `ok`, `category`, `message`, `tf32`, `binaries` (in the order of the
+            launches, if requested), `lost` (the resource that the machine ran out of; empty if none) and `crashed`
+            (whether a signal ended the compiler, which can be the kernels' fault or the machine's).
         """
 
     # Candidate workers: recording ------------------------------------------------------------------------------------
 
     def prepare_recording(self) -> None:  # noqa: B027  (most languages have nothing to prepare)
-        """Do what the first candidate would otherwise pay for; called in a zygote."""
+        """Do one-time work that the first candidate would otherwise pay for; called in a zygote."""
 
     def check_interpreted(self, tensor: "torch.Tensor") -> None:  # noqa: B027  (most interpret every dtype)
-        """Raise UnsupportedDtypeError for a tensor that interpreted kernels compute wrongly."""
+        """Raise UnsupportedDtypeError for a tensor whose dtype the interpreter does not compute correctly."""
 
     def stand_in(self, properties: Any) -> None:  # noqa: B027  (not every language has a runtime of its own)
-        """Let the language's runtime find a device of these properties in a process that compiles nothing."""
+        """Let the language's runtime find a device with these properties in a process that compiles nothing."""
 
     @abstractmethod
     def record_interpreted(
         self, report: Callable[[dict[str, Any]], None], is_read_only: "Callable[[torch.Tensor], bool]"
     ) -> Hooks:
-        """Interpret what host code launches.
+        """Interpret the kernels that host code launches.
 
         Args:
-            report: to be called with each new launch before it runs.
-            is_read_only: whether a tensor lies in memory of the judge.
+            report: called with each new launch before it runs.
+            is_read_only: returns whether a tensor lies in read-only memory of the judge.
         """
 
     @abstractmethod
     def record_detached(self, *, has_device: bool) -> Hooks:
-        """Write down what host code launches, without running it; `has_device` where replays run on a device."""
+        """Record what host code launches, without running it; `has_device`: whether replays run on a device."""
 
     @abstractmethod
     def record_on_device(self, device: "Device", compiled: Callable[[dict[str, Any]], Any]) -> Hooks:
-        """Run on a device what host code launches; `compiled` asks the judge for the fields of a launch's code."""
+        """Run on a device what host code launches; `compiled` gets the fields of a launch's code from the judge."""
 
     @abstractmethod
     def describe(self, value: Any, tensor: DescribeTensor) -> Described:
-        """Describe an argument that is neither a tensor nor a tuple; `tensor` describes a tensor in it."""
+        """Describe an argument that is neither a tensor nor a tuple; `tensor` describes a tensor inside it."""
 
     @abstractmethod
     def category_told(self, error: BaseException) -> str | None:
@@ -230,22 +229,22 @@ class KernelLanguage(ABC):
 
     @abstractmethod
     def category_of_kind(self, error: BaseException) -> str | None:
-        """Return the error category of an error by its type; None for what is none of the language's."""
+        """Return the error category for the type of an error; None if it is not one of the language's errors."""
 
     # Candidate workers: playing --------------------------------------------------------------------------------------
 
     @abstractmethod
     def watch_replays(self, is_read_only: "Callable[[torch.Tensor], bool]") -> None:
-        """See what interpreted kernels access from now on; called once in a process."""
+        """Watch the memory accesses of interpreted kernels from now on; called once in a process."""
 
     @abstractmethod
     def interpreted(self, source: str, folder: Path) -> InterpretedKernels:
-        """Take the kernels out of a source without executing its host code; `folder` is where it may write."""
+        """Extract the kernels from a source without executing its host code; `folder` is writable."""
 
     @abstractmethod
     def load(self, device: "Device", binaries: list[Any]) -> Sequence[LoadedKernel]:
-        """Load the machine code of each launch, given as its fields."""
+        """Load the machine code of each launch from its fields."""
 
     @abstractmethod
     def device_argument(self, described: Described, tensor: MakeTensor) -> Any:
-        """Return an argument of a kind of the language's own for a launch of machine code."""
+        """Return an argument of the language's own kinds for a launch of machine code."""

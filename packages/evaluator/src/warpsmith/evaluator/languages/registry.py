@@ -8,7 +8,7 @@ from warpsmith.records.registry import Registry
 
 
 def _check(part: Any) -> str:
-    return "" if isinstance(part, KernelLanguage) else "is no warpsmith.evaluator.languages.base.KernelLanguage"
+    return "" if isinstance(part, KernelLanguage) else "is not a warpsmith.evaluator.languages.base.KernelLanguage"
 
 
 LANGUAGES: Final[Registry[KernelLanguage]] = Registry("warpsmith.languages", "kernel language", _check)

@@ -1,8 +1,8 @@
-"""Runs kernels under `triton.autotune` where there is no device to time their configurations on.
+"""Runs kernels under `triton.autotune` without a device to time their configurations on.
 
-On a GPU any configuration may turn out to be the fastest, and all of them run on the arguments, many times, before the
-first launch that counts. Here a few are drawn and take turns, one a call; all of these are reported, to be compiled.
-The first launch is run once beforehand, so that a kernel that adds to its output needs `reset_to_zero` here too.
+On a GPU any configuration can be the fastest, and all of them run on the arguments, many times, before the first launch
+that counts. Here a few are drawn and take turns, one per call; all of them are reported, to be compiled. The first
+launch runs once before, so a kernel that adds to its output needs `reset_to_zero` here too.
 """
 
 import random
@@ -16,14 +16,14 @@ MAX_DRAWN: Final = 3
 
 
 class Tuning:
-    """Which configurations the autotuned kernels of this process run with.
+    """Chooses the configurations of the autotuned kernels of this process.
 
     Args:
-        report: calls a function under which launches are reported and not run.
+        report: calls a function whose launches are reported but not run.
 
     Attributes:
         timed: whether a kernel ran in this call as if it were timed.
-        taken: the configuration of this call, by kernel.
+        taken: the configuration used in this call, by kernel.
     """
 
     def __init__(self, report: Callable[[Callable[[], Any]], None]) -> None:
@@ -36,11 +36,11 @@ class Tuning:
 
     @property
     def variants(self) -> int:
-        """How many calls it takes to see every drawn configuration of every kernel."""
+        """The number of calls until every drawn configuration of every kernel has run."""
         return max((len(drawn) for drawn in self._drawn.values()), default=1)
 
     def next_call(self, seed: int) -> None:
-        """Let the next of the drawn configurations run; the first seed decides which are drawn."""
+        """Advance to the next drawn configuration; the first seed decides which are drawn."""
         if not self._call:
             self._rng = random.Random(seed)
         self._call += 1
@@ -67,7 +67,7 @@ class Tuning:
         return result
 
     def _time(self, tuner: Any, config: autotuner.Config, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Run a launch as Triton does to time it, with all hooks, and then what it does before the one that counts."""
+        """Run a launch with all hooks as Triton does for timing, then the reset before the launch that counts."""
         self.timed = True
         full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
         if config.pre_hook is not None:
@@ -79,7 +79,7 @@ class Tuning:
 
 
 def _launch(tuner: Any, config: autotuner.Config, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Launch with a configuration, after its hook, which may change the arguments: the block of a descriptor."""
+    """Launch with a configuration, after its hook, which can change arguments such as a descriptor's block."""
     if config.pre_hook is not None:
         config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
     return tuner.fn.run(*args, **kwargs, **config.all_kwargs())

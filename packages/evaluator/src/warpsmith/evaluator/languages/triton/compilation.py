@@ -1,4 +1,4 @@
-"""Compiles kernels, taken from a candidate's source by syntax, for a chip that need not be there."""
+"""Compiles kernels, extracted from a candidate's source by syntax, for a chip that this machine need not have."""
 
 import builtins
 import importlib
@@ -34,12 +34,12 @@ from warpsmith.evaluator.languages.triton.twins import Beside, twin_of
 
 MODULE_NAME: Final = "candidate_kernels"
 OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug"})
-"""Launch options that are handed to the compiler; any other is refused, as Triton itself refuses what it lacks."""
+"""Launch options that are passed to the compiler; any other is rejected, as Triton rejects unknown ones."""
 MAX_THREADS: Final = 1024
 MAX_CTAS: Final = 8
-"""Threads of a block and blocks of a cluster on any chip (CUDA C++ Programming Guide)."""
+"""Most threads of a block and blocks of a cluster on any chip (CUDA C++ Programming Guide)."""
 SHARED_MEMORY_BYTES: Final = {75: 65536, 80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
-"""Shared memory that one block may take, in bytes, by chip (CUDA C++ Programming Guide, compute capabilities)."""
+"""Most shared memory of a block in bytes, by chip (CUDA C++ Programming Guide, compute capabilities)."""
 
 
 class KernelCompilationError(EvaluatorError):
@@ -51,9 +51,9 @@ class KernelCompilationError(EvaluatorError):
 
 
 def load_kernels(extracted: Extracted, folder: Path) -> dict[str, JITFunction[Any]]:
-    """Check what the rendered source reaches, execute it and return its kernels by name.
+    """Check the library names that the rendered source reaches, execute it and return its kernels by name.
 
-    The source is written to `folder`, because Triton reads a kernel's text from its file.
+    The source is written to `folder`, because Triton reads a kernel's source text from its file.
     """
     for name in extracted.reached:
         check_reached(name)
@@ -84,7 +84,7 @@ def _import_allowed(name: str, *rest: Any) -> ModuleType:
 
 
 def check_reached(name: str) -> None:
-    """Raise unless a dotted library name ends at something that a kernel may use and passes through no other module."""
+    """Raise unless a dotted library name leads through allowed modules only to something that a kernel can use."""
     parts = name.split(".")
     cut = max((n for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in ALLOWED_MODULES), default=0)
     if not cut:
@@ -124,14 +124,14 @@ def compile_launch(
     """Compile one captured launch to a cubin for sm_`arch`.
 
     Args:
-        kernels: what `load_kernels` returned.
-        launch: `kernel`, `arguments` and `options`, as the interpreted run reported them.
+        kernels: the result of `load_kernels`.
+        launch: `kernel`, `arguments` and `options`, as recorded.
         arch: the chip's compute capability, 90 for sm_90.
-        binary: whether the machine code is wanted, and that of the kernel's fenced twin.
+        binary: whether to return the machine code of the kernel and of its fenced twin.
 
     Returns:
-        `shared_bytes`, `scratch_bytes` (of memory from an allocator), `cubin_bytes`, whether a float32 dot runs in
-        TF32 (`tf32`) and, where it is wanted, `binary`: the fields of `kernels.Binary`.
+        `shared_bytes`, `scratch_bytes` (from an allocator), `cubin_bytes`, `tf32` (whether a float32 dot runs in TF32)
+        and, if requested, `binary`: the fields of `loaded_kernels.Binary`.
 
     Raises:
         KernelCompilationError: with Triton's own message and the line in the candidate's source.
@@ -156,7 +156,7 @@ def compile_launch(
     except (CompilationError, CompileTimeAssertionFailure, PTXASError) as error:
         raise KernelCompilationError(clean(str(error))) from error
     except Exception as error:
-        # Whatever else the compiler raises while it walks a kernel is about that kernel: its type says what.
+        # Any other exception of the compiler is about the kernel too; its type goes into the message.
         raise KernelCompilationError(clean(f"{type(error).__name__}: {error}")) from error
     facts = _facts(compiled, launch, arch)
     if not binary:
@@ -170,10 +170,10 @@ class Prepared:
     """A launch that Triton can compile.
 
     Attributes:
-        source: the kernel, specialised for the arguments.
+        source: the kernel, specialized for the arguments.
         target: the chip.
-        given: the options for Triton.
-        used: these, as Triton's backend reads them.
+        given: the options passed to Triton.
+        used: the same options as parsed by Triton's backend.
     """
 
     source: Any
@@ -183,7 +183,7 @@ class Prepared:
 
     @property
     def parameters(self) -> list[list[Any]]:
-        """Name and type of each parameter, a tuple's type as a list: what `Binary.parameters` holds."""
+        """Name and type of each parameter, a tuple's type as a list, for `Binary.parameters`."""
         return [[name, _as_lists(kind)] for name, kind in self.source.signature.items()]
 
     def compiled(self) -> Any:
@@ -193,7 +193,7 @@ class Prepared:
 def prepare(
     kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], launch: dict[str, Any], arch: int
 ) -> Prepared:
-    """Return a launch specialised for a chip as Triton would specialise it; KernelCompilationError for an odd one."""
+    """Return a launch specialized for a chip as in Triton; KernelCompilationError for an invalid launch."""
     target = GPUTarget("cuda", arch, 32)
     backend = make_backend(target)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
@@ -203,7 +203,7 @@ def prepare(
     parsed, signature, constexprs, attributes = kernel._pack_args(backend, rest, bound, specialization, options)
     _check_size(str(launch["kernel"]), parsed)
     source = ASTSource(kernel, signature, constexprs, attributes)
-    # Without `debug` the compiler drops what it computes to see integers overflow; it need not compute it.
+    # Without `debug` the compiler drops its overflow checks in the end, so it need not generate them.
     checks = {} if parsed.debug else {"sanitize_overflow": False}
     given = parsed.__dict__ | checks
     return Prepared(source, target, given, backend.parse_options(given))
@@ -238,12 +238,12 @@ def _check_size(kernel: str, options: Any) -> None:
 
 
 def _stand_in(description: Any, kernels: dict[str, JITFunction[Any]]) -> Any:
-    """Return what specialises like the argument that was described."""
+    """Return a stand-in that Triton specializes like the described argument."""
     match description:
         case ["tensor", str(name), bool(aligned)] if name in TORCH_DTYPES:
             return _Tensor(TORCH_DTYPES[name], aligned)
         case ["descriptor", str(name), list(block)] if name in TORCH_DTYPES:
-            # Triton compiles for the dtype and the block; the strides are such as it accepts.
+            # Only dtype and block matter to the compiler; the strides are any that it accepts.
             strides = [*[16] * (len(block) - 1), 1]
             return TensorDescriptor(_Tensor(TORCH_DTYPES[name], True), block, strides, block)
         case ["value", value]:
@@ -272,7 +272,7 @@ def _stand_in(description: Any, kernels: dict[str, JITFunction[Any]]) -> Any:
 
 
 def triton_dtype(name: str) -> tl.dtype:
-    """Return Triton's dtype by the name that it prints, `fp32` or `int64`."""
+    """Return Triton's dtype from its printed name, `fp32` or `int64`."""
     return tl.str_to_ty(_DTYPE_SHORT.get(name, name), None)
 
 
@@ -315,7 +315,7 @@ def _check_shared(kernel: str, shared: int, arch: int) -> None:
 
 
 def _binary(compiled: Any, parameters: list[Any]) -> dict[str, Any]:
-    """Return the fields of `kernels.Binary`."""
+    """Return the fields of `loaded_kernels.Binary`."""
     metadata = compiled.metadata
     return {
         "cubin": bytes(compiled.asm["cubin"]),
@@ -331,7 +331,7 @@ def _binary(compiled: Any, parameters: list[Any]) -> dict[str, Any]:
 
 
 def _tile(described: Any) -> dict[str, Any]:
-    """Return how the code reads one descriptor: the fields of `kernels.Tile`."""
+    """Return how the code reads one descriptor: the fields of `loaded_kernels.Tile`."""
     from triton.backends.nvidia.driver import TMA_DTYPE_DEVICE_TO_HOST
 
     if described["fp4_padded"] or described.get("is_im2col"):
@@ -353,12 +353,12 @@ def _as_lists(kind: Any) -> Any:
 
 
 def has_tf32_dot(ttir: str) -> bool:
-    """Whether the intermediate code holds a dot of float32 operands that runs in TF32."""
+    """Whether the intermediate code has a dot of float32 operands that runs in TF32."""
     return any(_TF32.search(line) and "xf32>" in _operands(line) for line in ttir.splitlines())
 
 
 def _operands(line: str) -> str:
-    """Return the types before the arrow of an operation; the sum behind it is float32 for half precision too."""
+    """Return the operand types of an operation, before the arrow; the result type is float32 for half precision too."""
     return line.partition(" : ")[2].partition(" -> ")[0]
 
 
@@ -366,13 +366,13 @@ _TF32: Final = re.compile(r"inputPrecision = tf32\b")
 
 
 def clean(message: str) -> str:
-    """Return Triton's message without terminal colours and with the scratch path shortened."""
+    """Return Triton's message without terminal colors and with a short path."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", message)
     return re.sub(rf"\S*/{MODULE_NAME}\.py", "candidate", text).strip()
 
 
 class ScratchCache(FileCacheManager):  # type: ignore[misc]
-    """Triton's cache where nobody else reads it: a file is written in its place, not moved there when it is whole."""
+    """Triton's cache for a single process: files are written in place, without an atomic rename."""
 
     def put(self, data: Any, filename: str, binary: bool = True) -> str:
         path = Path(self._make_path(filename))
@@ -381,12 +381,12 @@ class ScratchCache(FileCacheManager):  # type: ignore[misc]
 
 
 def compile_trusted_kernel(arch: int, folder: Path, block: int = 64) -> None:
-    """Compile one kernel of our own, so that what the compiler imports and builds lazily is there before a fork.
+    """Compile a trusted kernel, so that the compiler's lazy imports and initialization are done before a fork.
 
     Args:
-        arch: of the chip.
-        folder: where its source may be written.
-        block: its size; code of a size that this process, or the one it was forked from, has compiled is kept.
+        arch: the chip.
+        folder: a writable folder, for its source.
+        block: its block size; a size that this process or its parent has compiled is cached.
     """
     triton.knobs.cache.manager_class = ScratchCache
     extracted = Extracted(_TRUSTED, ("scale",), frozenset())

@@ -1,4 +1,4 @@
-"""Compiles the kernels of one candidate, in a compile worker: what fails is the source's doing, or the machine's."""
+"""Compiles the kernels of one candidate in a compile worker; a failure is the source's or the machine's."""
 
 import ast
 import os
@@ -15,18 +15,18 @@ _PTXAS_LACKED: Final = re.compile(
     r"|^ptxas\S* fatal\s*: (Memory allocation failure|(Input|Output) file \S+ could not be)",
     flags=re.MULTILINE,
 )
-"""What is said of an assembler that was killed, could not be loaded, or could not have what it needs."""
+"""Messages about an assembler that was killed, could not be loaded, or lacked resources."""
 NEW_BLOCK: Final = 512
-"""Of a trusted kernel that no zygote has compiled: the assembler is to run."""
+"""Block size of a trusted kernel that no zygote has compiled, so that the assembler must run."""
 _PTXAS_CRASHED: Final = re.compile(r"\A(PTXAS error: )?(`ptxas` failed with error code -\d+\b|`ptxas` raised SIGSEGV)")
-"""Of one that a signal ended: by the kernel, or for want of memory that it did not look for."""
+"""Messages about an assembler that a signal ended, because of the kernel or of an unchecked allocation."""
 MAX_LOST: Final = 800
 NO_TENSORS: Final = frozenset({"complex32", "complex64", "complex128", "float8_e8m0fnu"})
 """Dtypes of tensors for which Triton has no pointer."""
 
 
 def prepare() -> None:
-    """Do what the first compilation would otherwise pay for; called in the zygote."""
+    """Do one-time work that the first compilation would otherwise pay for; called in the zygote."""
     extract.extract("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, 1)\n")
 
 
@@ -35,9 +35,9 @@ def compile_source(
 ) -> dict[str, Any]:
     """Compile every launch and return the fields of a COMPILED message.
 
-    They are `ok`, `category`, `message`, `tf32`, in the order of the launches the wanted `binaries`, `lost` (what the
-    machine had no more of, where that and not the source kept the launches from being compiled) and `crashed` (whether
-    the assembler was ended by a signal, for which either may be to blame).
+    They are `ok`, `category`, `message`, `tf32`, `binaries` (in the order of the launches, if requested), `lost` (the
+    resource that the machine ran out of; empty if none) and `crashed` (whether a signal ended the assembler, which can
+    be the source's fault or the machine's).
     """
     try:
         extracted = extract.extract_usable(source)
@@ -46,7 +46,7 @@ def compile_source(
         facts = [_compiled(kernels, launch, arch, binary=binaries) for launch in launches]
         if any(fact["scratch_bytes"] for fact in facts):
             _check_allocator(source)
-    except Exception as error:  # noqa: BLE001  (executing constants may raise anything; it is the source's failure)
+    except Exception as error:  # noqa: BLE001  (executing constants can raise anything; that is the source's failure)
         return _failure(error, arch, scratch)
     return {
         "ok": True,
@@ -83,20 +83,20 @@ def _category_and_message(error: Exception) -> tuple[str, str]:
 
 
 def _failure(error: Exception, arch: int, scratch: Path) -> dict[str, Any]:
-    """Return the fields of a COMPILED message for what a compilation ended in."""
+    """Return the fields of a COMPILED message for a failed compilation."""
     suspect = lacked_by_the_machine(error, scratch) or bool(_PTXAS_CRASHED.search(str(error)))
     if is_machines(error) or (suspect and not _assembles_a_trusted_kernel(arch, scratch)):
         return _failed("unknown", "", lost=with_advice(error)[:MAX_LOST])
-    # What only this source lacks, twice, is its own doing: it may ask for any amount of memory, or say so.
+    # If a trusted kernel still compiles, the failure is the source's: it can request any amount of memory, or claim to.
     return _failed(*_category_and_message(error), crashed=suspect)
 
 
 def lacked_by_the_machine(error: BaseException, scratch: Path) -> bool:
-    """Whether a compilation failed for want of what it did not exhaust itself.
+    """Whether a compilation failed for lack of a resource that it did not exhaust itself.
 
     Args:
-        error: what it ended in.
-        scratch: where it may write.
+        error: the exception that ended it.
+        scratch: its writable folder.
     """
     if is_machines(error):
         return True
@@ -108,13 +108,13 @@ def lacked_by_the_machine(error: BaseException, scratch: Path) -> bool:
 def _assembles_a_trusted_kernel(arch: int, scratch: Path) -> bool:
     try:
         compilation.compile_trusted_kernel(arch, scratch, NEW_BLOCK)
-    except Exception:  # noqa: BLE001  (whatever keeps it from that, it is not the candidate's source)
+    except Exception:  # noqa: BLE001  (whatever the cause, it is not the candidate's source)
         return False
     return True
 
 
 def _used_much_room(scratch: Path) -> bool:
-    """Whether what was written is half of all there is: of a file system of its own, or of one that it shares."""
+    """Whether the compilation has filled half of the file system, or half of the free space of a shared one."""
     try:
         room = os.statvfs(scratch)
         used = _bytes_below(scratch, scratch.stat().st_dev)
@@ -124,9 +124,9 @@ def _used_much_room(scratch: Path) -> bool:
 
 
 def _bytes_below(folder: Path, device: int) -> int:
-    """Return what a folder takes of its own device.
+    """Return the bytes that a folder uses on its own file system.
 
-    A Python environment that lies under /tmp is mounted below a worker's /tmp, and takes no room there.
+    A Python environment mounted below a worker's /tmp does not count.
     """
     used = 0
     with os.scandir(folder) as entries:
@@ -141,7 +141,7 @@ def _bytes_below(folder: Path, device: int) -> int:
 
 
 def _check_usable(extracted: extract.Extracted, launches: list[dict[str, Any]]) -> None:
-    """Raise the reason why a kernel was refused that is launched or passed to one; what never runs may be anything."""
+    """Raise the reason why a launched kernel, or one passed to it, was rejected; ignores kernels that never run."""
     for launch in launches:
         passed = [value[1] for value in dict(launch["arguments"]).values() if value[:1] == ["kernel"]]
         for name in [launch["kernel"], *passed]:
@@ -150,7 +150,7 @@ def _check_usable(extracted: extract.Extracted, launches: list[dict[str, Any]]) 
 
 
 def _check_allocator(source: str) -> None:
-    """Raise unless a source calls `set_allocator`; a launch that needs scratch memory fails on a GPU without one."""
+    """Raise unless a source calls `set_allocator`: without it, launches that need scratch memory fail on a GPU."""
     called = (node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
     if not any(
         (isinstance(name, ast.Attribute) and name.attr == ALLOCATOR)

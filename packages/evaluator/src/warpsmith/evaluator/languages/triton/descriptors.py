@@ -1,7 +1,7 @@
-"""Tensor descriptors that the host hands to a kernel: as plain values in a trace, and made of them again.
+"""Tensor descriptors that the host passes to a kernel: converts them to plain values for a trace, and back.
 
 A description is `["descriptor", tensor, shape, strides, block, padding, rounded]`: the tensor as in `trace.py`, sizes
-in elements, and the other fields as Triton's class has them. What a kernel is compiled for is the dtype and the block.
+in elements, the other fields as in Triton's class. Compiled code depends on the dtype and the block only.
 """
 
 import traceback
@@ -20,24 +20,24 @@ _FIELDS: Final = frozenset(field.name for field in fields(TensorDescriptor))
 _CHECKS: Final = TensorDescriptor.__post_init__.__code__
 
 FLAGS: Final = 2 if ROUNDED in _FIELDS else 1
-"""Truth values that a kernel takes of a descriptor where the chip has no unit for them: Triton 3.9 added one."""
+"""Boolean arguments per descriptor of a kernel for a chip without a unit for them; Triton 3.9 added one."""
 
 
 def described(descriptor: Any, tensor: Callable[[torch.Tensor], list[Any]]) -> list[Any]:
-    """Return a descriptor as plain values; `tensor` describes what it is on."""
+    """Return a descriptor as plain values; `tensor` describes its tensor."""
     sides = [[int(side) for side in sides] for sides in (descriptor.shape, descriptor.strides, descriptor.block_shape)]
     return ["descriptor", tensor(descriptor.base), *sides, descriptor.padding, rounds(descriptor)]
 
 
 def made(base: Any, rest: list[Any]) -> Any:
-    """Return the descriptor of a description.
+    """Return the descriptor from a description.
 
     Args:
-        base: the tensor that it is on.
-        rest: what stands behind the tensor in the description.
+        base: its tensor.
+        rest: the description's items after the tensor.
 
     Raises:
-        WireError: it is none, or Triton makes no such descriptor.
+        WireError: the description is malformed, or Triton rejects it.
     """
     match rest:
         case [list(shape), list(strides), list(block), str(padding), bool(rounded)]:
@@ -51,7 +51,7 @@ def made(base: Any, rest: list[Any]) -> Any:
 
 
 def refuses(error: BaseException) -> bool:
-    """Whether it was Triton that made no descriptor of what it was given: sizes, alignment, padding."""
+    """Whether Triton raised the error because it rejected a descriptor's sizes, alignment or padding."""
     return any(frame.f_code is _CHECKS for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
@@ -61,7 +61,7 @@ def rounds(descriptor: Any) -> bool:
 
 
 def reach(descriptor: Any) -> int:
-    """Return how many elements lie from a descriptor's first to behind its last."""
+    """Return the number of elements from a descriptor's first to its last, both included."""
     sizes = [int(side) for side in descriptor.shape]
     if 0 in sizes:
         return 0

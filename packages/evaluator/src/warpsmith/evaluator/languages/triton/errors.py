@@ -1,4 +1,4 @@
-"""What an error of Triton, or of ours about Triton, is called in a verdict: its error category."""
+"""The error categories in verdicts of Triton's errors, and of the evaluator's errors about Triton."""
 
 from typing import Final
 
@@ -34,6 +34,6 @@ def category_told(error: BaseException) -> str | None:
 
 
 def category_of_kind(error: BaseException) -> str | None:
-    """Return the category of an error by its type; None for what is none of Triton's."""
+    """Return the category for the type of an error; None if it is not one of Triton's."""
     found = next((category for kind, category in _KINDS.items() if isinstance(error, kind)), None)
     return found or ("triton_jit_error" if descriptors.refuses(error) else None)

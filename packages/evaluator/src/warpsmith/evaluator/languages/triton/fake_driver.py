@@ -1,4 +1,4 @@
-"""Stands in for Triton's own driver, which needs a device and a C compiler: `triton.runtime.driver.active`."""
+"""Replaces Triton's own driver (`triton.runtime.driver.active`), which needs a device and a C compiler."""
 
 from types import SimpleNamespace
 from typing import Any, Final
@@ -14,10 +14,10 @@ MEMORY_BUS_BITS: Final = 5120
 
 
 class FakeDriver:
-    """Answers as Triton's CUDA driver does for the one GPU that is there, or that is said to be there.
+    """Behaves like Triton's CUDA driver for a single GPU, real or described.
 
     Args:
-        properties: what `torch.cuda.get_device_properties` returns of it.
+        properties: the GPU's, as from `torch.cuda.get_device_properties`.
     """
 
     def __init__(self, properties: Any) -> None:
@@ -79,5 +79,5 @@ class FakeDriver:
 
 
 def install(properties: Any) -> None:
-    """Make it the active driver of this process, which must be a candidate's own."""
+    """Make it the active driver of this process, which must be a candidate's."""
     driver.set_active(FakeDriver(properties))

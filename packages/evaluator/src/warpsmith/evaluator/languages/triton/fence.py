@@ -1,13 +1,13 @@
 """Makes the fenced twin of a kernel: the same code, in which no access leaves the launch's own tensors.
 
 The twin takes one more parameter, after the others: `warpsmith_fence`, by value, so that no kernel can change it. It
-holds where violations are recorded and the extents of the launch's tensors (`FencePlan`). Each access of global memory,
-or of an address whose space is not known, is preceded by a check; one that fails is not performed. A load then gives
-all bits set, an asynchronous copy zeros, a store nothing; a bulk load, on whose arrival the kernel would wait for ever,
-traps.
+holds the address for recording violations and the extents of the launch's tensors (`FencePlan`). Each access to global
+memory, or to an address of unknown space, is preceded by a check; an access that fails it is not performed. A load then
+returns all bits set, an asynchronous copy zeros, and a store does nothing; a bulk load traps, since the kernel would
+wait forever for its arrival.
 
-What a block finds when it starts holds nothing of an earlier call: the twin fills its shared memory, its local
-variables and its registers. An instruction that is not known is refused: the lists below say what is understood.
+When a block starts, it finds nothing of an earlier call: the twin fills its shared memory, its local variables and its
+registers. Unknown instructions are rejected: the lists below name the supported ones.
 """
 
 import re
@@ -40,13 +40,13 @@ PARAMETER: Final = "warpsmith_fence"
 RESERVED: Final = "warpsmith_"
 MOST_SLOTS: Final = 64
 SIZES: Final = (1, 2, 4, 8, 16, 32)
-"""Bytes of one access."""
+"""Possible sizes of one access, in bytes."""
 HEADER_BYTES: Final = 16
 SLOT_BYTES: Final = 8 * (1 + len(SIZES) + 1)
 RECORD_BYTES: Final = 16
-"""A record of violations: the first address, 8 bytes, and how many there were, 8 bytes; zeros before a launch."""
+"""Size of the record of violations: the first address (8 bytes) and their number (8 bytes); zeros before a launch."""
 SHARED_GRAIN: Final = 1024
-"""The twin is launched with shared memory in multiples of this, so that it fills all that a block is given."""
+"""The twin's shared memory is rounded up to multiples of this, so that it fills all that a block gets."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -60,10 +60,10 @@ _PURE: Final = _words(
     "redux rem ret rsqrt sad selp set setmaxnreg setp shf shfl shl shr sin slct sqrt sub subc szext tanh "
     "testp trap vote wgmma xor"
 )
-"""Operations that touch no memory, or only shared memory through descriptors, which reach nothing else."""
+"""Operations that access no memory, or only shared memory through descriptors that reach nothing else."""
 _SHARED_ONLY: Final = _words("ldmatrix stmatrix mbarrier st.async red.async")
 _HINTS: Final = _words("prefetch prefetchu applypriority")
-"""What changes nothing but time: the twin leaves it out."""
+"""Operations that affect only time; the twin omits them."""
 _TENSOR_MEMORY: Final = _words(
     "tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit tcgen05.ld tcgen05.st tcgen05.wait "
     "tcgen05.mma tcgen05.cp tcgen05.shift tcgen05.fence tcgen05.commit"
@@ -90,7 +90,7 @@ _ONES: Final = (1 << 64) - 1
 
 
 class FenceError(EvaluatorError):
-    """A kernel of which no fenced twin can be made, or a launch whose tensors do not fit one."""
+    """A kernel that cannot have a fenced twin, or a launch whose tensors do not fit its twin."""
 
 
 class OwnDescriptorError(FenceError):
@@ -99,10 +99,10 @@ class OwnDescriptorError(FenceError):
 
 @dataclass(frozen=True)
 class FencePlan:
-    """What one launch of a twin may reach.
+    """The memory that one launch of a twin can reach.
 
     Attributes:
-        record: the device address of RECORD_BYTES that no tensor covers.
+        record: device address of RECORD_BYTES outside all tensors, for violations.
         extents: begin and end of each tensor's memory, as device addresses.
     """
 
@@ -110,7 +110,7 @@ class FencePlan:
     extents: tuple[tuple[int, int], ...]
 
     def merged(self) -> list[tuple[int, int]]:
-        """Return the extents in order, those that touch as one."""
+        """Return the extents in order, adjacent ones merged."""
         found: list[tuple[int, int]] = []
         for low, high in sorted(extent for extent in self.extents if extent[0] < extent[1]):
             if found and low <= found[-1][1]:
@@ -136,15 +136,15 @@ class FencePlan:
         return struct.pack("<QQ", self.record, 0) + b"".join(parts).ljust(slots * SLOT_BYTES, b"\0")
 
     def covers(self, low: int, high: int) -> bool:
-        """Whether one extent holds all of these addresses."""
+        """Whether one extent contains all addresses from `low` to `high`."""
         return low >= high or any(begin <= low and high <= end for begin, end in self.merged())
 
 
 def slots_of(parameters: Iterable[Any]) -> int:
-    """Return how many extents a launch can have, of the `parameters` of a `kernels.Binary`; scratch memory included.
+    """Return how many extents a launch can have, given a `Binary`'s `parameters`; scratch memory counts.
 
     Raises:
-        FenceError: more than a twin can take.
+        FenceError: more than a twin supports.
     """
     count = 1 + sum(_tensors(kind) for _, kind in parameters)
     if count > MOST_SLOTS:
@@ -164,11 +164,11 @@ def fenced(ptx: str, entry: str, slots: int) -> str:
     Args:
         ptx: a module with one kernel, as Triton compiles it.
         entry: the kernel's name.
-        slots: extents that the twin can be given.
+        slots: number of extents that the twin can take.
 
     Raises:
         OwnDescriptorError: the kernel makes tensor descriptors.
-        FenceError: it holds an instruction that cannot be fenced; the message names it and says what to do.
+        FenceError: it contains an instruction that cannot be fenced; the message names it and says what to do.
     """
     try:
         module = read(ptx)
@@ -204,7 +204,7 @@ def _module(module: Module, slots: int) -> Iterator[str]:
 
 
 def _with_caller(heading: str) -> str:
-    """Return a function's heading with two parameters more: where its caller's local memory lies, and its size."""
+    """Return a function's heading with two more parameters: address and size of its caller's local memory."""
     before, _, after = heading.rpartition(")")
     if not before or before.endswith("("):
         raise FenceError(f"A function without parameters, {heading[:80]}, is not understood. {_ADVICE}")
@@ -220,7 +220,7 @@ def _unreserved(texts: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Address:
-    """`base` is a register, or a variable or parameter by its name."""
+    """`base` is a register, or the name of a variable or parameter."""
 
     base: str
     offset: int
@@ -252,7 +252,7 @@ def _refused(instruction: Instruction, why: str) -> FenceError:
 
 
 class _Body:
-    """Rewrites the body of one function; `slots` is 0 where it has no parameter for the fence and reaches no tensor."""
+    """Rewrites the body of one function; `slots` is 0 if it has no fence parameter and accesses no tensor."""
 
     def __init__(self, module: Module, function: Function, slots: int) -> None:
         self._module = module
@@ -323,7 +323,7 @@ class _Body:
                     yield f"ld.param.b64 %{RESERVED}room{slot}_{size}, [{PARAMETER}+{at + 8 * (number + 1)}];"
 
     def _filled_shared(self) -> Iterator[str]:
-        """Fill what the block was given of shared memory, before any block of its cluster goes on."""
+        """Fill the block's shared memory, before any block of its cluster goes on."""
         name = next((one.name for one, _ in self._module.variables if one.space == "shared"), None)
         if name is None:
             return
@@ -446,7 +446,7 @@ class _Body:
         self._emit(str(one))
 
     def _committed(self, one: Instruction) -> None:
-        """Fence `tcgen05.commit [barrier]` by a generic address: it must be one of shared memory."""
+        """Fence `tcgen05.commit [barrier]` with a generic address, which must be in shared memory."""
         self._load_address(one, _address(one.operands[0], one))
         self._emit(f"isspacep.shared::cluster {_OK}, {_A};")
         self._guarded(one, 0, [])
@@ -461,7 +461,7 @@ class _Body:
             self._handed_on(one)
 
     def _handed_on(self, one: Instruction) -> None:
-        """Emit a call that says where the caller's local memory lies: a function may be given its address."""
+        """Emit a call that passes on the caller's local memory, since arguments can point into it."""
         if len(self._locals) > 1 or one.predicate or len(one.operands[-1]) < 3 or one.operands[-1][0] != "(":
             raise _refused(one, "The call is not understood.")
         self._emit("{")
@@ -495,7 +495,7 @@ class _Body:
         self._guarded(one, place, [(name, kind) for name in targets])
 
     def _qualified(self, one: Instruction, allowed: frozenset[str]) -> tuple[str, str, int]:
-        """Return the space of an access ("" where it is generic), the type of an item, and how many there are."""
+        """Return the space of an access ("" if generic), the type of an item, and the number of items."""
         spaces = [word for word in one.qualifiers if word in _SPACES]
         kinds = [word for word in one.qualifiers if word in ITEM_BYTES]
         vectors = [word for word in one.qualifiers if word in _VECTORS]
@@ -511,7 +511,7 @@ class _Body:
         return (spaces or [""])[0], kinds[0], items
 
     def _reaches(self, one: Instruction, space: str, address: _Address, size: int, *, loads: bool) -> bool:
-        """Whether an access is harmless as it is; where it is not, the check is emitted, and its result is in _OK."""
+        """Whether an access is harmless as it is; if not, emit the check, which leaves its result in _OK."""
         if space.startswith("param"):
             self._check_named(one, address, size, self._parameter(one, address))
             return True
@@ -538,7 +538,7 @@ class _Body:
             raise _refused(one, f"It leaves {variable.name}, which has {variable.size} bytes.")
 
     def _load_address(self, one: Instruction, address: _Address, *, wide: bool = True) -> None:
-        """Emit what puts an address into _A."""
+        """Emit code that loads an address into _A."""
         kind = self._register(address.base, one).type
         if ITEM_BYTES.get(kind) == 8:
             self._emit(f"mov.b64 {_A}, {address.base};")
@@ -595,7 +595,7 @@ class _Body:
                 self._emit(f"or.pred {_OK}, {_OK}, {_P};")
 
     def _check_caller(self, size: int) -> None:
-        """Check the local memory of the function that calls this one."""
+        """Check against the local memory of the calling function."""
         self._emit(f"sub.s64 {_D}, {_A}, %{_CALLER_LOW};")
         self._emit(f"setp.lt.u64 {_Q}, {_D}, %{_CALLER_SIZE};")
         self._emit(f"add.s64 {_D}, {_D}, {size - 1};")
@@ -615,7 +615,7 @@ class _Body:
             self._emit(f"or.pred {_OK}, {_OK}, {_Q};")
 
     def _check_descriptor(self) -> None:
-        """Check that _A is one of the kernel's own descriptors, which the host made."""
+        """Check that _A is one of the kernel's descriptors made by the host."""
         self._emit(f"setp.ne.b32 {_OK}, 0, 0;")
         for parameter in self._function.parameters:
             if self._slots and parameter.size == _DESCRIPTOR_BYTES and parameter.items is not None:
@@ -623,10 +623,10 @@ class _Body:
                 self._emit(f"cvta.param.u64 {_T}, {_T};")
                 self._emit(f"setp.eq.or.u64 {_OK}, {_A}, {_T}, {_OK};")
 
-    # --- what is performed where the check allows it ---
+    # --- accesses, performed if the check allows it ---
 
     def _decided(self, one: Instruction) -> None:
-        """Emit _GO and _BAD of _OK and the predicate, and record a violation."""
+        """Emit _GO and _BAD from _OK and the predicate, and record a violation."""
         if one.predicate:
             name = one.predicate.lstrip("!")
             if self._register(name, one).type != "pred":
@@ -643,7 +643,7 @@ class _Body:
             self._emit(f"@{_BAD} red.global.add.u64 [{_RECORD}+8], 1;")
 
     def _guarded(self, one: Instruction, place: int, targets: list[tuple[str, str]]) -> None:
-        """Emit an access at _A, and what its targets hold where it is not performed."""
+        """Emit an access at _A, and the values of its targets if it is not performed."""
         self._decided(one)
         operands = list(one.operands)
         operands[place] = ("[", _A, *_beyond(operands[place]), "]")
@@ -695,7 +695,7 @@ class _Body:
             self._copied_bulk(one)
 
     def _copied_item(self, one: Instruction) -> None:
-        """Fence `cp.async [shared], [global], size, source-size`: what is not allowed gives zeros."""
+        """Fence `cp.async [shared], [global], size, source-size`: a forbidden source gives zeros."""
         words = one.qualifiers
         hinted = "L2::cache_hint" in words
         if "global" not in words or not _SHARED_SPACES & set(words):
@@ -715,7 +715,7 @@ class _Body:
         self._emit(str(Instruction(one.predicate, one.opcode, operands)))
 
     def _length(self, one: Instruction, operand: Operand) -> str:
-        """Return a length in bytes: a register of 32 bits or a whole number."""
+        """Return a length in bytes: a 32-bit register or an integer."""
         if len(operand) != 1:
             raise _refused(one, "Its length is not understood.")
         if operand[0][0].isdigit():
@@ -747,7 +747,7 @@ class _Body:
         self._trap(place)
 
     def _copied_tensor(self, one: Instruction, spaces: list[str]) -> None:
-        """Fence a copy through a descriptor `[descriptor, {coordinates}]`, which keeps it within the tensor."""
+        """Fence a copy through a descriptor `[descriptor, {coordinates}]`, which stays within the tensor."""
         place = spaces.index("global") if "global" in spaces else 0
         if "global" not in spaces or len(one.operands) <= place:
             raise _refused(one, "Its operands are not understood.")
@@ -760,13 +760,13 @@ class _Body:
         self._trap(place)
 
     def _trap(self, place: int) -> None:
-        """End a kernel that would wait for what never arrives; a store to global memory has nobody who waits."""
+        """Trap in a kernel that would wait for a forbidden load; nothing waits for a store to global memory."""
         if place == 1:
             self._emit(f"@{_BAD} trap;")
 
 
 def _beyond(operand: Operand) -> Operand:
-    """Return the coordinates behind a descriptor's address."""
+    """Return the coordinates after a descriptor's address."""
     return operand[operand.index(",") : -1] if "," in operand else ()
 
 
@@ -783,7 +783,7 @@ def _listed(operand: Operand, one: Instruction) -> list[str]:
 
 
 def _cleared(name: str, kind: str) -> str:
-    """Return what gives a register a content of its own."""
+    """Return the instruction that initializes a register."""
     if kind == "pred":
         return f"setp.ne.b32 {name}, 0, 0;"
     if kind == "b128":
@@ -793,7 +793,7 @@ def _cleared(name: str, kind: str) -> str:
 
 
 def _poisoned(name: str, register: str, kind: str) -> str:
-    """Return what gives a target all bits of what was not loaded."""
+    """Return the instruction that sets all bits of a load's target."""
     if register == "b128":
         return f"@{_BAD} mov.b128 {name}, {{{_ALL}, {_ALL}}};"
     size = ITEM_BYTES[register] if kind.startswith("s") else ITEM_BYTES[kind]

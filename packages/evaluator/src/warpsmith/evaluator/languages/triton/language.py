@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.devices.base import Device
     from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
 
-# The default of today, said aloud: Triton 3.9 warns that it will change. Nobody debugs what is compiled here.
+# Today's default, set explicitly: Triton 3.9 warns that it will change. Line info is of no use here.
 ENVIRONMENT: Final = {"TRITON_DEFAULT_FP_FUSION": "1", "TRITON_DISABLE_LINE_INFO": "1"}
 INTERPRETER: Final = {"TRITON_INTERPRET": "1"}
 
 _REFUSALS: Final = frozenset({"triton_jit_error", "triton_compilation_error"})
-"""What Triton refuses, interpreted or compiled."""
+"""Categories of errors that Triton raises, interpreted or compiled."""
 _RESTRICTION: Final = re.compile(
     r"^.{0,60}(must be (a power of (2|two)|16-byte aligned)|shapes should have M >= \d+, N >= \d+)", re.MULTILINE
 )
-"""What Triton says of a block or a descriptor that it cannot form."""
+"""Triton's messages about a block or a descriptor that it cannot form."""
 
 
 class Triton(KernelLanguage):
@@ -45,31 +45,31 @@ class Triton(KernelLanguage):
     slow_compile_advice = "Use smaller blocks, and range in place of tl.static_range."
 
     def version(self) -> str:
-        """As of `KernelLanguage`: that of the installed Triton."""
+        """See `KernelLanguage`: the version of the installed Triton."""
         return f"triton {version('triton')}"
 
     def same_code(self, one: Mapping[str, Any], other: Mapping[str, Any], binary: Any) -> bool:
-        """As of `KernelLanguage`: they differ by nothing that Triton specialises a kernel for."""
+        """See `KernelLanguage`: true if they differ in nothing that Triton specializes on."""
         from warpsmith.evaluator.recordings.signature import kinds_of, same_code
 
         return same_code(one, other, kinds_of(binary))
 
     def cannot_form(self, category: str | None, message: str) -> bool:
-        """As of `KernelLanguage`: blocks have sides of powers of two."""
+        """See `KernelLanguage`: the sides of blocks are powers of two."""
         return category in _REFUSALS and bool(_RESTRICTION.search(message))
 
     def environment(self, *, interpreting: bool) -> dict[str, str]:
-        """As of `KernelLanguage`."""
+        """See `KernelLanguage`."""
         return ENVIRONMENT | (INTERPRETER if interpreting else {})
 
     def programs(self, arch: int) -> tuple[Path, ...]:
-        """As of `KernelLanguage`: the assembler."""
+        """See `KernelLanguage`: the assembler."""
         from triton.backends.nvidia.compiler import get_ptxas
 
         return (Path(get_ptxas(arch).path).resolve(),)
 
     def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: int, folder: Path) -> None:
-        """As of `KernelLanguage`: one trusted kernel is interpreted or compiled."""
+        """See `KernelLanguage`: interprets or compiles one trusted kernel."""
         if {"candidate", "host"} & set(roles):
             for module in ("autotune", "errors", "fake_driver", "launcher", "replayed_kernels"):
                 importlib.import_module(f"warpsmith.evaluator.languages.triton.{module}")
@@ -90,25 +90,25 @@ class Triton(KernelLanguage):
     def compile(
         self, source: str, launches: list[dict[str, Any]], folder: Path, arch: int, *, binaries: bool
     ) -> dict[str, Any]:
-        """As of `KernelLanguage`."""
+        """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton.compile_source import compile_source
 
         return compile_source(source, launches, folder, arch, binaries=binaries)
 
     def prepare_recording(self) -> None:
-        """As of `KernelLanguage`."""
+        """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton.interpreter import tracing
 
         inspect.getsource(tracing)
 
     def check_interpreted(self, tensor: "torch.Tensor") -> None:
-        """As of `KernelLanguage`: bfloat16."""
+        """See `KernelLanguage`: rejects bfloat16."""
         from warpsmith.evaluator.languages.triton.interpreter import tracing
 
         tracing.refuse_bf16(tensor)
 
     def stand_in(self, properties: Any) -> None:
-        """As of `KernelLanguage`: Triton's own driver needs a device and a C compiler."""
+        """See `KernelLanguage`: Triton's own driver needs a device and a C compiler."""
         from warpsmith.evaluator.languages.triton import fake_driver
 
         fake_driver.install(properties)
@@ -116,7 +116,7 @@ class Triton(KernelLanguage):
     def record_interpreted(
         self, report: Callable[[dict[str, Any]], None], is_read_only: "Callable[[torch.Tensor], bool]"
     ) -> Hooks:
-        """As of `KernelLanguage`; an autotuned kernel runs with each of its configurations in turn."""
+        """See `KernelLanguage`; an autotuned kernel runs with its configurations in turn."""
         from warpsmith.evaluator.languages.triton import autotune, launcher
         from warpsmith.evaluator.languages.triton.interpreter import tracing
 
@@ -127,17 +127,17 @@ class Triton(KernelLanguage):
         return Hooks(monitor, turns)
 
     def record_detached(self, *, has_device: bool) -> Hooks:
-        """As of `KernelLanguage`; without a device an autotuned kernel runs with each configuration in turn."""
+        """See `KernelLanguage`; without a device an autotuned kernel runs with its configurations in turn."""
         from warpsmith.evaluator.languages.triton import autotune, launcher
 
-        # Where there is a device, it can say what a compiled kernel is like.
+        # With a device, host code that needs facts about compiled kernels is recorded on it instead.
         monitor = launcher.DetachedMonitor(None if has_device else launcher.PLAUSIBLE)
         turns = launcher.NoTuning() if has_device else autotune.Tuning(lambda _: None)
         launcher.install(monitor, turns)
         return Hooks(monitor, turns)
 
     def record_on_device(self, device: "Device", compiled: Callable[[dict[str, Any]], Any]) -> Hooks:
-        """As of `KernelLanguage`; configurations of an autotuned kernel are timed."""
+        """See `KernelLanguage`; configurations of an autotuned kernel are timed."""
         from warpsmith.evaluator.languages.triton import launcher
         from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
 
@@ -153,7 +153,7 @@ class Triton(KernelLanguage):
         return Hooks(monitor, best)
 
     def describe(self, value: Any, tensor: DescribeTensor) -> Described:
-        """As of `KernelLanguage`: descriptors, dtypes, kernels and plain values."""
+        """See `KernelLanguage`: descriptors, dtypes, kernels and plain values."""
         from triton.tools.tensor_descriptor import TensorDescriptor
 
         from warpsmith.evaluator.languages.triton import descriptors
@@ -162,37 +162,37 @@ class Triton(KernelLanguage):
         return descriptors.described(value, tensor) if isinstance(value, TensorDescriptor) else describe_argument(value)
 
     def category_told(self, error: BaseException) -> str | None:
-        """As of `KernelLanguage`."""
+        """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton import errors
 
         return errors.category_told(error)
 
     def category_of_kind(self, error: BaseException) -> str | None:
-        """As of `KernelLanguage`."""
+        """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton import errors
 
         return errors.category_of_kind(error)
 
     def watch_replays(self, is_read_only: "Callable[[torch.Tensor], bool]") -> None:
-        """As of `KernelLanguage`."""
+        """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton.interpreter import tracing
 
         tracing.install(tracing.LaunchMonitor(lambda _: None, is_read_only))
 
     def interpreted(self, source: str, folder: Path) -> InterpretedKernels:
-        """As of `KernelLanguage`."""
+        """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton.replayed_kernels import Kernels
 
         return Kernels.of(source, folder)
 
     def load(self, device: "Device", binaries: list[Any]) -> Sequence[LoadedKernel]:
-        """As of `KernelLanguage`."""
+        """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton import replayed_kernels
 
         return replayed_kernels.loaded(device, binaries)
 
     def device_argument(self, described: Described, tensor: MakeTensor) -> Any:
-        """As of `KernelLanguage`."""
+        """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton import replayed_kernels
 
         return replayed_kernels.device_argument(described, tensor)

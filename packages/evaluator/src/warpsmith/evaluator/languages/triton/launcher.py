@@ -1,7 +1,7 @@
-"""How a candidate's kernels run on a GPU: each signature is compiled by the judge's compile worker and launched here.
+"""Runs a candidate's kernels on a GPU: the judge's compile worker compiles each signature, and it is launched here.
 
-Runs in the candidate's own process, so what it reports is a hint. That process compiles nothing and executes no
-program: at the first launch of a signature it asks the judge, which answers with the machine code.
+It runs in the candidate's own process, so its reports are hints. That process compiles nothing and executes no program:
+at the first launch of a signature it requests the machine code from the judge.
 """
 
 import operator
@@ -28,7 +28,7 @@ MOST_TIMED: Final = 50
 
 
 class KernelFailedError(RuntimeError):
-    """The judge's compile worker does not compile a kernel for this launch."""
+    """The judge's compile worker could not compile a kernel for this launch."""
 
     def __init__(self, message: str, category: str) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ THREADS: Final = 1024
 
 @dataclass(frozen=True)
 class Launched:
-    """What a launch and `kernel.warmup(...)` return: facts about the compiled kernel, as Triton names them."""
+    """The result of a launch and of `kernel.warmup(...)`: facts about the compiled kernel, under Triton's names."""
 
     name: str
     n_regs: int
@@ -50,13 +50,13 @@ class Launched:
     launch: Callable[..., Any] | None = field(default=None, compare=False)
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        """Return what launches the compiled kernel on a grid; it takes every argument by position, as Triton's does."""
+        """Return a function that launches the compiled kernel on a grid; as in Triton, all arguments are positional."""
         if self.launch is None:
             raise TypeError("Only what kernel.warmup(...) returns can be launched: launch the kernel itself.")
         return partial(self.launch, grid)
 
     def of(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Launched":
-        """Return these facts about a kernel that was compiled for some arguments, so that it can be launched."""
+        """Return a copy that can launch the kernel, compiled for these arguments."""
         names = function.arg_names
         options = {name: value for name, value in kwargs.items() if name not in names}
         compiled = dict(zip(names, args, strict=False)) | {name: kwargs[name] for name in names if name in kwargs}
@@ -77,24 +77,24 @@ class Launched:
         return SimpleNamespace(name=self.name, shared=self.shared, tmem_size=0, num_warps=4, num_ctas=1, num_stages=3)
 
     def _init_handles(self) -> None:
-        """Load nothing: Triton's tutorial asks for this before it reads the facts."""
+        """Do nothing; Triton's tutorial calls this before it reads the facts."""
 
 
 PLAUSIBLE: Final = Launched("", n_regs=32, n_spills=0, shared=1024)
-"""What a kernel is said to be like where there is no GPU: whatever host code makes of it, its launch must be right."""
+"""Facts reported about a kernel without a GPU; whatever host code derives from them, its launch must be right."""
 
 
 class DeviceMonitor:
-    """Sees every kernel launch of this process once `install` has been called.
+    """Handles every kernel launch of this process once `install` has been called.
 
     Args:
-        device: that kernels run on.
-        compiled: asks the judge for the code of a launch; KernelFailedError where it does not compile.
+        device: the device that kernels run on.
+        compiled: requests the code of a launch from the judge; KernelFailedError if it does not compile.
 
     Attributes:
-        launches: how many there were since it was last set to 0.
-        ghost: whether kernels are to do nothing.
-        on_launch: hears of each launch, and returns the event that its grid is to be written to.
+        launches: number of launches since it was last set to 0.
+        ghost: whether kernels do nothing.
+        on_launch: called for each launch; returns the event in which to set the grid.
     """
 
     def __init__(self, device: Device, compiled: Callable[[dict[str, Any]], Binary]) -> None:
@@ -107,7 +107,7 @@ class DeviceMonitor:
         self._loaded: dict[str, LoadedKernel] = {}
 
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
-        """Compile what is launched, unless it is known, and launch it."""
+        """Compile a kernel for its arguments, unless that has been done, and launch it."""
         name = function.fn.__name__
         arguments = unwrapped(named_arguments(function, args, kwargs))
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
@@ -133,22 +133,22 @@ class DeviceMonitor:
 
 
 class _NoFacts:
-    """What a launch returns where nothing is compiled yet."""
+    """The result of a launch for which nothing is compiled."""
 
     def __getattr__(self, name: str) -> Any:
         raise DetachedError(f"the compiled kernel's {name} is asked for")
 
 
 class DetachedMonitor:
-    """Writes down every launch of this process, which has no device, and launches nothing.
+    """Records every launch of this process, which has no device, and launches nothing.
 
     Attributes:
-        launches: how many there were since it was last set to 0.
-        ghost: as of `DeviceMonitor`; no kernel does anything here.
-        on_launch: as of `DeviceMonitor`; without it a launch is refused, since nobody would repeat it.
+        launches: number of launches since it was last set to 0.
+        ghost: see `DeviceMonitor`; no effect here.
+        on_launch: see `DeviceMonitor`; without it a launch is rejected, since it would not be replayed.
 
     Args:
-        facts: what a compiled kernel is said to be like; None refuses to say.
+        facts: the facts to report about compiled kernels; None rejects requests for them.
     """
 
     def __init__(self, facts: Launched | None = None) -> None:
@@ -158,7 +158,7 @@ class DetachedMonitor:
         self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
 
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
-        """Note what is launched."""
+        """Record a launch."""
         if warmup and isinstance(self._facts, Launched):
             return self._facts.of(function, args, kwargs)
         if warmup or self.on_launch is None:
@@ -172,7 +172,7 @@ class DetachedMonitor:
 
 
 class NoTuning:
-    """Refuses autotuned kernels: which configuration is the fastest, only a device can say."""
+    """Rejects autotuned kernels: only on a device can the fastest configuration be found."""
 
     def __init__(self) -> None:
         self.timed = False
@@ -183,12 +183,12 @@ class NoTuning:
         """Do nothing: there is nothing to choose."""
 
     def run(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Refuse."""
+        """Raise, since there is no device."""
         raise DetachedError(f"kernel {tuner.base_fn.__name__} is autotuned")
 
 
 def named_arguments(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments by name in the order of the parameters, defaults included; ArgumentError for others."""
+    """Return the arguments by name in the order of the parameters, with defaults; ArgumentError if they do not fit."""
     defaults = {param.name: param.default for param in function.params if param.has_default}
     return bound_arguments(function.fn.__name__, function.arg_names, defaults, args, kwargs)
 
@@ -200,7 +200,7 @@ def constants_of(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments as a grid function is given them: constants as their values."""
+    """Return the arguments for a grid function, with constants as their values."""
     return {name: _value_of(argument) for name, argument in arguments.items()}
 
 
@@ -219,7 +219,7 @@ def _plain(value: Any) -> Any:
 
 
 def checked_grid(grid: Any) -> list[int]:
-    """Return the one to three sizes of a grid; GridError where it has others, or more programs than a GPU launches."""
+    """Return the one to three sizes of a grid; GridError for others, or for more programs than a GPU can launch."""
     if not isinstance(grid, tuple | list) or not 1 <= len(grid) <= len(MAX_GRID):
         raise GridError(f"a grid is {str(grid)[:40]}; a tuple of one to {len(MAX_GRID)} sizes was expected.")
     try:
@@ -236,9 +236,9 @@ def checked_grid(grid: Any) -> list[int]:
 
 
 class DeviceTuning:
-    """Times the configurations of autotuned kernels as Triton does, only shorter, outside the trace.
+    """Times the configurations of autotuned kernels like Triton, but for a shorter time, outside the trace.
 
-    What is chosen is the candidate's affair: the verdict is on what runs then.
+    The choice need not be trusted: the chosen configuration is judged like any other kernel.
 
     Attributes:
         timed: whether a kernel was timed in this call.
@@ -253,12 +253,12 @@ class DeviceTuning:
         self._best: dict[tuple[Any, ...], autotuner.Config] = {}
 
     def next_call(self, seed: int) -> None:
-        """Forget what the last call took; its choices stay, as Triton's do."""
+        """Reset `timed` and `taken`; the choices stay, as in Triton."""
         self.timed = False
         self.taken = {}
 
     def run(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Launch a kernel with its best configuration, found by timing where the key is new."""
+        """Launch a kernel with its best configuration; times them first if the key is new."""
         tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
         known = len(self._best)
         config = self._chosen(tuner, args, kwargs)
@@ -274,9 +274,9 @@ class DeviceTuning:
 
     @staticmethod
     def _run_as_timed(tuner: Any, config: autotuner.Config, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Launch once more, with all hooks, before the launch that counts: a recording shows what a first call does.
+        """Launch once, with all hooks, before the launch that counts, so that a recording shows a first call.
 
-        Triton has run every configuration on the arguments by then. So a kernel that adds to its output without
+        Triton has by then run every configuration on the arguments. So a kernel that adds to its output without
         `reset_to_zero` or `restore_value` is wrong in its first call.
         """
         full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
@@ -289,7 +289,7 @@ class DeviceTuning:
 
     def _chosen(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> autotuner.Config:
         named = {**tuner.nargs, **kwargs}
-        # As Triton's: the values of the key's arguments, and the dtypes of all.
+        # As in Triton: the values of the key's arguments, and the dtypes of all tensors.
         dtypes = [str(named[name].dtype) for name in tuner.arg_names if isinstance(named.get(name), torch.Tensor)]
         key = (tuner, *(_value(named[name]) for name in tuner.keys if name in named), *dtypes)
         if key not in self._best:
@@ -306,13 +306,13 @@ class DeviceTuning:
             self._monitor.silent = False
         best = min(range(len(configs)), key=times.__getitem__)
         if times[best] == float("inf"):
-            # None of them runs: let the first one say why.
+            # None of them runs: let the first one raise the reason.
             return configs[0]
         tuner.pre_hook({**tuner.nargs, **kwargs, **configs[best].all_kwargs()}, reset_only=True)
         return configs[best]
 
     def _time(self, tuner: Any, config: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-        """Return the milliseconds of a call; infinite for a configuration that does not compile."""
+        """Return the time of a call in milliseconds; infinite for a configuration that does not compile."""
         full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
 
         def call() -> None:
@@ -333,7 +333,7 @@ class DeviceTuning:
 
 
 def milliseconds(call: Callable[[], None]) -> float:
-    """Return how long a call takes on the device, in milliseconds, averaged over about TIMED_MS of calls."""
+    """Return the time of a call on the device in milliseconds, averaged over about TIMED_MS of calls."""
     for _ in range(WARM_UPS):
         call()
     first = time_calls(call, 1)
@@ -341,7 +341,7 @@ def milliseconds(call: Callable[[], None]) -> float:
 
 
 def time_calls(call: Callable[[], None], count: int) -> float:
-    """Return the mean of `count` calls in a row by the events of the device, in milliseconds."""
+    """Return the mean time in milliseconds of `count` consecutive calls, by device events."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     start.record()
     for _ in range(count):
@@ -356,7 +356,7 @@ def _value(value: Any) -> Any:
 
 
 def install(monitor: DeviceMonitor | DetachedMonitor, tuning: DeviceTuning | NoTuning | Tuning) -> None:
-    """Route every launch of a kernel in this process through `monitor`, autotuned ones through `tuning` first."""
+    """Route every kernel launch in this process through `monitor`, autotuned ones first through `tuning`."""
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         return monitor.run(self, args, kwargs, grid, warmup=warmup)

@@ -1,8 +1,8 @@
 """Compiled kernels on a GPU: loaded from a cubin and launched with packed arguments, without Triton's own launcher.
 
-Triton up to 3.8 builds a C program for each launch signature; here nothing is built, so that a worker need not execute
-anything. The form of the parameters is Triton's (`backends/nvidia/driver.py`): the arguments that are no constants, in
-order and flattened, then a pointer to global scratch memory and one to the profiler's.
+Triton up to 3.8 builds a C program for each launch signature; here nothing is built, so that a worker executes nothing.
+The parameters are laid out like Triton's (`backends/nvidia/driver.py`): the arguments that are not constants, in order
+and flattened, then a pointer to global scratch memory and one to the profiler's.
 """
 
 import ctypes
@@ -40,20 +40,20 @@ _FORMATS: Final = {
 _SINGLE: Final = frozenset({"bf16", "fp32", "f32"})
 _DESCRIPTOR: Final = "tensordesc<"
 TFLOAT32: Final = 11
-"""The driver's number of float32 that is rounded to TF32 on its way."""
+"""The driver's code for float32 that is rounded to TF32 when loaded."""
 
 
 class ArgumentError(EvaluatorError):
-    """A kernel was given an argument that it cannot take."""
+    """A kernel got an argument that it cannot take."""
 
 
 def bound_arguments(
     kernel: str, names: Sequence[str], defaults: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a launch's arguments by name in the order of the kernel's parameters, defaults included.
+    """Return a launch's arguments by name in the order of the kernel's parameters, with defaults.
 
     Raises:
-        ArgumentError: there are too many or too few, or one is given twice.
+        ArgumentError: there are too many or too few, or one is passed twice.
     """
     if len(args) > len(names):
         raise ArgumentError(
@@ -82,9 +82,9 @@ class Binary:
         cooperative: whether all blocks must run at once.
         scratch_bytes: global scratch memory of a block.
         parameters: name and type of each parameter; types are nested lists where arguments are tuples.
-        tiles: how the code reads each tensor descriptor, in their order; none where the chip has no unit for them.
-        fenced: the machine code of the kernel's fenced twin (`fence.py`), empty where none was made.
-        fence_error: why none could be made, and what to write instead.
+        tiles: how the code reads each tensor descriptor, in order; empty if the chip has no unit for them.
+        fenced: the machine code of the kernel's fenced twin (`fence.py`); empty if there is none.
+        fence_error: why there is none, and what to write instead.
         fenced_shared_bytes: shared memory of a block of the twin.
         fenced_warps: warps of a block of the twin.
         fenced_tiled: whether the twin reads tensor descriptors as `tiles` says, or by pointers.
@@ -107,7 +107,7 @@ class Binary:
 
     @staticmethod
     def of(values: Any) -> "Binary":
-        """Read the fields that `compiling.compile_launch` returns; WireError where they are something else."""
+        """Read the fields that `compilation.compile_launch` returns; WireError if they are malformed."""
         fields = codec.Fields(values)
         return Binary(
             fields.content("cubin"),
@@ -132,10 +132,10 @@ class Tile:
     """How machine code reads a tensor through a descriptor.
 
     Attributes:
-        element: the driver's number of the dtype (CUtensorMapDataType).
-        item_bytes: of an element.
-        swizzle: the driver's number of the order in shared memory (CUtensorMapSwizzle).
-        block: sides of what one access moves, in elements; it may be a part of the descriptor's block.
+        element: the driver's code for the dtype (CUtensorMapDataType).
+        item_bytes: size of an element.
+        swizzle: the driver's code for the layout in shared memory (CUtensorMapSwizzle).
+        block: shape of one access, in elements; it can be a part of the descriptor's block.
     """
 
     element: int
@@ -145,7 +145,7 @@ class Tile:
 
     @staticmethod
     def of(described: Any) -> "Tile":
-        """Read what `compiling.compile_launch` returns; WireError where it is something else."""
+        """Read what `compilation.compile_launch` returns; WireError if it is malformed."""
         fields = codec.Fields(described)
         block = fields.sequence("block")
         if not all(type(side) is int for side in block):
@@ -165,7 +165,7 @@ class LoadedKernel:
     """A kernel in this process's context.
 
     Raises:
-        NativeError: the driver refuses the code, or its need of shared memory.
+        NativeError: the driver rejects the code, or the shared memory that it needs.
     """
 
     def __init__(self, device: Device, binary: Binary) -> None:
@@ -191,12 +191,12 @@ class LoadedKernel:
 
     @property
     def local_bytes(self) -> int:
-        """Local memory of a thread."""
+        """Local memory of a thread, in bytes."""
         return self._kernel.local_bytes
 
     @property
     def has_twin(self) -> bool:
-        """Whether there is a fenced twin of it."""
+        """Whether it has a fenced twin."""
         return bool(self.binary.fenced)
 
     def prepared(
@@ -207,17 +207,17 @@ class LoadedKernel:
         *,
         allocate: Callable[[int], torch.Tensor] | None = None,
     ) -> "tuple[_native.Launch, torch.Tensor | None]":
-        """Return a launch with its arguments packed, and the scratch memory that it needs, to be kept as long.
+        """Return a launch with packed arguments, and its scratch memory, which must outlive the launch.
 
         Args:
             grid: programs along each axis.
             values: the arguments by name.
-            fenced: what the launch may reach, but for scratch memory, which is added; then the twin is launched.
-            allocate: returns so many bytes of scratch memory; torch's allocator does where it is None.
+            fenced: the memory that the launch can reach, to launch the twin; scratch memory is added to it.
+            allocate: returns scratch memory of a given size in bytes; None uses torch's allocator.
 
         Raises:
-            FenceError: the kernel has no twin, or not for so many tensors.
-            ArgumentError: an argument does not fit, or a tensor descriptor leaves what the launch may reach.
+            FenceError: the kernel has no twin, or it does not support that many tensors.
+            ArgumentError: an argument does not fit, or a tensor descriptor exceeds the reachable memory.
         """
         x, y, z = (*grid, 1, 1)[:3]
         binary = self.binary
@@ -260,7 +260,7 @@ class LoadedKernel:
         return self._twin
 
     def _encoded(self, tiles: "Iterator[Tile]", value: TensorDescriptor) -> bytes:
-        """Return the bytes that the chip takes for the next descriptor."""
+        """Return the encoded bytes of the next descriptor."""
         tile = next(tiles)
         if not len(value.shape) == len(value.strides) == len(tile.block):
             raise ArgumentError(
@@ -285,7 +285,7 @@ class LoadedKernel:
         """Launch on torch's current stream; a grid without programs launches nothing."""
         if not all(size > 0 for size in grid):
             return
-        # Scratch memory goes back to torch's allocator at once, which hands it out again in the order of the stream.
+        # Scratch memory returns to torch's allocator at once, which reuses it in stream order.
         launch, _scratch = self.prepared(grid, values)
         launch.launch(torch.cuda.current_stream().cuda_stream)
 
@@ -298,7 +298,7 @@ def _with(plan: FencePlan, scratch: torch.Tensor | None) -> FencePlan:
 
 
 def _check_descriptors(parameters: list[Any], values: dict[str, Any], plan: FencePlan) -> None:
-    """Raise where a descriptor describes memory beyond the plan: the chip's unit checks nothing but the descriptor."""
+    """Raise if a descriptor covers memory outside the plan: the chip's unit only checks against the descriptor."""
     for name, kind in parameters:
         for value in _descriptors_in(kind, values.get(name)):
             low = value.base.data_ptr()
@@ -322,12 +322,12 @@ Encode = Callable[[TensorDescriptor], bytes]
 
 
 def packed_arguments(parameters: list[Any], values: dict[str, Any], encode: Encode | None = None) -> Iterator[bytes]:
-    """Yield the bytes of each parameter that a kernel takes, in order.
+    """Yield the bytes of each parameter of a kernel, in order.
 
     Args:
         parameters: name and type of each, as in `Binary.parameters`; a tuple's type is a list, a constant has no bytes.
         values: the arguments by name.
-        encode: makes the 128 bytes of a tensor descriptor for the chip's unit; without it one is passed in parts.
+        encode: encodes a tensor descriptor as 128 bytes for the chip's unit; without it one is passed in parts.
 
     Raises:
         ArgumentError: an argument does not fit its type.
@@ -351,7 +351,7 @@ def _flat(name: str, kind: Any, value: Any, encode: Encode | None) -> Iterator[b
 
 
 def _descriptor(name: str, value: Any, encode: Encode | None) -> Iterator[bytes]:
-    """Yield the parts of a tensor descriptor: for the chip's unit, or one by one where it has none; then the sizes."""
+    """Yield the parts of a tensor descriptor: encoded for the chip's unit, or else its fields; then the sizes."""
     if not isinstance(value, TensorDescriptor):
         raise ArgumentError(
             f"Argument {name} is {str(value)[:40]}; a TensorDescriptor was expected. Make it with "
@@ -386,7 +386,7 @@ def _one(name: str, kind: str, value: Any) -> bytes:
 
 
 def _single(kind: str, value: Any) -> bytes:
-    """Return a number as Triton's launcher casts it: infinite where it is too large, and cut to bfloat16."""
+    """Return a number as Triton's launcher casts it: infinite if too large, truncated to bfloat16."""
     packed = struct.pack("<f", ctypes.c_float(value).value)
     return packed[2:] if kind == "bf16" else packed
 

@@ -1,7 +1,7 @@
-"""Reads PTX, as far as one kernel compiled by Triton needs it, and refuses the rest.
+"""Reads the subset of PTX that a kernel compiled by Triton needs, and rejects the rest.
 
-Inline assembly is part of the text, so that it may hold anything. What is understood here is written out again from
-what was read, so that the assembler sees nothing that was not: no comment, preprocessor directive or debug section.
+The text includes inline assembly, so it can contain anything. The output is written anew from what was parsed, so the
+assembler sees nothing else: no comment, preprocessor directive or debug section.
 Source: NVIDIA, Parallel Thread Execution ISA, version 9.0.
 """
 
@@ -19,7 +19,7 @@ ITEM_BYTES: Final = {
     **dict.fromkeys(("b64", "u64", "s64", "f64"), 8),
     "b128": 16,
 }
-"""Bytes of the types that registers, variables and memory accesses have."""
+"""Sizes in bytes of the types of registers, variables and memory accesses."""
 
 Operand = tuple[str, ...]
 """The tokens of one operand."""
@@ -34,7 +34,7 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _JOINED: Final = re.compile(r"[\w$%.]{2}|<<|>>|::")
-"""Ends of tokens that would read as one without a gap."""
+"""Pairs of characters that must not meet where two tokens join without a space."""
 _INTEGER: Final = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?")
 _LOCATION: Final = re.compile(r"\d+ \d+ \d+(?: , function_name \S+ , inlined_at \d+ \d+ \d+)?")
 _LINKAGE: Final = frozenset({".visible", ".extern", ".weak"})
@@ -45,12 +45,12 @@ _KERNEL_FLAGS: Final = frozenset({".explicitcluster", ".blocksareclusters"})
 
 
 class PtxError(EvaluatorError):
-    """PTX that is not understood."""
+    """PTX outside the supported subset."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A declared name. `type` is that of an item; `items` is None for a scalar and 0 for an array of unknown length."""
+    """A variable. `type` is that of an item; `items` is None for a scalar, 0 for an array of unknown length."""
 
     space: str
     name: str
@@ -61,7 +61,7 @@ class Variable:
 
     @property
     def size(self) -> int:
-        """Bytes in memory."""
+        """Size in bytes."""
         return ITEM_BYTES[self.type] * (1 if self.items is None else self.items)
 
 
@@ -74,20 +74,20 @@ class Registers:
     count: int = 0
 
     def names(self) -> list[str]:
-        """Return the name of each."""
+        """Return the names of the registers."""
         return [f"{self.name}{number}" for number in range(self.count)] if self.count else [self.name]
 
 
 @dataclass(frozen=True)
 class Label:
-    """A place in the code."""
+    """A label in the code."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Targets:
-    """The labels that an indexed branch may take."""
+    """The labels that an indexed branch can jump to."""
 
     name: str
     labels: tuple[str, ...]
@@ -95,14 +95,14 @@ class Targets:
 
 @dataclass(frozen=True)
 class Scope:
-    """The begin or the end of a scope of names."""
+    """The beginning or end of a scope."""
 
     opens: bool
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction; `predicate` is empty, a register, or one after an exclamation mark."""
+    """One instruction; `predicate` is empty or a register, with an exclamation mark if negated."""
 
     predicate: str
     opcode: str
@@ -115,7 +115,7 @@ class Instruction:
 
     @property
     def qualifiers(self) -> list[str]:
-        """What follows the operation."""
+        """The qualifiers after the operation."""
         return self.opcode.split(".")[1:]
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ Statement = Variable | Registers | Label | Targets | Scope | Instruction
 
 @dataclass
 class Function:
-    """A function, or the kernel, which gives nothing back."""
+    """A function, or the kernel, which returns nothing."""
 
     name: str
     results: list[Variable] = field(default_factory=list)
@@ -139,20 +139,20 @@ class Function:
 
     @property
     def heading(self) -> str:
-        """Its declaration without linkage, directives and end."""
+        """Its declaration without linkage, directives and terminator."""
         results = f"({', '.join(map(declaration, self.results))}) " if self.results else ""
         return f"{results}{self.name}({', '.join(map(declaration, self.parameters))})"
 
 
 @dataclass
 class Module:
-    """One kernel with what it refers to.
+    """One kernel with everything that it refers to.
 
     Attributes:
         head: version and target.
         variables: each with its declaration as written.
-        declared: functions that are named before they are defined, and those of the driver, as written.
-        functions: those that are defined.
+        declared: forward declarations, and functions of the driver, as written.
+        functions: the defined functions.
         entries: the kernel; exactly one.
     """
 
@@ -169,12 +169,12 @@ class Module:
 
     @property
     def arch(self) -> int:
-        """The compute capability that it is for, 90 for sm_90a."""
+        """The target compute capability, 90 for sm_90a."""
         return int(next(found for line in self.head for found in re.findall(r"\.target sm_(\d+)", line)))
 
 
 def written(tokens: Operand) -> str:
-    """Return tokens as text, which reads back as the same tokens."""
+    """Return tokens as text that parses to the same tokens."""
     text = ""
     for token in tokens:
         text += " " + token if _JOINED.search(text[-1:] + token[:1]) else token
@@ -182,7 +182,7 @@ def written(tokens: Operand) -> str:
 
 
 def integer(token: str) -> int:
-    """Return a whole number; PtxError where it is none."""
+    """Return an integer; PtxError if the token is not one."""
     if not _INTEGER.fullmatch(token):
         raise PtxError(f"{token} is no whole number; one was expected.")
     return int(token.rstrip("U"), 0) if not re.fullmatch(r"0\d+U?", token) else int(token.rstrip("U"), 8)
@@ -192,13 +192,13 @@ def read(text: str) -> Module:
     """Read a module with one kernel.
 
     Raises:
-        PtxError: it holds something that is not understood; the message names it.
+        PtxError: it contains something unsupported; the message names it.
     """
     return _Reader(list(tokens(text))).module()
 
 
 def tokens(text: str) -> Iterator[str]:
-    """Yield the tokens of PTX, and a newline where a gap between them holds one; PtxError at what is none."""
+    """Yield the tokens of PTX, and a newline for each gap that contains one; PtxError for anything else."""
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -213,7 +213,7 @@ def tokens(text: str) -> Iterator[str]:
 
 
 class _Reader:
-    """Tokens, read from the front. Ends of lines count only where a directive ends with its line."""
+    """Consumes tokens. Line ends matter only for directives that end with their line."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -471,7 +471,7 @@ class _Reader:
 
 
 def _operands(tokens: Operand) -> Iterator[Operand]:
-    """Split at the commas that stand in no bracket."""
+    """Split at commas outside brackets."""
     depth, start = 0, 0
     for at, token in enumerate(tokens):
         depth += (token in "([{") - (token in ")]}")
@@ -483,7 +483,7 @@ def _operands(tokens: Operand) -> Iterator[Operand]:
 
 
 def declaration(declared: Variable | Registers) -> str:
-    """Return a declaration without its end."""
+    """Return a declaration without its terminator."""
     if isinstance(declared, Registers):
         return f".reg .{declared.type} {declared.name}" + (f"<{declared.count}>" if declared.count else "")
     align = f".align {declared.align} " if declared.align else ""

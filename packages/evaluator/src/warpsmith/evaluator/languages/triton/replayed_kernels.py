@@ -1,4 +1,4 @@
-"""The kernels of a replay: interpreted, as they are taken from a source, or as machine code."""
+"""The kernels of a replay: extracted from a source and interpreted, or machine code."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKe
 
 
 class Kernels:
-    """The kernels of a source, taken from it by syntax and ready to be interpreted."""
+    """The kernels of a source, extracted by syntax and ready to be interpreted."""
 
     def __init__(self, kernels: dict[str, Any], refused: Mapping[str, Exception] = MappingProxyType({})) -> None:
         self._kernels = kernels
@@ -26,11 +26,11 @@ class Kernels:
         """Extract and execute them.
 
         Args:
-            source: the candidate's source; only its kernels are taken from it.
-            folder: where the extracted source may be written.
+            source: the candidate's source; only its kernels are used.
+            folder: a writable folder, for the extracted source.
 
         Raises:
-            ExtractionError, SyntaxError: they cannot be taken from it.
+            ExtractionError, SyntaxError: they cannot be extracted.
         """
         extracted = extract_usable(source)
         return Kernels(compilation.execute_kernels(extracted, folder), extracted.refused)
@@ -56,11 +56,11 @@ class Kernels:
 
 
 def loaded(device: Device, binaries: list[Any]) -> list[LoadedKernel]:
-    """Load the code of each launch; what launches share is loaded once.
+    """Load the code of each launch; shared code is loaded once.
 
     Raises:
         FenceError: a kernel has no fenced twin; the message says why, and what to write instead.
-        NativeError: the driver refuses the code.
+        NativeError: the driver rejects the code.
     """
     found: dict[bytes, LoadedKernel] = {}
     read = [Binary.of(values) for values in binaries]
@@ -73,7 +73,7 @@ def loaded(device: Device, binaries: list[Any]) -> list[LoadedKernel]:
 
 
 def device_argument(described: Described, tensor: MakeTensor) -> Any:
-    """Return a descriptor, or None for what only decides how a kernel is compiled; WireError for anything else."""
+    """Return a descriptor, or None for an argument that only affects compilation; WireError for anything else."""
     match described:
         case ["dtype" | "kernel", str()]:
             return None

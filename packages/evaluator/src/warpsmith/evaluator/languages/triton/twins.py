@@ -1,4 +1,4 @@
-"""Compiles the fenced twin of a kernel beside it, by the same assembler and with the same options."""
+"""Compiles a kernel's fenced twin in parallel with it, with the same assembler and options."""
 
 import contextlib
 import io
@@ -17,16 +17,16 @@ from warpsmith.evaluator.languages.triton import fence
 
 BY_POINTERS: Final = "descriptors_as_pointers"
 WITHOUT_UNIT: Final = 80
-"""A chip without a unit that reads tensors through descriptors: Triton reads them by pointers there."""
+"""A chip without a unit for tensor descriptors; Triton compiles them to loads by pointers there."""
 
 
 class Beside:
-    """Assembles a kernel's twin beside the kernel: half of what both take is the assembler, a process of its own.
+    """Assembles a kernel's twin in parallel with the kernel. The assembler, a process of its own, takes half the time.
 
     Args:
-        parameters: of the launch, as in `kernels.Binary`.
-        check: raises where a kernel of that metadata is not worth assembling, which may take a minute.
-        wanted: whether the twin is.
+        parameters: the launch's, as in `loaded_kernels.Binary`.
+        check: raises if a kernel with that metadata cannot run; saves the assembling, which can take a minute.
+        wanted: whether to assemble the twin.
     """
 
     def __init__(self, parameters: list[Any], check: Callable[[dict[str, Any]], None], *, wanted: bool) -> None:
@@ -37,7 +37,7 @@ class Beside:
 
     @contextlib.contextmanager
     def within(self) -> Iterator[None]:
-        """Begin with the twin where Triton begins to assemble the kernel. Nothing else compiles in this process."""
+        """Start the twin when Triton starts to assemble the kernel. Nothing else must compile in this process."""
         runtime = triton.knobs.runtime
         before = runtime.add_stages_inspection_hook
         with ThreadPoolExecutor(1, "twin") as thread:
@@ -67,10 +67,10 @@ class Beside:
         return hook
 
     def code(self, compiled: Any, options: Any, arch: int) -> bytes:
-        """Return the twin of what was compiled; assembled now where Triton knew the kernel before.
+        """Return the twin of the compiled kernel; it is assembled now if Triton had the kernel cached.
 
         Raises:
-            FenceError, PTXASError, OutOfResources: as of the assembling.
+            FenceError, PTXASError, OutOfResources: the twin cannot be assembled.
         """
         if self._assembling is not None:
             return self._assembling.result()
@@ -78,15 +78,15 @@ class Beside:
 
 
 def twin_of(compiled: Any, beside: Beside, options: Any, arch: int, by_pointers: Callable[[], Any]) -> dict[str, Any]:
-    """Return the fields of `kernels.Binary` that describe the twin.
+    """Return the fields of `loaded_kernels.Binary` that describe the twin.
 
     Args:
-        compiled: the kernel as Triton compiled it, within `beside`.
-        beside: has its twin.
-        options: what Triton's backend was given.
+        compiled: the kernel as compiled by Triton within `beside`.
+        beside: assembles its twin.
+        options: the parsed options of Triton's backend.
         arch: the chip's compute capability, 90 for sm_90.
-        by_pointers: compiles the kernel once more, within `descriptors_as_pointers`; for a kernel that makes tensor
-            descriptors itself, of which nobody can say what they point to.
+        by_pointers: compiles the kernel again, within `descriptors_as_pointers`; for a kernel that makes tensor
+            descriptors itself, whose targets cannot be known.
     """
     try:
         try:
@@ -121,16 +121,16 @@ def _assembled_of(compiled: Any, parameters: list[Any], options: Any, arch: int)
 def _assembled(ptx: str, name: str, parameters: list[Any], options: Any, arch: int) -> bytes:
     text = fence.fenced(ptx, name, fence.slots_of(parameters))
     backend = make_backend(GPUTarget("cuda", arch, 32))
-    # Triton prints the whole text where the assembler refuses it.
+    # Triton prints the whole text if the assembler rejects it.
     with contextlib.redirect_stdout(io.StringIO()):
         return bytes(backend.make_cubin(text, {}, options, arch))
 
 
 @contextlib.contextmanager
 def descriptors_as_pointers() -> Iterator[None]:
-    """Let Triton read what lies behind tensor descriptors by pointers, as it does where the chip has no unit for them.
+    """Let Triton compile tensor descriptors to loads by pointers, as for a chip that has no unit for them.
 
-    The process compiles nothing else meanwhile: Triton's hook is one for all of it.
+    The process must compile nothing else meanwhile: Triton's hook is global.
     """
 
     def hook(*given: Any) -> tuple[str, str]:
@@ -143,7 +143,7 @@ def descriptors_as_pointers() -> Iterator[None]:
     runtime, cache = triton.knobs.runtime, triton.knobs.cache
     before = runtime.add_stages_inspection_hook
     with cache.scope():
-        # Triton 3.6 does not ask the hook for a part of its cache's keys.
+        # Triton 3.6 does not include the hook's key in its cache's keys.
         cache.dir = str(Path(cache.dir) / BY_POINTERS)
         runtime.add_stages_inspection_hook = hook
         try:

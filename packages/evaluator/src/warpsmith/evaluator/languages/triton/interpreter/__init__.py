@@ -1,1 +1,1 @@
-"""Triton's interpreter, made to mean what the compiler means, or to refuse the rest."""
+"""Triton's interpreter, changed to follow the compiler and to reject what it cannot follow."""

@@ -1,11 +1,12 @@
-"""libdevice's `fast_` functions: instructions that a chip approximates, within a bound or without one.
+"""libdevice's `fast_` functions: approximate instructions of a chip, with or without an error bound.
 
-Inside its bound an instruction may return any number, and here it returns one at random; no kernel learns by the last
-bits what it runs on, and one that needs more digits than a chip has is wrong here too. Beyond its bound, or where the
-bound is far from float32, nothing can be decided. The bounds are those of the PTX manual; an H100 keeps to them.
+Within its bound an instruction can return any number; here it returns a random one. So the last bits do not tell a
+kernel where it runs, and a kernel that needs more precision than a chip has is wrong here too. Outside the bound's
+domain, or if the bound is far from float32, nothing can be decided. The bounds are those of the PTX manual; an H100
+keeps them.
 
-An instruction returns the same for the same number each time, so the random numbers depend on the bits of its input and
-on a key that each process draws.
+An instruction returns the same result for the same input, so the random numbers depend on the bits of its input and on
+a key that each process draws.
 """
 
 import functools
@@ -40,7 +41,7 @@ def cosine(x: Any) -> Any:
 
 
 def tangent(x: Any) -> Any:
-    """Return the tangent as a chip has it: sin.approx over cos.approx."""
+    """Return the tangent as on a chip: sin.approx over cos.approx."""
     return quotient(_wave("fast_tanf", np.sin, x), _wave("fast_tanf", np.cos, x))
 
 
@@ -52,7 +53,7 @@ def power_of_two(x: Any) -> Any:
 
 
 def logarithm_of_two(x: Any) -> Any:
-    """Return lg2.approx of float32, within 2^-22 where x lies between 1/2 and 2, else within 2^-22 of its size."""
+    """Return lg2.approx of float32, with an error of 2^-22, absolute for x between 1/2 and 2 and relative otherwise."""
     x = flushed(x)
     exact = np.log2(x.astype(np.float64))
     bound = _LOG_ERROR * np.where((x > 0.5) & (x < 2.0), 1.0, np.abs(exact))
@@ -70,12 +71,12 @@ def quotient(x: Any, y: Any) -> Any:
 
 
 def exponential(x: Any) -> Any:
-    """Return ex2.approx(x log2 e), where the product is rounded to float32."""
+    """Return ex2.approx(x log2 e), with the product rounded to float32."""
     return power_of_two(x * _LOG2_E)
 
 
 def exponential_of_ten(x: Any) -> Any:
-    """Return ex2.approx(x log2 10), where the product is rounded to float32."""
+    """Return ex2.approx(x log2 10), with the product rounded to float32."""
     return power_of_two(x * _LOG2_10)
 
 
@@ -106,7 +107,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "fast_powf": power,
     "fast_fdividef": quotient,
 }
-"""By the name of the symbol, on float32. Each instruction flushes denormals; the products between them do not."""
+"""By symbol, on float32. Each instruction flushes denormals; the products between them do not."""
 
 
 def _wave(name: str, function: Callable[[Any], Any], x: Any) -> Any:
@@ -150,5 +151,5 @@ def _scrambled(bits: Any) -> Any:
 
 @functools.cache
 def process_key() -> int:
-    """Return this process's key; drawn when it is first needed, which is after the fork of a worker."""
+    """Return this process's key, drawn on first use, after the fork of a worker."""
     return int.from_bytes(os.urandom(8))

@@ -1,9 +1,9 @@
-"""Floating-point numbers where a chip has other bits than the interpreter: followed where that can be, undecided else.
+"""Floating-point results that differ between a chip and Triton's interpreter: reproduced if possible, else rejected.
 
-What a chip does always is done here too: some functions flush denormals, and so do atomic additions; `%` and `exp` are
-made of other instructions; a maximum of zeros is +0, a sum of negative zeros is negative, fp8 is rounded to the nearest
-even. What depends on the chip or on the compiler's mood (the sign and
-the payload of a NaN, fp8 beyond its range) must not decide a verdict: a kernel that looks at it raises.
+What every chip does is done here too: some functions and atomic additions flush denormals; `%` and `exp` consist of
+other instructions; a maximum of zeros is +0; a sum of negative zeros is negative; fp8 is rounded to nearest even. What
+depends on the chip or on the compiler (sign and payload of a NaN, fp8 beyond its range) must not decide a verdict: a
+kernel that depends on it raises.
 """
 
 import ctypes
@@ -18,20 +18,20 @@ from triton.runtime import interpreter
 
 Operation = Callable[..., Any]
 FLUSHING: Final = tuple(f"create_{name}" for name in ("exp2", "sin", "cos", "sqrt", "rsqrt", "erf", "floor", "ceil"))
-"""Operations whose code for float32 ends in `.ftz`: denormals in and out become zeros of their sign."""
+"""Operations whose float32 instructions end in `.ftz`: denormal inputs and outputs become zeros of the same sign."""
 FP8: Final = {tl.float8e4nv: torch.float8_e4m3fn, tl.float8e5: torch.float8_e5m2}
 _DENORMAL: Final = np.finfo(np.float32).smallest_normal
 _LOG2_E: Final = np.float32(1.4426950408889634)
 _SAFE: Final = np.float32(2.0**-102)
-"""Numbers of this size are multiples of 2^-125, and so are their sums: none of them is a denormal."""
+"""Numbers at least this large are multiples of 2^-125, and so are their sums: none is a denormal."""
 
 
 class ChipDiffersError(RuntimeError):
-    """A kernel looks at what a chip computes otherwise than the interpreter: here nothing can be decided about it."""
+    """A kernel depends on a result that differs between a chip and the interpreter, so it cannot be judged here."""
 
 
 def install() -> None:
-    """Let the operations of the interpreter in this process do what a chip does, or raise."""
+    """Patch the interpreter's operations in this process to do what a chip does, or to raise."""
     builder = interpreter.InterpreterBuilder
     for name in FLUSHING:
         setattr(builder, name, _flushing(getattr(builder, name)))
@@ -49,7 +49,7 @@ def install() -> None:
 
 
 def flushed(values: Any) -> Any:
-    """Return float32 with zeros in place of denormals; other dtypes as they are."""
+    """Return float32 with denormals replaced by zeros; other dtypes unchanged."""
     if values.dtype != np.float32:
         return values
     return np.where(np.abs(values) < _DENORMAL, np.copysign(np.float32(0), values), values)
@@ -63,7 +63,7 @@ def fused(x: Any, y: Any, z: Any) -> Any:
 
 
 def check_face(values: Any) -> None:
-    """Raise where the bits of a NaN would be looked at."""
+    """Raise if the values contain a NaN, whose bits would be read."""
     if values.dtype.kind == "f" and np.isnan(values).any():
         raise ChipDiffersError(
             "the bits of a NaN are looked at. Its sign and its payload are others on each chip. "
@@ -72,13 +72,13 @@ def check_face(values: Any) -> None:
 
 
 def blurred(values: Any, rng: np.random.Generator) -> Any:
-    """Return floats with NaN of any sign and payload in place of each NaN: nobody learns by which it was made."""
+    """Return floats with the sign and payload of each NaN drawn at random, so that they reveal nothing."""
     if values.dtype.kind != "f" or not (lost := np.isnan(values)).any():
         return values
     bits = np.dtype(f"u{values.dtype.itemsize}")
     noise = rng.integers(0, np.iinfo(bits).max, values.shape, dtype=bits, endpoint=True)
     found = values.copy()
-    # A quiet NaN: all of the exponent and the first bit behind it.
+    # A quiet NaN: all bits of the exponent and the first bit after it.
     found.view(bits)[lost] = (noise | np.array(np.inf, values.dtype).view(bits) | _quiet(values.dtype))[lost]
     return found
 
@@ -89,7 +89,7 @@ def _quiet(dtype: np.dtype[Any]) -> Any:
 
 
 def sharp(values: Any) -> bytes:
-    """Return the bytes of values, all NaN alike."""
+    """Return the bytes of values, with all NaN made equal."""
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
     return bytes(np.ascontiguousarray(values).tobytes())
@@ -103,7 +103,7 @@ def _remainder(_builder: Any, one: Any, other: Any) -> Any:
         narrow = x.astype(np.float32), y.astype(np.float32)
     found = _remaining(x, y) if kind == np.float64 else _remaining(*narrow).astype(kind)
     if kind == np.float64:
-        # The compiler computes in float32 where float64 came from it and returns to it.
+        # The compiler computes in float32 if operands were cast from it and the result is cast back.
         is_narrow = (narrow[0] == x) & (narrow[1] == y)
         with np.errstate(over="ignore"):
             if (is_narrow & (found.astype(np.float32) != _remaining(*narrow)) & ~np.isnan(found)).any():
@@ -120,9 +120,9 @@ def _remaining(x: Any, y: Any) -> Any:
 
 
 def _exponential(compute: Operation) -> Operation:
-    """Return `tl.exp`, for float32 as Triton compiles it: two to the power of the product that float32 has of x log2 e.
+    """Return `tl.exp`, for float32 as Triton compiles it: 2^p, with p = x log2 e rounded to float32.
 
-    The product's rounding grows with x: exp(80) is off by some 50 units in the last place.
+    The rounding error of p grows with x: exp(80) is off by some 50 units in the last place.
     """
 
     def compiled(self: Any, value: Any) -> Any:
@@ -136,9 +136,9 @@ def _exponential(compute: Operation) -> Operation:
 
 
 def _flushing_addition(update: Operation, load: Operation) -> Operation:
-    """Return atomic operations of which the addition of float32 flushes denormals, in and out; halves keep theirs.
+    """Return an atomic operation whose float32 addition flushes denormal inputs and outputs; half precision keeps them.
 
-    What is returned is what was there, denormal or not.
+    The returned old value keeps its denormals.
     """
 
     def updated(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
@@ -171,7 +171,7 @@ def _flushing(compute: Operation) -> Operation:
 
 
 def _extreme(function: Operation, sign: Operation) -> Operation:
-    """Return a maximum or minimum for which +0 is more than -0."""
+    """Return a maximum or minimum for which +0 is greater than -0."""
 
     def compute(self: Any, one: Any, other: Any) -> Any:
         found = self.binary_op(one, other, function)
@@ -186,15 +186,15 @@ def _extreme(function: Operation, sign: Operation) -> Operation:
 
 def _sum(self: Any, values: Any) -> Any:
     data = values.handle.data
-    # -0 is what leaves every number as it is; numpy begins at +0, and a sum of -0 would lose its sign.
+    # -0 is the neutral element of addition; NumPy starts at +0, so a sum of -0 would lose its sign.
     begin = {"initial": data.dtype.type(-0.0)} if data.dtype.kind == "f" else {}
     return self.to_tensor(np.sum(data, axis=self.axis, keepdims=self.keep_dims, **begin), values.dtype)
 
 
 def _min_max(reduce: Operation) -> Operation:
-    """Return the reduction to a least or largest element with the sign of zero that a chip gives it.
+    """Return a minimum or maximum reduction whose zeros have the same sign as on a chip.
 
-    Of a plain minimum -0 is less than +0; where an index is found as well, the first of equal elements is taken.
+    In a plain minimum -0 is less than +0; with an index, the first of equal elements is taken.
     """
 
     def compute(self: Any, given: Any, val_reduce_op: Any, idx_reduce_op: Any = None) -> Any:
@@ -213,7 +213,7 @@ def _min_max(reduce: Operation) -> Operation:
 
 
 def _sign_of_zero(data: Any, axis: int | None, keep_dims: bool, least: bool, first_of: Any) -> Any:
-    """Return where the zero that a reduction finds is negative."""
+    """Return where the zeros that a reduction finds are negative."""
     zeros, negative = data == 0, np.signbit(data)
     if first_of is not None:
         first = np.argmax(zeros, axis=axis, keepdims=True)
@@ -248,7 +248,7 @@ def _rounded(convert: Operation) -> Operation:
 
 
 def _towards_zero(value: Any, target: Any) -> Any:
-    """Return a float rounded towards zero; the interpreter makes NaN of one that is too large."""
+    """Return a float rounded towards zero; the interpreter returns NaN for one that is too large."""
     dtype = np.dtype(interpreter._get_np_dtype(target))
     if dtype.kind != "f":
         raise ChipDiffersError(f"a number is rounded to {target} towards zero, which the interpreter does otherwise.")

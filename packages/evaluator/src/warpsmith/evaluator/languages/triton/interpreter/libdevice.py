@@ -1,7 +1,7 @@
-"""CUDA's device library for Triton's interpreter, which has none: each function by its symbol, computed with numpy.
+"""CUDA's device library for Triton's interpreter, which has none: each function by symbol, computed with NumPy.
 
-Lies in the interpreting zygote; the compile worker keeps Triton's own functions. What has no counterpart here is told
-to the writer of the kernel by name. The `fast_` functions are in `approximations.py`.
+Installed in the interpreting zygote; the compile worker keeps Triton's own functions. An error names functions that are
+missing here. The `fast_` functions are in `approximations.py`.
 """
 
 import inspect
@@ -26,13 +26,13 @@ PREFIX: Final = "__nv_"
 
 
 class UnsupportedOnCpuError(RuntimeError):
-    """A kernel uses what the interpreter cannot compute, though a chip could."""
+    """A kernel uses something that a chip can compute but the interpreter cannot."""
 
 
 def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Function:
-    """Return a function on arrays; torch knows more special functions than numpy.
+    """Return a torch function as one on arrays; torch has more special functions than NumPy.
 
-    The watches around a candidate's forward must not take it for the candidate's own use of torch.
+    The watches around a candidate's forward must not count it as the candidate's use of torch.
     """
 
     def compute(x: Any) -> Any:
@@ -43,7 +43,7 @@ def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Function:
 
 
 def _vanishing(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a Bessel function that is zero at infinity, where torch's is NaN; the second kind is NaN below zero."""
+    """Return a Bessel function that is zero at infinity, where torch's is NaN; the second kind is NaN for x < 0."""
     return lambda x: torch.where(x.isinf() & function(x.sign()).isfinite(), 0.0, function(x))
 
 
@@ -153,14 +153,14 @@ _NEAREST: Final[dict[str, Function]] = {
 _WHOLE: Final[dict[str, Function]] = {"rn": np.rint, "rd": np.floor, "ru": np.ceil, "rz": np.trunc}
 _SIGN_READING: Final = ("signbit", "copysign")
 _BITWISE: Final = ("copysign", "signbit", "fabs", "abs", "nextafter", "isnan", "isinf", "isfinite", "finite")
-"""Beginnings of the names of functions that look at bits, or that move them, denormals or not."""
+"""Prefixes of functions that inspect or move bits, and so keep denormals."""
 _FLUSHING: Final = """
     sqrt rsqrt exp2 sin cos tan tanh erf floor ceil fdim fmod remainder fma fma_rn fmaf_rn
     fadd_rn fsub_rn fmul_rn fdiv_rn frcp_rn fsqrt_rn frsqrt_rn
 """
-"""Functions whose code in single precision ends in `.ftz` throughout: denormals in and out become zeros."""
+"""Functions whose single-precision instructions all end in `.ftz`: denormal inputs and outputs become zeros."""
 _KEEPING: Final = "exp exp10 log log2 log10"
-"""Functions whose code in single precision scales denormals such that none is lost."""
+"""Functions whose single-precision code scales denormals, so that none is lost."""
 _SMALLEST_NORMAL: Final = np.finfo(np.float32).smallest_normal
 _AS_GOOD_AS_ZERO: Final = 1e-36
 _REINTERPRETED: Final = """
@@ -190,11 +190,11 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "llrint": np.rint,
     "llround": _round_half_away,
 }
-"""What each symbol computes, by its name without `__nv_` and without the `f` of single precision."""
+"""Functions by symbol, without `__nv_` and without the `f` of single precision."""
 
 
 def function_of(symbol: str) -> Function:
-    """Return what computes a symbol; UnsupportedOnCpuError if nothing here does."""
+    """Return the function of a symbol; UnsupportedOnCpuError if there is none."""
     name = symbol.removeprefix(PREFIX)
     found = FUNCTIONS.get(name) or FUNCTIONS.get(name.removesuffix("f"))
     if found is None:
@@ -206,7 +206,7 @@ def function_of(symbol: str) -> Function:
 
 
 def compute(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
-    """Apply a symbol to arrays; single precision is computed in double, and rounded once at the end."""
+    """Apply a symbol to arrays; single precision is computed in double and rounded once at the end."""
     name = symbol.removeprefix(PREFIX)
     if name in _REINTERPRETED.split() or name.startswith(_SIGN_READING):
         chip_numerics.check_face(arguments[-1])
@@ -224,7 +224,7 @@ def compute(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
 
 
 def _either_way(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
-    """Apply a symbol whose code flushes denormals in some places: those in and out are kept or not at random."""
+    """Apply a symbol whose code flushes denormals in some places: they are kept or flushed at random."""
     kept = lost = _computed(symbol, arguments, dtype)
     name = symbol.removeprefix(PREFIX).removesuffix("f")
     if name in _KEEPING.split():
@@ -263,7 +263,7 @@ def _computed(symbol: str, arguments: list[Any], dtype: np.dtype[Any]) -> Any:
 
 
 def _cast(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Cast as the chip does: numbers outside the range of an integer become its ends, and NaN becomes zero."""
+    """Cast as a chip does: numbers outside an integer's range are clamped, and NaN becomes zero."""
     if dtype.kind not in "iu" or values.dtype.kind != "f":
         return values.astype(dtype)
     limits = np.iinfo(dtype)
@@ -273,7 +273,7 @@ def _cast(values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def install() -> None:
-    """Give Triton's interpreter in this process the device library, by every name under which it can be imported."""
+    """Install the device library in Triton's interpreter in this process, under all names that it is imported by."""
     interpreter.InterpreterBuilder.create_extern_elementwise = _create_extern_elementwise
     interpreter.InterpreterBuilder.create_inline_asm = _refuse_assembly
     for name, function in inspect.getmembers(cuda, tl.core.is_builtin):
@@ -298,7 +298,7 @@ def _refuse_assembly(_builder: Any, *_: Any) -> Any:
 
 
 def _bound(name: str, function: Function) -> Function:
-    """Return a library function that brings what a kernel does not pass: the interpreter's semantics."""
+    """Return a library function that supplies the interpreter's semantics, which a kernel does not pass."""
 
     def call(*arguments: Any, **named: Any) -> Any:
         try:
@@ -312,7 +312,7 @@ def _bound(name: str, function: Function) -> Function:
 
 
 def _refuse_others(module: ModuleType) -> None:
-    """Let the functions that CUDA's library lacks say so: the generic ones are empty, and would return None."""
+    """Let functions that CUDA's library lacks raise: the generic ones are empty and would return None."""
     for name, function in inspect.getmembers(module, inspect.isfunction):
         if function.__module__ == module.__name__:
             setattr(module, name, _lacking(name))

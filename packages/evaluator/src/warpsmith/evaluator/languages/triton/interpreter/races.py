@@ -1,12 +1,12 @@
-"""Runs the programs of a launch in a random order, and finds what one of them stores and another touches.
+"""Runs the programs of a launch in a random order, and detects elements that one stores and another accesses.
 
-On a chip the programs of a grid run in any order and at the same time. The interpreter runs one after the other, so
-that a sum without atomics, or a value taken from the program before, would come out right. The same holds for the
-lanes of one program, the elements of its blocks: they are threads, which wait for one another at a barrier alone.
+On a chip the programs of a grid run in any order and concurrently. The interpreter runs one after the other, so a sum
+without atomics, or a value taken from the previous program, would come out right. The same holds for the lanes of a
+program, the elements of its blocks: they are threads that wait for one another only at a barrier.
 
-Between two atomic operations of one program others may do theirs. So behind an atomic operation, at random, further
-programs run from their beginning to their end before the program goes on: an update that rests on what was read before
-is lost here too. Plain loads and stores need no such turns, since a program races for what they touch.
+Between two atomic operations of a program, others can do theirs. So after an atomic operation, at random, other
+programs run from start to end before the program continues: an update based on an earlier read is then lost, as on a
+chip. Plain loads and stores need no such interruption, since conflicting ones are reported as races.
 """
 
 from collections.abc import Callable
@@ -27,15 +27,15 @@ UNORDERED: Final = (
 
 
 class RaceError(RuntimeError):
-    """Programs of a launch, or lanes of one, touch the same element, and nothing orders them."""
+    """Programs of a launch, or lanes of a program, access the same element, and nothing orders them."""
 
 
 class UnseenOrderError(RaceError):
-    """They touch the same element in a launch with atomic operations, which may order them on a chip."""
+    """They access the same element in a launch with atomic operations, which can order them on a chip."""
 
 
 class Launch:
-    """The programs of a launch: the order in which they run, and which of them runs now.
+    """The programs of a launch: their order, and the one that runs now.
 
     Args:
         sizes: programs along x, y and z.
@@ -53,11 +53,11 @@ class Launch:
     ) -> None:
         self.size = int(np.prod(sizes))
         self.program = 0
-        """Number of the program that runs, from 1."""
+        """Number of the running program, from 1."""
         self.atomics = False
-        """Whether any program has done an atomic operation: these may order programs on a chip."""
+        """Whether any program has done an atomic operation, which can order programs on a chip."""
         self.moment = 0
-        """Counts programs and barriers, without a number twice: what one program does between two barriers is one."""
+        """A number unique to each interval of a program between two barriers."""
         self._sizes, self._place, self._body, self._rng = sizes, place, body, rng
         self._pending = list(rng.permutation(self.size))
         self._last_moment = 0
@@ -70,12 +70,12 @@ class Launch:
             self._run_next()
 
     def pass_barrier(self) -> None:
-        """Let the program under way have passed a barrier."""
+        """Note that the running program passed a barrier."""
         self._last_moment += 1
         self.moment = self._last_moment
 
     def interrupt(self) -> None:
-        """At random, run programs to their end that have not begun, in the middle of the one under way."""
+        """At random, run programs that have not started to their end, in the middle of the running one."""
         while self._pending and self._depth < _MAX_DEPTH and self._rng.random() < _INTERRUPTED:
             program, moment = self.program, self.moment
             self._depth += 1
@@ -85,7 +85,7 @@ class Launch:
             self._enter(program)
 
     def compared(self, succeeded: bool) -> None:
-        """Note a compare-and-swap; raise where a program tries again and again while nobody else can run."""
+        """Note a compare-and-swap; raise if a program retries endlessly while no other can run."""
         self._waits = 0 if succeeded else self._waits + 1
         if self._waits > _MAX_WAITS:
             raise UnseenOrderError(
@@ -110,15 +110,15 @@ class Launch:
 _INTERRUPTED: Final = 0.5
 _MAX_DEPTH: Final = 8
 _MAX_WAITS: Final = 256
-"""A loop that tries again with what it found succeeds at once, as nobody else runs meanwhile."""
+"""A loop that retries with the value found succeeds at once, since no other program runs meanwhile."""
 
 
 class Memory:
-    """Which program of the launch under way touched which element of one storage; programs count from 1.
+    """Tracks which program of the launch accessed which element of one storage; programs count from 1.
 
     Args:
         start: address of the storage.
-        size: its bytes.
+        size: its size in bytes.
     """
 
     def __init__(self, start: int, size: int) -> None:
@@ -128,9 +128,9 @@ class Memory:
         self._marks: dict[str, Any] = {}
 
     def touched(self, access: str, program: int, pointers: Any, item_bytes: int) -> Any:
-        """Note an access (`load`, `store` or `atomic`); return which of `pointers` another program races for.
+        """Note an access (`load`, `store` or `atomic`); return which of `pointers` race with another program.
 
-        What is returned is None or a boolean for each pointer.
+        The result is None or a boolean for each pointer.
         """
         indices = self._indices(pointers, item_bytes)
         raced = None
@@ -154,7 +154,7 @@ class Memory:
             marks[indices] = np.where((owners == _NOBODY) | (owners == program), program, _SEVERAL)
 
     def _indices(self, pointers: Any, item_bytes: int) -> Any:
-        """Return the elements at `pointers`, in units of the smallest item that was touched."""
+        """Return the elements at `pointers`, in units of the smallest item accessed so far."""
         shift = item_bytes.bit_length() - 1
         if not self._marks:
             self._shift = shift
@@ -166,11 +166,11 @@ class Memory:
 
 
 class Exchanges:
-    """What the programs of a launch exchange in one storage: which value, and what they knew of the one before.
+    """Tracks atomic exchanges of the programs of a launch in one storage: the values, and what was read before.
 
     Args:
         start: address of the storage.
-        size: its bytes.
+        size: its size in bytes.
     """
 
     def __init__(self, start: int, size: int) -> None:
@@ -182,15 +182,15 @@ class Exchanges:
         self._read: dict[tuple[int, int], list[tuple[int, Any]]] = {}
 
     def update(self, program: int, pointers: Any, item_bytes: int) -> None:
-        """Note an atomic operation that is no exchange."""
+        """Note an atomic operation other than an exchange."""
         indices = self._indices(pointers, item_bytes)
         self._note(program, indices, item_bytes)
 
     def exchange(self, program: int, pointers: Any, item_bytes: int, values: Any) -> Any:
-        """Note an exchange; return for each pointer whether another program's comes between.
+        """Note an exchange; return for each pointer whether another program's update conflicts with it.
 
-        That is: another program exchanges another value there, or it changed the element after this program had read
-        it by an atomic operation.
+        That is: another program exchanges another value there, or changed the element after this program had read it
+        by an atomic operation.
         """
         indices = self._indices(pointers, item_bytes)
         owners, held = self._of(self._writers, item_bytes, np.uint64)
@@ -227,11 +227,11 @@ class Exchanges:
 
 
 _REMEMBERED: Final = 16
-"""Atomic operations of a program that an exchange is compared with; most programs have fewer."""
+"""Latest atomic operations of a program that an exchange is compared with; most programs have fewer."""
 
 
 def _bits(values: Any) -> Any:
-    """Return numbers by their bits, all NaN alike."""
+    """Return numbers as bits, with all NaN made equal."""
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
     return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}").astype(np.uint64)
@@ -241,14 +241,14 @@ _CONFLICTS: Final = {"load": ("store", "atomic"), "store": ("store", "load", "at
 
 
 class Lanes:
-    """Which lane of the program under way stored which element of one storage, since its last barrier.
+    """Tracks which lane of the running program stored which element of one storage since its last barrier.
 
-    A lane is an element's place in its block. Which thread it belongs to depends on the block, but the same place of
-    two equal blocks mostly belongs to the same one; so a lane may load what it stored itself.
+    A lane is an element's place in its block. Its thread depends on the block's layout, but the same place in two
+    equal blocks mostly belongs to the same thread; so a lane can load what it stored itself.
 
     Args:
         start: address of the storage.
-        size: its bytes.
+        size: its size in bytes.
     """
 
     def __init__(self, start: int, size: int) -> None:
@@ -283,21 +283,21 @@ class Lanes:
 
 _LANE_BITS: Final = 32
 _ANY_LANE: Final = (1 << _LANE_BITS) - 1
-"""What several lanes of one store have written; they wrote the same, so that any of them may load it."""
+"""Marks an element that several lanes of one store wrote with the same value, so that any of them can load it."""
 
 
 def are_distinct(pointers: Any) -> bool:
-    """Whether addresses rise, so that none occurs twice; false says nothing."""
+    """Whether addresses are increasing, so that none occurs twice; False says nothing."""
     return pointers.size < 2 or bool((pointers[1:] > pointers[:-1]).all())
 
 
 def let_barriers_count() -> None:
-    """Let a barrier in the interpreter of this process end a moment of the launch under way."""
+    """Let barriers in the interpreter of this process call `pass_barrier`."""
     interpreter.InterpreterBuilder.create_barrier = lambda self: self.launch.pass_barrier()
 
 
 def shuffle_lanes() -> None:
-    """Let atomic operations of the interpreter take their lanes in a random order where several have one element."""
+    """Let atomic operations of the interpreter run lanes that share an element in a random order."""
     builder = interpreter.InterpreterBuilder
     rmw, cas = builder.create_atomic_rmw, builder.create_atomic_cas
     generator = default_rng()

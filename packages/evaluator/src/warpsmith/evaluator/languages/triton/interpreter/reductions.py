@@ -1,8 +1,8 @@
-"""Reduces and scans with a kernel's own function in two orders: on a chip the order is not the kernel's to choose.
+"""Reduces and scans with a kernel's own function in two orders, since a kernel cannot choose the order on a chip.
 
-The interpreter folds from the left, element by element. Here a function is called with many elements at a time, each
-of which is a scalar to it, as a tree and once more as rows; where the two differ the function is refused. Where they
-differ by less than rounding may explain, either is the result, so that no function tells by it how it is reduced.
+The interpreter folds from the left, element by element. Here a function is called with many elements at a time, each a
+scalar to it, first as a tree and then as rows. If the results differ, the function is rejected. If they differ by no
+more than rounding explains, one is chosen at random, so that a function cannot detect how it is reduced.
 """
 
 import os
@@ -68,7 +68,7 @@ def _lines(tensors: Sequence[Any], axis: int) -> tuple[Arrays, tuple[int, ...]]:
 
 
 def _combiner(function: Any, tensors: Sequence[Any]) -> Combine:
-    """Return a kernel's function on arrays of any form, whose elements it sees as scalars."""
+    """Return a kernel's function on arrays of any shape, whose elements it sees as scalars."""
     body = function.rewrite() if isinstance(function, interpreter.InterpretedFunction) else function
     types = [tensor.dtype for tensor in tensors]
 
@@ -93,7 +93,7 @@ def _tree(combine: Combine, lines: Arrays) -> Arrays:
 
 
 def _rows(combine: Combine, lines: Arrays) -> Arrays:
-    """Fold rows from the left, and then what they gave: neither a tree's depth nor its order."""
+    """Fold rows from the left, then their results: both depth and order differ from the tree's."""
     length = len(lines[0])
     width = 1 << (length.bit_length() // 2)
     held = [line[:width] for line in lines]
@@ -106,7 +106,7 @@ def _rows(combine: Combine, lines: Arrays) -> Arrays:
 
 
 def _other_order(length: int) -> Any:
-    """Return a random order that is not the first."""
+    """Return a random order other than the original."""
     order = default_rng().permutation(length)
     return order if (order[1:] < order[:-1]).any() else order[::-1]
 
@@ -122,7 +122,7 @@ def _doubled(combine: Combine, lines: Arrays) -> Arrays:
 
 
 def _carried(combine: Combine, lines: Arrays) -> Arrays:
-    """Scan rows from the left, and carry the last of each into the next."""
+    """Scan rows from the left, and carry the last element of each into the next."""
     length = len(lines[0])
     width = 1 << (length.bit_length() // 2)
     rows = [line.reshape(-1, min(width, length), line.shape[1]).copy() for line in lines]

@@ -1,11 +1,11 @@
-"""Lets Triton's interpreter mean what Triton's compiler means, where running a kernel's body as Python would not.
+"""Makes Triton's interpreter follow the compiler's semantics where a kernel's body run as Python would not.
 
-The interpreter executes a kernel as Python. So `and` picks an operand, a loop's index is an integer without bounds,
-and integers in a tuple divide like Python's, while the compiler makes logical operations and 32-bit integers of them.
-A kernel could ask which of the two it is, and do the right thing only where it is judged. Here a kernel's syntax is
-rewritten such that Python follows the compiler; what both cannot follow is refused with what to write instead.
+The interpreter executes a kernel as Python. So `and` picks an operand, a loop index is an unbounded integer, and
+integers in a tuple divide like Python's, while the compiler makes logical operations and 32-bit integers of them. A
+kernel could detect which of the two runs it, and be correct only where it is judged. Here a kernel's syntax is
+rewritten so that Python follows the compiler. Unsupported syntax is rejected, with an alternative in the message.
 
-A value is *static* where the compiler knows it (a constant, a constexpr) and *dynamic* where it is a tensor.
+A value is *static* if the compiler knows it (a constant, a constexpr) and *dynamic* if it is a tensor.
 """
 
 import ast
@@ -23,13 +23,13 @@ from triton.runtime.jit import _normalize_ty
 from triton.runtime.jit import type_canonicalisation_dict as _TYPES
 
 UNSPECIALIZED: Final = "warpsmith_unspecialized"
-"""Under this name a rewritten kernel carries the arguments that `do_not_specialize` names."""
+"""Attribute of a rewritten kernel that holds the arguments named by `do_not_specialize`."""
 NAME: Final = "warpsmith_meaning"
-"""What rewritten kernels call this module; `extract` lets no kernel use a name that begins so."""
+"""Name of this module in rewritten kernels; `extract` rejects kernels that use names with this prefix."""
 
 
 class UnclearMeaningError(RuntimeError):
-    """A kernel does what the compiler and the interpreter take differently, or what is undefined on a chip."""
+    """A kernel does something that compiler and interpreter treat differently, or that is undefined on a chip."""
 
 
 def _value(value: Any) -> Any:
@@ -43,17 +43,17 @@ def _is_dynamic(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return what a module-level constexpr holds: beside a tensor the compiler computes with the value."""
+    """Return the value of a module-level constexpr: the compiler computes with the value next to a tensor."""
     return _value(value)
 
 
 def to_tensor(value: Any) -> Any:
-    """Return a number as the tensor that the compiler makes of it; anything else as it is."""
+    """Return a number as the tensor that the compiler makes of it; anything else unchanged."""
     return interpreter.interpreter_semantic.to_tensor(value, False)
 
 
 def assigned(value: Any) -> Any:
-    """Return what a variable holds after an assignment: numbers become tensors, in tuples too."""
+    """Return a variable's value after an assignment: numbers become tensors, in tuples too."""
     if isinstance(value, tl.tensor):
         return value
     if isinstance(value, tuple | list):
@@ -62,12 +62,12 @@ def assigned(value: Any) -> Any:
 
 
 def declared(annotation: Any, value: Any) -> Any:
-    """Return what an annotated assignment binds: a constexpr stays static."""
+    """Return a variable's value after an annotated assignment: a constexpr stays static."""
     return _value(value) if annotation is tl.constexpr else assigned(value)
 
 
 def given(value: Any) -> Any:
-    """Return a call's value. None would be a value for the compiler where it is none for the interpreter."""
+    """Return a call's value; reject None, which compiler and interpreter treat differently."""
     if value is None:
         raise UnclearMeaningError(
             "the value of a call is used that has none (print, tl.store, or a helper without a return on some path). "
@@ -77,7 +77,7 @@ def given(value: Any) -> Any:
 
 
 def both(left: Any, right: Callable[[], Any]) -> Any:
-    """Return `left and right` as the compiler has it: logical for tensors, Python's for static values."""
+    """Return `left and right` as in the compiler: logical for tensors, Python's for static values."""
     if not _is_dynamic(left):
         return right() if _value(left) else left
     other = right()
@@ -87,7 +87,7 @@ def both(left: Any, right: Callable[[], Any]) -> Any:
 
 
 def either(left: Any, right: Callable[[], Any]) -> Any:
-    """Return `left or right` as the compiler has it."""
+    """Return `left or right` as in the compiler."""
     if not _is_dynamic(left):
         return left if _value(left) else right()
     other = right()
@@ -97,7 +97,7 @@ def either(left: Any, right: Callable[[], Any]) -> Any:
 
 
 def chained(left: Any, *steps: tuple[Callable[[Any, Any], Any], Callable[[], Any]]) -> Any:
-    """Return `a < b < c` as the compiler has it: each operand is computed once, and what is static may end it."""
+    """Return `a < b < c` as in the compiler: operands are evaluated once, and a static comparison can end it."""
     dynamic, held = [], None
     for compare, later in steps:
         right = later()
@@ -110,7 +110,7 @@ def chained(left: Any, *steps: tuple[Callable[[Any, Any], Any], Callable[[], Any
 
 
 def negated(value: Any) -> Any:
-    """Return `not value` as the compiler has it."""
+    """Return `not value` as in the compiler."""
     return _value(value).__not__() if _is_dynamic(value) else not _value(value)
 
 
@@ -125,13 +125,13 @@ def decided(condition: Any) -> Any:
 
 
 def chosen(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """Return `then if condition else otherwise`: a tensor where the condition is one."""
+    """Return `then if condition else otherwise`: a tensor if the condition is one."""
     value = then() if decided(condition) else otherwise()
     return to_tensor(value) if _is_dynamic(condition) else value
 
 
 def returned(value: Any) -> Any:
-    """Return what a function with several returns returns. Which of them make a constant, the compiler alone knows."""
+    """Return the result of a function with several returns; only the compiler knows which of them are constants."""
     items = value if isinstance(value, tuple | list) else (value,)
     if any(isinstance(_value(item), int | float) for item in items):
         raise UnclearMeaningError(
@@ -142,14 +142,14 @@ def returned(value: Any) -> Any:
 
 
 def remainder(left: Any, right: Any) -> Any:
-    """Return `left % right` of numbers; strings would be formatted, with what tells the interpreter."""
+    """Return `left % right` of numbers; reject strings, whose formatting would reveal the interpreter."""
     if isinstance(_value(left), str):
         raise UnclearMeaningError("a string is formatted with %. Leave it out.")
     return left % right
 
 
 def extreme(function: Any, *values: Any, **options: Any) -> Any:
-    """Return what `max` or `min` gives: Triton's own where they are Python's."""
+    """Return the result of `max` or `min`; Python's are replaced by Triton's."""
     if function is builtins.max:
         return _value(tl.core.builtin_max(*values, **options))
     if function is builtins.min:
@@ -158,20 +158,20 @@ def extreme(function: Any, *values: Any, **options: Any) -> Any:
 
 
 def check(condition: Any, message: Any = "") -> None:
-    """Assert a condition, of a block in all its elements."""
+    """Assert a condition; a block must be true in all elements."""
     held = _value(condition)
     if not (held.handle.data.all() if isinstance(held, tl.tensor) else held):
         raise AssertionError(message)
 
 
 def static_range(start: Any, end: Any = None, step: Any = None, **_options: Any) -> range:
-    """Stand for tl.static_range, whose indices are static."""
+    """Replace tl.static_range, whose indices are static."""
     low, high = (0, start) if end is None else (start, end)
     return range(int(_value(low)), int(_value(high)), 1 if step is None else int(_value(step)))
 
 
 def dynamic_range(start: Any, end: Any = None, step: Any = None, **_options: Any) -> Iterator[Any]:
-    """Stand for range and tl.range, whose indices are integers of 32 or 64 bits."""
+    """Replace range and tl.range, whose indices are integers of 32 or 64 bits."""
     low, high = (0, start) if end is None else (start, end)
     stride = 1 if step is None else step
     if _is_dynamic(stride) and int(_value(stride)) <= 0:
@@ -189,7 +189,7 @@ def dynamic_range(start: Any, end: Any = None, step: Any = None, **_options: Any
 
 
 def indices(loop: Any, *bounds: Any, **options: Any) -> Any:
-    """Return what a `for` runs through."""
+    """Return the iterable of a `for`."""
     if loop in (builtins.range, dynamic_range):
         return dynamic_range(*bounds, **options)
     if loop is static_range:
@@ -201,10 +201,10 @@ _OPERATIONS: Final = {ast.And: "both", ast.Or: "either"}
 
 
 class Rewriter(ast.NodeTransformer):
-    """Rewrites one kernel's syntax, in place of the interpreter's own transformer.
+    """Rewrites one kernel's syntax; replaces the interpreter's own transformer.
 
     Args:
-        trusting: for Triton's own library, whose helpers may answer None: `tl.sum` asks one for a dtype.
+        trusting: allow calls to return None, for Triton's own library: `tl.sum` gets a dtype from such a helper.
     """
 
     def __init__(self, *, trusting: bool = False) -> None:
@@ -213,7 +213,7 @@ class Rewriter(ast.NodeTransformer):
         self._local: set[str] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """Rewrite a kernel's body; its arguments and defaults stay."""
+        """Rewrite a kernel's body; arguments and defaults stay."""
         returns = [found for found in ast.walk(node) if isinstance(found, ast.Return) and found.value is not None]
         self._several_returns = len(returns) > 1
         self._local = {
@@ -225,14 +225,14 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
-        """`x = v`, with v as the variable holds it."""
+        """`x = v`: numbers become tensors."""
         if len(node.targets) > 1:
             raise ValueError("Multiple assignments are not supported")
         node.value = _call("assigned", self.visit(node.value))
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        """`x += v` as `x = x + v`, which is all that the compiler knows."""
+        """`x += v` becomes `x = x + v`, as in the compiler."""
         if not isinstance(node.target, ast.Name):
             return node
         old = ast.Name(id=node.target.id, ctx=ast.Load())
@@ -247,7 +247,7 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Assign(targets=[node.target], value=value), node)
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
-        """`return v`, where v may have to be a tensor."""
+        """`return v`: v can have to become a tensor."""
         if node.value is not None:
             value = self.visit(node.value)
             node.value = _call("returned", value) if self._several_returns else value
@@ -259,7 +259,7 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(_call("check", self.visit(node.test), *message)), node)
 
     def visit_For(self, node: ast.For) -> ast.AST:
-        """`for i in range(n)`, with i as the compiler has it."""
+        """`for i in range(n)`: i is an integer of 32 or 64 bits."""
         if isinstance(node.iter, ast.Call):
             call = node.iter
             arguments = [self.visit(argument) for argument in call.args]
@@ -270,7 +270,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        """A call on a line of its own, which may have no value."""
+        """A call as a statement, which need not have a value."""
         if isinstance(node.value, ast.Call):
             node.value = self._called(node.value)
             return node
@@ -278,13 +278,13 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """A name of the module, which may hold a constexpr."""
+        """A name of the module, which can hold a constexpr."""
         if self._trusting or node.id in self._local or not isinstance(node.ctx, ast.Load):
             return node
         return ast.copy_location(_call("plain", node), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """`a.b`. A module is no constexpr, and of a constexpr the interpreter has the value alone."""
+        """`a.value`: a constexpr is plain already in the interpreter. Other attributes stay."""
         if not isinstance(node.value, ast.Name):
             self.generic_visit(node)
         if node.attr == "value" and not self._trusting:
@@ -306,7 +306,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """`a and b and c`, from the right as the compiler does."""
+        """`a and b and c`, from the right as in the compiler."""
         values = [self.visit(value) for value in node.values]
         result: ast.expr = values.pop()
         for left in reversed(values):
@@ -336,14 +336,14 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(_call("chosen", node.test, _later(node.body), _later(node.orelse)), node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """`a % b`, which formats strings in Python."""
+        """`a % b`, which would format strings in Python."""
         self.generic_visit(node)
         if isinstance(node.op, ast.Mod):
             return ast.copy_location(_call("remainder", node.left, node.right), node)
         return node
 
     def visit_List(self, node: ast.List) -> ast.AST:
-        """A list, which is a tuple for the compiler."""
+        """A list, which the compiler treats as a tuple."""
         self.generic_visit(node)
         return ast.copy_location(ast.Tuple(elts=node.elts, ctx=node.ctx), node)
 
@@ -380,16 +380,16 @@ def _call(name: str, *arguments: ast.expr, keywords: list[ast.keyword] | None = 
 
 
 def arguments_as_declared(function: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return a launch's arguments with the defaults filled in and numbers of the types that annotations declare.
+    """Return a launch's arguments with defaults filled in and numbers cast to their annotated types.
 
     Raises:
-        UnclearMeaningError: an argument does not fit its annotation, by which the compiler would read it.
+        UnclearMeaningError: an argument does not fit its annotation, which the compiler would follow.
     """
     defaults, kinds = _form(function)
     filled = defaults | arguments
     for name in vars(function).get(UNSPECIALIZED, ()):
         if name in filled and type(filled[name]) is int and name not in kinds:
-            # To the compiler a 1 is a number like any other here.
+            # The compiler does not specialize this argument on 1.
             filled[name] = to_tensor(filled[name])
     for name, kind in kinds.items():
         if name in filled:
@@ -399,7 +399,7 @@ def arguments_as_declared(function: Any, arguments: dict[str, Any]) -> dict[str,
 
 @functools.lru_cache(maxsize=256)
 def _form(function: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return a kernel's default values, and the types that it declares for its arguments."""
+    """Return a kernel's default values, and the annotated types of its arguments."""
     parameters = inspect.signature(function).parameters.values()
     defaults = {entry.name: entry.default for entry in parameters if entry.default is not inspect.Parameter.empty}
     kinds = {name: _normalize_ty(annotation).lstrip("*k") for name, annotation in function.__annotations__.items()}
@@ -420,9 +420,9 @@ def _as_declared(name: str, kind: str, value: Any) -> Any:
 
 
 def number_argument(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the interpreter's conversion of arguments with numbers as Triton takes them.
+    """Return the interpreter's conversion of arguments, changed to treat numbers as Triton's compiler does.
 
-    A float is 32 bits wide, and an integer of 1 is a constant, since Triton compiles a kernel anew for it.
+    A float has 32 bits, and the integer 1 is a constant, since Triton specializes a kernel on it.
     """
 
     def converted(argument: Any) -> Any:
@@ -437,13 +437,13 @@ def number_argument(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def is_tritons(function: Any) -> bool:
-    """Whether a function is of Triton's language. A name alone is no proof: any file can give itself one."""
+    """Whether a function belongs to Triton's language. Its module name alone is no proof: any file can claim one."""
     name = function.__module__ or ""
     return name.startswith(f"{tl.__name__}.") and function.__globals__ is vars(sys.modules.get(name, builtins))
 
 
 def _rewriting(rewrite: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a kernel's rewriting that means what it says, and keeps annotations, of which strings were made."""
+    """Return a rewriting of kernels that follows the compiler and keeps annotations, which had become strings."""
 
     def rewritten(self: Any) -> Any:
         self.ast_transformer = Rewriter(trusting=is_tritons(self.fn))
@@ -458,7 +458,7 @@ def _rewriting(rewrite: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _find_constants(construct: Callable[..., None]) -> Callable[..., None]:
-    """Return an executor's constructor that tells constexpr arguments as the compiler does."""
+    """Return an executor's constructor that recognizes constexpr arguments as the compiler does."""
 
     def constructed(self: Any, function: Any, *rest: Any) -> None:
         construct(self, function, *rest)
@@ -469,8 +469,8 @@ def _find_constants(construct: Callable[..., None]) -> Callable[..., None]:
 
 
 def install() -> None:
-    """Let the interpreter of this process rewrite kernels so; its language must have been patched before."""
-    setattr(interpreter, NAME, sys.modules[__name__])  # rewritten kernels find the interpreter's globals
+    """Install the rewriting in the interpreter of this process; its language must have been patched before."""
+    setattr(interpreter, NAME, sys.modules[__name__])  # rewritten kernels look names up in the interpreter's globals
     interpreter.FunctionRewriter.rewrite_ast = _rewriting(interpreter.FunctionRewriter.rewrite_ast)
     interpreter.GridExecutor.__init__ = _find_constants(interpreter.GridExecutor.__init__)
     interpreter._implicit_cvt = number_argument(interpreter._implicit_cvt)

@@ -1,7 +1,7 @@
-"""Watches Triton kernels run under the interpreter: what is launched with which signature, and what memory is touched.
+"""Watches Triton kernels run under the interpreter: launch signatures and memory accesses.
 
-Runs in the candidate's own process, so what it finds is a hint: it explains honest mistakes (a missing mask, a store
-to an input, bf16, which the interpreter gets wrong without a word) and catches simple deceit.
+It runs in the candidate's own process, so its findings are hints: it explains honest mistakes (a missing mask, a store
+to an input, bf16, which the interpreter silently computes wrongly) and catches simple cheats.
 """
 
 import ctypes
@@ -43,15 +43,15 @@ BF16_MESSAGE: Final = (
 )
 MAX_SIGNATURES: Final = 64
 MAX_GRID: Final = (2**31 - 1, 65535, 65535)
-"""Programs along x, y and z that a GPU launches (CUDA C++ Programming Guide, technical specifications)."""
+"""Most programs along x, y and z on a GPU (CUDA C++ Programming Guide, technical specifications)."""
 
 
 class TooManySignaturesError(RuntimeError):
-    """A candidate launches its kernels with more different signatures than anybody needs."""
+    """A candidate launches its kernels with too many different signatures."""
 
 
 class GridError(RuntimeError):
-    """A launch has more programs along an axis than a GPU takes."""
+    """A launch has more programs along an axis than a GPU can launch."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Access:
 
     Args:
         kind: `load`, `store` or `atomic`.
-        pointers: addresses, of the elements that the mask leaves.
+        pointers: addresses of the elements that the mask selects.
         item_bytes: size of an element.
-        values: what is stored, of the same elements.
-        lanes: the mask, or the places in the block of the elements that it leaves.
-        exchanged: what an atomic exchange puts there; None for any other access.
+        values: the values stored to these elements.
+        lanes: the mask, or the places in the block of the elements that it selects.
+        exchanged: the values that an atomic exchange writes; None for any other access.
     """
 
     def __init__(
@@ -95,18 +95,18 @@ class Access:
 
     @property
     def lanes(self) -> Any:
-        """The places in the block of the elements, counted from 0 row by row."""
+        """The elements' places in the block, counted from 0 row by row."""
         return np.flatnonzero(self._lanes) if self._lanes.dtype == np.bool_ else self._lanes
 
     def of(self, held: Any) -> "Access":
-        """Return this access for some of its elements."""
+        """Return this access restricted to some of its elements."""
         values = None if self._values is None else self._values[held]
         lanes = None if self._lanes is None else self.lanes[held]
         exchanged = None if self.exchanged is None else self.exchanged[held]
         return Access(self.kind, self.pointers[held], self.item_bytes, values, lanes, exchanged=exchanged)
 
     def leaves_as_it_is(self, held: Any) -> bool:
-        """Whether this stores what is there already."""
+        """Whether this stores the values that are already there."""
         if self._values is None:
             return False
         stored = np.ascontiguousarray(self._values[held])
@@ -115,7 +115,7 @@ class Access:
 
 
 FOREIGN_BYTES: Final = 1 << 30
-"""So far from every tensor that no missing mask leads there."""
+"""Distance from every tensor beyond which a missing mask cannot be the cause."""
 _ACCESSES: Final = {"load": "loads", "store": "stores to", "atomic": "updates"}
 
 
@@ -126,11 +126,11 @@ def refuse_bf16(tensor: torch.Tensor) -> None:
 
 
 class LaunchMonitor:
-    """Sees every kernel launch of this process once `install` has been called.
+    """Handles every kernel launch of this process once `install` has been called.
 
     Args:
         report: called once for each new signature, before the kernel runs.
-        is_read_only: tells whether a tensor lies in memory of the judge.
+        is_read_only: returns whether a tensor lies in read-only memory of the judge.
     """
 
     def __init__(self, report: Callable[[dict[str, Any]], None], is_read_only: Callable[[torch.Tensor], bool]) -> None:
@@ -150,7 +150,7 @@ class LaunchMonitor:
         self._kernel = ""
 
     def launch(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any] | None:
-        """Note one launch; None if the kernel must not run, else what its grid is to be written to (as third item)."""
+        """Note a launch; return the event whose third item is to be set to the grid, or None: do not run."""
         signature = {
             "kernel": name,
             "arguments": {key: describe_argument(value) for key, value in arguments.items()},
@@ -168,7 +168,7 @@ class LaunchMonitor:
         return self.on_launch(name, arguments, options) if self.on_launch else [None, None, None]
 
     def report_only(self, launch: Callable[[], Any]) -> None:
-        """Call `launch` such that what it launches is reported and not run."""
+        """Call `launch`; kernels that it launches are reported but not run."""
         self._only_reports = True
         try:
             launch()
@@ -196,7 +196,7 @@ class LaunchMonitor:
             yield MemoryRange(start, start + storage.nbytes(), name, self._is_read_only(tensor))
 
     def check_access(self, access: Access) -> None:
-        """Raise unless every active pointer lies in an argument's storage, and no other program is in the way."""
+        """Raise unless every active pointer lies in an argument's storage and races with no other program."""
         pointers = access.pointers
         if not pointers.size:
             return
@@ -227,7 +227,7 @@ class LaunchMonitor:
             raise IllegalAccessError(self._explain(pointers[~inside], access))
 
     def _check_alone(self, memory: MemoryRange, access: Access) -> None:
-        """Raise if another program of the launch stores there, or stores something else."""
+        """Raise if another program of the launch stores there, or stores another value."""
         launch = interpreter.interpreter_builder.launch
         if memory.read_only or launch.size == 1:
             return
@@ -239,9 +239,9 @@ class LaunchMonitor:
             raise self._race(memory, access, int(access.pointers[raced][0]))
 
     def _check_lanes(self, memory: MemoryRange, access: Access) -> None:
-        """Raise if a lane loads what another of its program stored since the last barrier.
+        """Raise if a lane loads what another lane of its program stored since the last barrier.
 
-        Stores are noted only in arguments that the kernel is known to load from: most kernels have none such.
+        Stores are noted only in arguments that the kernel is known to load from; most kernels have none.
         """
         if memory.read_only or access.kind == "atomic":
             return
@@ -267,9 +267,9 @@ class LaunchMonitor:
             )
 
     def _check_exchanged(self, memory: MemoryRange, access: Access) -> None:
-        """Raise if programs exchange values of which the last one stays, or one of them loses another's update.
+        """Raise if programs exchange different values and the last one stays, or if one of them loses another's update.
 
-        Other atomic operations are noted only in kernels that are known to exchange: most never do.
+        Other atomic operations are noted only in kernels that are known to exchange; most never do.
         """
         if access.exchanged is not None:
             self._exchanging.add(self._kernel)
@@ -293,7 +293,7 @@ class LaunchMonitor:
             )
 
     def check_stored(self, stored: Any, found: Any) -> None:
-        """Raise if memory does not hold what was just stored, since lanes of the store wrote to the same elements."""
+        """Raise if memory differs from what was just stored, since lanes of the store wrote to the same elements."""
         if chip_numerics.sharp(stored) != chip_numerics.sharp(found):
             raise races.RaceError(
                 f"a race in kernel {self._kernel}: one store writes different values to the same element, and any of "
@@ -345,7 +345,7 @@ def _tensors(arguments: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def describe_argument(value: Any) -> list[Any]:
-    """Return a launch argument as plain values: what its specialisation depends on, and nothing of its content."""
+    """Return a launch argument as plain values: what its specialization depends on, and no tensor values."""
     match value:
         case torch.Tensor():
             return ["tensor", NAMES.get(value.dtype, str(value.dtype)), value.data_ptr() % 16 == 0]
@@ -372,21 +372,21 @@ def _describe_constexpr(value: Any) -> list[Any]:
 
 
 def _describe_option(value: Any) -> Any:
-    """Return a launch option as it is where it is plain; else a list, which the compile worker refuses by its kind."""
+    """Return a plain launch option unchanged; for any other its kind in a list, which the compile worker rejects."""
     return value if isinstance(value, bool | int | float | str | None) else describe_argument(value)
 
 
 class _Kept:
-    """What Triton restores its language from after a launch; here the language stays as it is."""
+    """Replaces the object from which Triton restores its language after a launch; here the language stays patched."""
 
     def restore(self) -> None:
         """Restore nothing."""
 
 
 def keep_language() -> None:
-    """Replace Triton's builtins by interpreted ones for good: the interpreter otherwise does so anew at every launch.
+    """Replace Triton's builtins by interpreted ones permanently; the interpreter otherwise does so at every launch.
 
-    A process with TRITON_INTERPRET has no other use for them. Done before a fork, so that workers share the memory.
+    A process with TRITON_INTERPRET has no other use for them. Call it before a fork, so that workers share the memory.
     """
     seen_by_kernels = {"tl": tl, "core": tl.core}
     interpreter._patch_lang(FunctionType(keep_language.__code__, seen_by_kernels))
@@ -404,16 +404,16 @@ def keep_language() -> None:
 
 
 def skip_idle_checks() -> None:
-    """Leave out the overflow checks of integer arithmetic: without `debug` the interpreter drops their result."""
+    """Skip the overflow checks of integer arithmetic: without `debug` the interpreter drops their result."""
     builder = interpreter.interpreter_builder
     if not builder.options.debug:
         builder.options = replace(builder.options, sanitize_overflow=False)
 
 
 def keep_truth_values() -> None:
-    """Let a comparison of scalars stay a boolean where it is spread over a block, as in `(i < n) & (row < rows)`.
+    """Let a comparison of scalars stay boolean when it is broadcast to a block, as in `(i < n) & (row < rows)`.
 
-    The interpreter marks a comparison with the dtype of what it compares, and would make integers of it.
+    The interpreter gives a comparison the dtype of its operands and would make integers of it.
     """
 
     def create_splat(self: Any, ret_ty: Any, arg: Any) -> Any:
@@ -428,7 +428,7 @@ def keep_truth_values() -> None:
 def install(monitor: LaunchMonitor, facts: Any = None) -> None:
     """Route every launch and every memory access of Triton's interpreter in this process through `monitor`.
 
-    `facts` is what a launch and `kernel.warmup(...)` return, in place of a compiled kernel.
+    A launch and `kernel.warmup(...)` return `facts` instead of a compiled kernel.
     """
     races.let_barriers_count()
     races.shuffle_lanes()
@@ -457,14 +457,14 @@ def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
 
 @functools.cache
 def _generator() -> np.random.Generator:
-    """Return what draws the order of programs; seeded by the kernel, after the fork."""
+    """Return the generator for the order of programs; seeded by the operating system, after the fork."""
     return default_rng()
 
 
 def _run_programs(self: Any, *args: Any, **kwargs: Any) -> None:
-    """Stand for an executor's call: what it runs lies in host memory, and is neither copied there nor back.
+    """Replace an executor's call: arguments are in host memory and are not copied there and back.
 
-    That would write to the judge's read-only memory.
+    Copying back would write to the judge's read-only memory.
     """
     names = inspect.signature(self.fn).parameters
     named = {name: value for name, value in kwargs.items() if name in names}
@@ -493,7 +493,7 @@ def _defaults(kernel: Any) -> dict[str, Any]:
 
 
 def _noted(grid: Any, event: list[Any]) -> Any:
-    """Return the grid, or a function that computes it, such that its value stands in `event` once it is known."""
+    """Return the grid, or a function that computes it, so that its value is written to `event` when it is known."""
     if not callable(grid):
         return _sizes(grid, event)
     return lambda meta: _sizes(grid(meta), event)
@@ -568,7 +568,7 @@ def _item_bytes(pointers: Any) -> int:
 
 
 def run_trusted_kernel() -> None:
-    """Interpret one kernel of our own, so that what the interpreter builds lazily is there before a fork."""
+    """Interpret a trusted kernel, so that the interpreter's lazy initialization is done before a fork."""
     x = torch.arange(8, dtype=torch.float32)
     out = torch.empty_like(x)
     _warm_up[(1,)](x, out, 8, BLOCK=8)

@@ -1,6 +1,6 @@
-"""Refuses what is undefined on a chip, or false to the compiler, where the interpreter has some value for it.
+"""Rejects undefined behaviour and false hints to the compiler, for which the interpreter returns some value.
 
-A kernel could ask for that value, and so learn what it is run by. Each refusal says what to write instead.
+A kernel could detect the interpreter by that value. Each error says what to write instead.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Operation = Callable[..., Any]
 
 
 def install() -> None:
-    """Guard the operations and the hints of the interpreter in this process; its language must be patched before."""
+    """Guard the interpreter's operations and hints in this process; its language must have been patched before."""
     builder = interpreter.InterpreterBuilder
     for name in ("create_shl", "create_lshr", "create_ashr"):
         setattr(builder, name, _guarded_shift(getattr(builder, name)))
@@ -67,7 +67,7 @@ def _guarded_conversion(convert: Operation) -> Operation:
     def guarded(self: Any, value: Any, to: Any) -> Any:
         bounds = np.iinfo(np.uint8 if to.scalar == tl.int1 else interpreter._get_np_dtype(to.scalar))
         whole = np.trunc(value.data.astype(np.float64))
-        # The bounds above are no doubles for 64 bits: compare with the power of two beside them.
+        # For 64 bits the upper bound is not a double: compare with the next power of two.
         if not ((whole >= float(bounds.min)) & (whole < float(bounds.max) + 1)).all():
             raise UnclearMeaningError(
                 f"a float that is NaN or outside of {to.scalar} is cast to it, which is undefined. "
@@ -129,7 +129,7 @@ def _guarded_hint(name: str, holds: Callable[[Any, int, int, int], bool], instea
 
 
 def _begins_at_multiples(data: Any, axis: int, number: int, step: int) -> bool:
-    """Whether each run of neighbours along an axis begins at a multiple: that is what the compiler takes it for."""
+    """Whether each run of consecutive values along an axis starts at a multiple, as the compiler assumes."""
     lines = np.moveaxis(data, axis, 0)
     begins = np.ones(lines.shape, dtype=bool)
     begins[1:] = lines[1:] != lines[:-1] + step
@@ -137,7 +137,7 @@ def _begins_at_multiples(data: Any, axis: int, number: int, step: int) -> bool:
 
 
 def _is_contiguous(data: Any, axis: int, number: int, step: int) -> bool:
-    """Whether groups along an axis are neighbours. One may wrap to zero, as `% M` does past the end."""
+    """Whether groups along an axis are consecutive. One can wrap to zero, as `% M` does past the end."""
     lines = np.moveaxis(data, axis, 0)
     inside = np.arange(1, len(lines)) % max(number, 1) != 0
     follows = (lines[1:] == lines[:-1] + step) | (lines[1:] == 0)
