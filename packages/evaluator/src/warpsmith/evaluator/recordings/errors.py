@@ -1,16 +1,16 @@
-"""What recording and replaying raise in a worker, whatever language kernels are written in."""
+"""Errors of recording and replaying in a worker, for any kernel language."""
 
 
 class DetachedError(RuntimeError):
-    """Host code asks for what only a device has."""
+    """Host code requests something that only a device has."""
 
 
 class UnsupportedDtypeError(RuntimeError):
-    """A kernel or a tensor uses a dtype that the interpreter computes wrongly."""
+    """A kernel or a tensor uses a dtype that the interpreter does not compute correctly."""
 
 
 class IllegalAccessError(RuntimeError):
-    """A kernel loads or stores outside every tensor that it was given."""
+    """A kernel loads or stores outside all of its tensors."""
 
 
 class InputMutationError(RuntimeError):
@@ -18,5 +18,5 @@ class InputMutationError(RuntimeError):
 
 
 def behind_end(distance: int, name: str) -> str:
-    """Say where an address lies that is `distance` bytes behind the last one of a tensor: 0 is the first behind it."""
+    """Describe an address `distance` bytes behind a tensor; 0 is the first byte behind it."""
     return f"{f'{distance} bytes' if distance > 0 else 'right'} behind the end of {name}"

@@ -1,7 +1,7 @@
-"""The calls of one module, in order, and which earlier calls a call rests on: those whose memory it uses.
+"""The calls of one module in order, and on which earlier calls each depends: those whose memory it uses.
 
-A module may keep a workspace, or a table that its first call fills. A replay of a later call is a replay of the calls
-that it rests on, on inputs of their own, and then of the call itself. So a module that keeps an answer gives that one.
+A module can keep a workspace, or a table that its first call fills. To replay a later call, the calls that it depends
+on are replayed first, on other inputs. So a module that caches an answer returns a wrong one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,12 +13,12 @@ from warpsmith.evaluator.reference.session import Placed
 
 FRESH: Final = "fresh"
 STATE_BEFORE: Final = "state_before"
-"""Parameters and buffers of earlier calls: they have changed since."""
+"""Parameters and buffers of earlier calls, which have changed since."""
 
 
 @dataclass(frozen=True)
 class Past:
-    """The inputs of an earlier call: their form, the sizes that they are made with, and their name in the events."""
+    """The inputs of an earlier call: their form, the sizes to make them with, and their name in the events."""
 
     form: Placed
     sizes: Mapping[str, int]
@@ -27,14 +27,14 @@ class Past:
 
 @dataclass(frozen=True)
 class Called:
-    """One call of a module, as it was recorded.
+    """One recorded call of a module.
 
     Attributes:
-        form: of its inputs.
-        sizes: that they were made with, where these are not the sample's.
-        events: what it did.
-        outputs: its outputs, and the module's buffers after it.
-        buffers: how many of these are buffers.
+        form: the form of its inputs.
+        sizes: the sizes they were made with, where they differ from the sample's.
+        events: what the call did.
+        outputs: its outputs, then the module's buffers after it.
+        buffers: the number of buffers in `outputs`.
     """
 
     form: Placed
@@ -45,37 +45,37 @@ class Called:
 
     @property
     def returned(self) -> set[int]:
-        """The numbers of the memory that its outputs lie in, but for the inputs and the judge's parameters."""
+        """The ids of the memory that holds its outputs, without the inputs and the judge's parameters."""
         return set(_used(self.outputs[: len(self.outputs) - self.buffers]))
 
     @property
     def overwritten(self) -> set[int]:
-        """The numbers of the memory of earlier calls that it may write: it moves there, or a launch is given it."""
+        """The ids of memory of earlier calls that it can write: it copies there, or a launch gets it."""
         return {*_used([_writable(event) for event in self.events])} - {*_made(self.events)}
 
     @property
     def memory(self) -> set[int]:
-        """The numbers of all memory that it makes or uses, but for the inputs and the judge's parameters."""
+        """The ids of all memory that it makes or uses, without the inputs and the judge's parameters."""
         return {*_used([self.events, self.outputs]), *_made(self.events)}
 
 
 class History:
-    """The calls of one module."""
+    """The recorded calls of one module."""
 
     def __init__(self) -> None:
         self.calls: list[Called] = []
 
     def pattern(self, call: Called) -> bytes:
-        """Return what is the same for calls that do the same, whatever numbers their own memory has."""
+        """Return a pattern that is equal for calls that do the same, whatever ids their own memory has."""
         own = {number: place for place, number in enumerate(_made(call.events))}
         return codec.encode([call.form.tree, _renumbered([call.events, call.outputs], own)])
 
     def overwrites_outputs(self, call: Called) -> bool:
-        """Whether a call may write what an earlier one returned, or returns itself what it kept and may write."""
+        """Whether a call can write to memory that an earlier call returned, or returns memory of an earlier call."""
         return any(call.overwritten & one.returned for one in [*self.calls, call])
 
-    def rests_on(self, call: Called) -> list[Called]:
-        """Return the earlier calls whose memory a call uses, and those that these rest on, in order."""
+    def dependencies(self, call: Called) -> list[Called]:
+        """Return the earlier calls whose memory a call uses, directly or through others, in order."""
         wanted, found = call.memory, []
         for earlier in reversed(self.calls):
             if earlier is not call and wanted & earlier.memory:
@@ -83,11 +83,11 @@ class History:
                 wanted |= earlier.memory
         return found[::-1]
 
-    def with_its_past(self, call: Called) -> tuple[list[Any], tuple[Past, ...]]:
-        """Return the events of a call after those of the calls that it rests on, and the inputs of these."""
+    def with_dependencies(self, call: Called) -> tuple[list[Any], tuple[Past, ...]]:
+        """Return the events of the calls that a call depends on and then its own, and the inputs of the former."""
         events: list[Any] = []
         past: list[Past] = []
-        for earlier in self.rests_on(call):
+        for earlier in self.dependencies(call):
             name = f"before{len(past)}"
             past.append(Past(earlier.form, earlier.sizes, name))
             events += _renamed(earlier.events, {"inputs": name, "state": STATE_BEFORE})
@@ -102,7 +102,7 @@ def _made(events: list[Any]) -> Iterator[int]:
 
 
 def _writable(event: Any) -> Any:
-    """Return the part of an event that names what it may write: of a launch, all that it is given."""
+    """Return the part of an event that names the memory it can write: all arguments, for a launch."""
     match event:
         case ["fill" | "copy", to, _] | ["call", _, _, to]:
             return to
@@ -125,7 +125,7 @@ def _used(part: Any) -> Iterator[int]:
 
 
 def _renumbered(part: Any, own: dict[int, int]) -> Any:
-    """Return events in which the call's own memory is numbered from 0 below zero, and all other as it is."""
+    """Return events in which the call's own memory has the ids -1, -2, ..., and other memory keeps its ids."""
     match part:
         case ["tensor", str(memory), int(number), *rest] if memory == FRESH and number in own:
             return ["tensor", memory, ~own[number], *rest]
@@ -140,7 +140,7 @@ def _renumbered(part: Any, own: dict[int, int]) -> Any:
 
 
 def _renamed(part: Any, names: Mapping[str, str]) -> Any:
-    """Return events in which memory has other names."""
+    """Return events in which memory is renamed."""
     match part:
         case ["tensor", str(memory), *rest] if memory in names:
             return ["tensor", names[memory], *rest]

@@ -1,8 +1,8 @@
-"""A module's parameters and buffers under all their names, and how a candidate's live in the judge's memory.
+"""A module's parameters and buffers under all their names, and binding a candidate's to the judge's memory.
 
-A tensor may have several names (`self.weight = self.linear.weight`, tied embeddings). Reference and candidate may name
-it differently, so any of its names binds it. Parameters that are one tensor in the reference get one content, and stay
-one tensor in a candidate that ties them too.
+A tensor can have several names (`self.weight = self.linear.weight`, tied embeddings). Reference and candidate can use
+different ones, so any of its names binds it. Parameters that are one tensor in the reference get the same values, and
+stay one tensor in a candidate that also ties them.
 """
 
 import copy
@@ -21,16 +21,16 @@ MAX_HINT: Final = 400
 
 Named = dict[str, torch.Tensor]
 _View = tuple[torch.Tensor, torch.Tensor, int]
-"""A view, the parameter that owns its memory, and how many elements after that one's first it begins."""
+"""A view, the parameter that owns its memory, and the view's offset in elements."""
 
 
 def parameters(model: nn.Module) -> Named:
-    """Return the parameters by name; one that has several names stands under each."""
+    """Return the parameters by name, each under all of its names."""
     return dict(model.named_parameters(remove_duplicate=False))
 
 
 def buffers(model: nn.Module) -> Named:
-    """Return the buffers by name; one that has several names stands under each."""
+    """Return the buffers by name, each under all of its names."""
     return dict(model.named_buffers(remove_duplicate=False))
 
 
@@ -40,14 +40,14 @@ def tensors(model: nn.Module) -> Named:
 
 
 def aliases(model: nn.Module) -> dict[str, str]:
-    """Return the further names of parameters and buffers, each with the first name of the same memory."""
+    """Return the further names of parameters and buffers, each mapped to the first name of the same memory."""
     first: dict[Any, str] = {}
     known = {name: first.setdefault(_memory(tensor), name) for name, tensor in tensors(model).items()}
     return {name: found for name, found in known.items() if name != found}
 
 
 def _memory(tensor: torch.Tensor) -> Any:
-    """Return what tensors on the same elements share; nothing where there are none."""
+    """Return a key that is equal for tensors on the same elements, and unique for a tensor without elements."""
     if tensor.layout != torch.strided or not tensor.numel():
         return id(tensor)
     place = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
@@ -55,15 +55,15 @@ def _memory(tensor: torch.Tensor) -> Any:
 
 
 def names_of(name: str, other_names: Mapping[str, str]) -> list[str]:
-    """Return a name and the further ones of the same tensor."""
+    """Return a name and the further names of the same tensor."""
     return [name, *(other for other, first in other_names.items() if first == name)]
 
 
 def move(model: nn.Module, moved: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
-    """Let each first tensor live where the second lies, and with it the views of it that modules keep.
+    """Move each first tensor to the memory of the second, and with it the views of it that modules keep.
 
     Args:
-        model: the module whose attributes are looked at.
+        model: the module whose attributes are searched for views.
         moved: parameters of the module, each with a contiguous tensor of the same shape and dtype.
     """
     kept = list(_kept_views(model, [tensor for tensor, _ in moved]))
@@ -73,11 +73,11 @@ def move(model: nn.Module, moved: list[tuple[torch.Tensor, torch.Tensor]]) -> No
 
 
 def widened(model: nn.Module) -> nn.Module:
-    """Return a copy of a module in fp64, views of parameters that it keeps included."""
+    """Return a copy of a module in fp64, including the views of parameters that it keeps."""
     made: dict[int, Any] = {}
     copied = copy.deepcopy(model, made)
     copied.double()
-    # A parameter's copy has memory of its own, and the views of it are copied apart from it.
+    # deepcopy separates a parameter from its views; `_follow` joins them again.
     further = aliases(model)
     kept = _kept_views(model, [tensor for name, tensor in parameters(model).items() if name not in further])
     known = [view for view in kept if id(view[0]) in made and id(view[1]) in made]
@@ -86,15 +86,15 @@ def widened(model: nn.Module) -> nn.Module:
 
 
 def _follow(kept: list[_View]) -> None:
-    """Let views see what their owners are by now: these are dense, so that a view of one is a view of the next."""
+    """Point views to the present memory of their owners; works because owners are dense."""
     for view, owner, offset in kept:
         view.data = owner.data.as_strided(view.shape, view.stride(), owner.storage_offset() + offset)
 
 
 def _kept_views(model: nn.Module, owners: list[torch.Tensor]) -> Iterator[_View]:
-    """Yield the tensors that modules keep beside `owners` and that are views of one of them: with it and their offset.
+    """Yield the tensors kept by modules that are views of one of `owners`, each with its owner and offset.
 
-    `self.w = self.linear.weight.data` is a second name as well, which sees what is loaded into the parameter.
+    `self.w = self.linear.weight.data` is such a view: it must see what is loaded into the parameter.
     """
     moved = {id(owner) for owner in owners}
     whole = [owner for owner in owners if owner.layout == torch.strided and owner.is_contiguous() and owner.numel()]
@@ -108,7 +108,7 @@ def _kept_views(model: nn.Module, owners: list[torch.Tensor]) -> Iterator[_View]
 
 
 def _plain_tensors(model: nn.Module) -> Iterator[torch.Tensor]:
-    """Yield the tensors in plain attributes of modules, also in lists, tuples and dicts there."""
+    """Yield the tensors in plain attributes of modules, including those in lists, tuples and dicts."""
     for _, held in _plain_attributes(model):
         if isinstance(held, torch.Tensor):
             yield held
@@ -135,11 +135,11 @@ def _entries(held: Any) -> list[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class Binding:
-    """What became of the reference's parameters in a candidate.
+    """The result of binding the reference's parameters to a candidate.
 
     Attributes:
-        unmatched: names that no parameter of the candidate's answers to, under the same shape and dtype.
-        hints: what a writer should know about these, each a sentence.
+        unmatched: names under which the candidate has no parameter of the same shape and dtype.
+        hints: sentences on these for the candidate's author.
     """
 
     unmatched: list[str]
@@ -152,12 +152,12 @@ def bind(
     other_names: Mapping[str, str],
     place: Callable[[TensorSlot], torch.Tensor],
 ) -> Binding:
-    """Let parameters of the same name and shape live in the judge's memory.
+    """Move parameters of the same name, shape and dtype to the judge's memory.
 
     Args:
-        model: the candidate's.
+        model: the candidate's module.
         slots: the reference's parameters.
-        other_names: their further names, as of `aliases`.
+        other_names: their further names, from `aliases`.
         place: returns the tensor of a slot.
     """
     own = tensors(model)
@@ -175,12 +175,12 @@ def bind(
 
 
 def matching(model: nn.Module, slots: Mapping[str, TensorSlot], other_names: Mapping[str, str]) -> dict[str, str]:
-    """Return the reference's buffers that a candidate has under one of their names, each with that name.
+    """Return the reference's buffers that a candidate has under one of their names, each mapped to that name.
 
     Args:
-        model: the candidate's.
+        model: the candidate's module.
         slots: the reference's buffers.
-        other_names: their further names, as of `aliases`.
+        other_names: their further names, from `aliases`.
     """
     own = tensors(model)
     found = (
@@ -196,20 +196,20 @@ def _fits(tensor: torch.Tensor, slot: TensorSlot) -> bool:
 
 
 def _hints(model: nn.Module, unmatched: list[str], own: Named, taken: set[int]) -> list[str]:
-    """Return what the candidate has in place of the parameters that it lacks."""
+    """Return sentences on what the candidate has instead of the parameters that it lacks."""
     found: list[str] = []
     if tied := [name for name in unmatched if name in own and id(own[name]) in taken]:
-        found.append(f"{', '.join(tied[:MAX_NAMED])} is tied to another parameter, which Model does not do.")
+        found.append(f"{', '.join(tied[:MAX_NAMED])} is tied to another parameter, but not in Model.")
     lacking = {name for name in parameters(model) if id(own[name]) not in taken}
     if lacking:
-        told = [f"{name} {_form(own[name])}" for name in sorted(lacking)[:MAX_NAMED]]
-        found.append(f"It has {', '.join(told)} instead.")
+        texts = [f"{name} {_form(own[name])}" for name in sorted(lacking)[:MAX_NAMED]]
+        found.append(f"It has {', '.join(texts)} instead.")
     found.extend(_unregistered(model, own))
     return [hint[:MAX_HINT] for hint in found[:MAX_NAMED]]
 
 
 def _unregistered(model: nn.Module, own: Named) -> Iterator[str]:
-    """Yield a sentence for each plain attribute that holds parameters where PyTorch does not find them."""
+    """Yield a sentence for each plain attribute whose parameters PyTorch does not find."""
     known = {id(tensor) for tensor in own.values()}
     for name, held in _plain_attributes(model):
         items = [item for _, item in _entries(held)]
@@ -228,23 +228,22 @@ def _form(tensor: torch.Tensor) -> str:
 
 
 def unmatched_remark(unmatched: list[str], slots: Mapping[str, TensorSlot], hints: list[str]) -> str:
-    """Return what to tell the writer of a wrong kernel about parameters that have other values than the reference's.
+    """Return a remark for the author of a wrong kernel on parameters whose values differ from the reference's.
 
     Args:
-        unmatched: names of the reference's parameters, as the candidate's process tells them.
-        slots: all of them.
-        hints: as of `Binding`.
+        unmatched: names of the reference's parameters, as reported by the candidate's process.
+        slots: all of the reference's parameters.
+        hints: those of `Binding`.
     """
     lacking = [name for name in unmatched if name in slots]
     if not lacking:
         return ""
-    told = [f"{name} [{', '.join(map(str, slots[name].shape))}] {slots[name].dtype}" for name in lacking[:MAX_NAMED]]
+    texts = [f"{name} [{', '.join(map(str, slots[name].shape))}] {slots[name].dtype}" for name in lacking[:MAX_NAMED]]
     more = f" and {len(lacking) - MAX_NAMED} more" if len(lacking) > MAX_NAMED else ""
     return " ".join(
         [
-            f"ModelNew lacks parameters of Model, and computes with values of its own: {', '.join(told)}{more} "
-            "were expected. Give each the name, shape and dtype that it has in Model; a second name for it may stand "
-            "beside.",
+            f"ModelNew lacks parameters of Model and computes with values of its own: {', '.join(texts)}{more} "
+            "were expected. Give each the name, shape and dtype that it has in Model; a second name for it is allowed.",
             *hints,
         ]
     )

@@ -1,8 +1,8 @@
-"""What operators that only move do, as events of a recording: fills, and copies between strided views.
+"""Operators that only move data, as events of a recording: fills, and copies between strided views.
 
-`COPIES` says what an operator copied into its result. Where copies between views do not say it (a flip runs backwards),
-the event is `["call", operator, arguments, to]`, and `call` has torch do the same in a player. What is moved depends on
-shapes and plain arguments alone.
+`COPIES` gives what an operator copied into its result. What views cannot express (a flip runs backwards) is the event
+`["call", operator, arguments, to]`, and `call` lets torch do the same in a player. What is moved depends only on shapes
+and plain arguments.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,21 +21,20 @@ CALLED: Final = frozenset({
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
     "replication_pad1d", "replication_pad2d", "replication_pad3d",
 })  # fmt: skip
-"""Operators (without `aten::`) that a player repeats."""
+"""Operators (without `aten::`) that a player calls."""
 MAKES: Final = frozenset({"arange", "linspace", "eye"})
-"""Those of them that take no tensor: between two contents, `linspace` would compute."""
+"""Those that must not get a tensor: `linspace` between two values from tensors would compute."""
 MOST_ARGUMENTS: Final = 8
 
 
 INDEX_BYTES: Final = 4
-"""Integers may be narrowed to as many: indices and sizes fit."""
+"""Integers can be narrowed to this many bytes: indices and sizes fit."""
 
 
 def computes(to: torch.dtype, origin: torch.dtype) -> bool:
-    """Whether a copy computes.
+    """Whether a copy from dtype `origin` to dtype `to` computes.
 
-    A float is truncated to an integer. Of any number but a boolean, a boolean says whether it is zero. An integer of
-    fewer than 32 bits is what is left of a wider one after a division.
+    Float to integer truncates. Number to boolean compares with zero. Integer to fewer than 32 bits is a remainder.
     """
     if to.is_floating_point or to.is_complex or origin == torch.bool:
         return False
@@ -45,7 +44,7 @@ def computes(to: torch.dtype, origin: torch.dtype) -> bool:
 
 
 def copy(to: torch.Tensor, origin: torch.Tensor) -> None:
-    """Copy in a player, as an event of a recording says.
+    """Perform a recorded copy in a player.
 
     Raises:
         WireError: the copy would compute.
@@ -56,14 +55,14 @@ def copy(to: torch.Tensor, origin: torch.Tensor) -> None:
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Return booleans as bytes: under a view of other memory one may be neither 0 nor 1, and torch takes it for 1."""
+    """Return booleans as bytes: in a view of other memory one can be neither 0 nor 1, and torch would copy it as 1."""
     return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor
 
 
 def _cat(result: torch.Tensor, tensors: Sequence[torch.Tensor], dim: int = 0) -> Copies:
     start = 0
     for tensor in tensors:
-        # An empty one of one dimension stands beside any others.
+        # torch.cat accepts empty tensors of one dimension among any others.
         if tensor.numel():
             yield result.narrow(dim, start, tensor.shape[dim]), tensor
             start += tensor.shape[dim]
@@ -124,37 +123,37 @@ COPIES: Final[dict[str, Callable[..., Copies]]] = {
     "narrow_copy": _narrow,
     "complex": _complex,
 }
-"""What each operator (without `aten::`) copies into its result, in pairs (to, from)."""
+"""By operator (without `aten::`), the copies into its result as pairs (to, from)."""
 
 
 def is_called(name: str, args: Sequence[Any]) -> bool:
-    """Whether a player repeats the operator: a roll without dimensions takes its tensor as one row."""
+    """Whether a player calls the operator of `COPIES`: a roll without dimensions treats its tensor as one row."""
     return name == "roll" and not (len(args) > 2 and args[2])
 
 
 def fill_before(name: str, args: Sequence[Any]) -> Any:
-    """Return what an operator of `COPIES` fills its result with where it copies nothing; None if it copies all."""
+    """Return the value with which an operator of `COPIES` fills what it does not copy; None if it copies everything."""
     return (args[2] if len(args) > 2 else 0) if name == "constant_pad_nd" else None
 
 
 def call(name: str, arguments: Sequence[Any], to: torch.Tensor) -> None:
-    """Let torch do in a player what an operator of `CALLED` did when it was recorded.
+    """Repeat a recorded call of an operator of `CALLED` in a player.
 
     Raises:
         WireError: there is no such operator, or it does not take these arguments.
     """
     if name not in CALLED or len(arguments) > MOST_ARGUMENTS:
-        raise WireError(f"{name[:40]} is no operator of a recording; expected one of {', '.join(sorted(CALLED))}.")
+        raise WireError(f"{name[:40]} is not an operator of recordings; expected one of {', '.join(sorted(CALLED))}.")
     if name in MAKES and any(isinstance(argument, torch.Tensor) for argument in arguments):
         raise WireError(f"A recording calls {name} with a tensor; expected plain numbers.")
-    given = [_bytes_of(argument) if isinstance(argument, torch.Tensor) else argument for argument in arguments]
+    plain = [_bytes_of(argument) if isinstance(argument, torch.Tensor) else argument for argument in arguments]
     to = _bytes_of(to)
     try:
-        copy(to, getattr(torch.ops.aten, name)(*given, **_form(name, to)))
+        copy(to, getattr(torch.ops.aten, name)(*plain, **_form(name, to)))
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         raise WireError(f"A recording calls {name} with arguments that it does not take: {error}.") from error
 
 
 def _form(name: str, to: torch.Tensor) -> dict[str, Any]:
-    """Return the dtype and device that an operator without tensors is told."""
+    """Return the dtype and device arguments of an operator without tensors."""
     return {"dtype": to.dtype, "device": to.device} if name in MAKES else {}

@@ -1,10 +1,10 @@
-"""Which torch operators a candidate's forward may use: those that allocate, view, reshape and move, but do not compute.
+"""The torch operators that a candidate's forward can use: those that allocate, view, reshape and move, but not compute.
 
-What an operator moves depends on shapes and plain arguments alone, never on a content, so that a recording replays it
-on any content. Of an operator that host code defines itself (`torch.library`), what it calls is checked.
+What an operator moves depends only on shapes and plain arguments, never on values, so a recording replays it on any
+values. For an operator that host code defines itself (`torch.library`), the operators that it calls are checked.
 
-The list is checked at operator level by `OperatorWatch`, a dispatch mode in the candidate's own process. That process
-belongs to the candidate, so the check is a heuristic: it catches a fallback to torch, not a determined native attack.
+`OperatorWatch` checks them, a dispatch mode in the candidate's own process. That process belongs to the candidate, so
+the check is a heuristic: it catches a fallback to torch, not a determined native attack.
 """
 
 import sys
@@ -49,20 +49,20 @@ SHAPES: Final = _operators("""
 """)
 ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
 ANNOTATIONS: Final = frozenset({f"profiler::_record_function_{name}" for name in ("enter", "enter_new", "exit")})
-"""What `torch.profiler.record_function` calls: it computes nothing, and is not recorded."""
+"""Operators of `torch.profiler.record_function`: they compute nothing and are not recorded."""
 
 ADVICE: Final = (
-    "Compute in @triton.jit kernels. Torch may allocate and fill (empty, zeros, full, arange, tensor), view and "
-    "reshape, cast (to), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, flip, roll, unfold). Do in "
-    "a kernel casts that compute: of a float to an integer, of an integer to bool or to fewer than 32 bits."
+    "Compute in @triton.jit kernels. Torch can allocate and fill (empty, zeros, full, arange, tensor), view and "
+    "reshape, cast (to), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, flip, roll, unfold). Casts "
+    "that compute belong in a kernel: float to integer, integer to bool or to fewer than 32 bits."
 )
-"""What to tell the writer of a forward that uses another operator."""
+"""Advice to the author of a forward that uses another operator."""
 
 READS: Final = _operators("_local_scalar_dense")
-"""Ways of a tensor's content into Python that are allowed, and tell host code nothing where no kernel has run."""
+"""Operators that read a tensor's values into Python and are allowed; detached, they reveal nothing."""
 
 EXPORTS: Final = frozenset({"numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_"})
-"""Ways of a tensor's content into Python, where it could be computed on unseen."""
+"""Functions that read a tensor's values into Python, where computation cannot be watched."""
 
 ALLOCATES: Final = frozenset(
     {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
@@ -70,40 +70,40 @@ ALLOCATES: Final = frozenset(
 """Operators (without `aten::`) that return uninitialised memory."""
 
 CONSTRUCTS: Final = frozenset({"lift_fresh", "lift_fresh_copy"})
-"""Operators whose result is new although their schema says that it is an alias."""
+"""Operators whose result is new although their schema calls it an alias."""
 
 MAKES: Final = _operators("empty empty_strided empty_permuted zeros ones full scalar_tensor arange linspace eye")
-"""Operators that make memory on a device that they are told, and not on that of another tensor."""
+"""Operators that allocate on a given device instead of the device of another tensor."""
 
 _OUTER: Final[ContextVar[tuple[TorchFunctionMode, ...]]] = ContextVar("_OUTER", default=())
 
 _INTO: Final = _operators("copy_ fill_ fill")
-"""Operators that move their second argument into the first, or into what is like the first."""
+"""Operators that move their second argument into the first, or into a tensor like the first."""
 _CASTS: Final = MOVEMENT | _INTO
 _FRESH: Final = frozenset(f"aten::{name}" for name in ALLOCATES)
 _METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
 
 
 COUNTER: Final = "num_batches_tracked"
-"""The buffer in which torch's normalisations count their calls. The host may: no output hangs on it."""
+"""The buffer in which torch's normalisations count their calls. Host code can update it: no output depends on it."""
 
 
 class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes operators that are not allowed, fills fresh memory with garbage, and finds writes to the judge's memory.
+    """Notes operators that are not allowed, fills fresh memory with garbage, and detects writes to the judge's memory.
 
     Args:
-        extra: operators allowed beyond the list, such as `aten::cat`.
-        is_read_only: tells whether a tensor lies in memory of the judge, which nobody may write.
-        on_write: called with the operator's name when such a tensor is about to be written; it should raise.
-        on_dtype: called with each tensor that an operator returns; it may raise for a dtype the device has not.
+        extra: allowed operators beyond the list, such as `aten::cat`.
+        is_read_only: returns whether a tensor lies in read-only memory of the judge.
+        on_write: called with the operator's name before it writes to such a tensor; should raise.
+        on_dtype: called with each tensor that an operator returns; can raise for a dtype that the device lacks.
         on_done: called after each allowed operator with the operator, its name, its arguments and its result.
 
     Attributes:
-        counters: addresses of the buffers to which a number may be added.
-        fills: whether fresh memory is filled with garbage; needless where nothing is computed.
-        path: of the file whose lines are noted; empty for none.
-        refused: how often each operator that is not allowed was used.
-        lines: the line of that file that used each of these first, where it was used from there.
+        counters: addresses of the buffers to which an integer can be added.
+        fills: whether fresh memory is filled with garbage; not needed if nothing is computed.
+        path: the source file whose lines are noted; empty for none.
+        refused: number of uses of each operator that is not allowed.
+        lines: for each of these the line in `path` that used it first, if any.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Torch otherwise imports its compiler at the first operator: 70 MB that every worker would be forked with.
+        # Otherwise torch imports its compiler at the first operator: 70 MB in every forked worker.
         return False
 
     def __torch_dispatch__(
@@ -156,7 +156,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _check_casts(self, name: str, args: Sequence[Any], result: Any) -> None:
-        """Note a cast that computes: by whichever operator, what it moves into its result may be of another dtype."""
+        """Note a cast that computes: any moving operator can have a result of another dtype."""
         if name not in _CASTS or not isinstance(result, torch.Tensor):
             return
         for origin in _tensors(args[1:] if name in _INTO else args):
@@ -181,19 +181,19 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _line_in(path: str) -> int:
-    """Return the line of a file that is under way, of the innermost call there; 0 where nothing there is called."""
+    """Return the current line in the innermost frame of a file; 0 if no frame is in it."""
     frame: FrameType | None = sys._getframe() if path else None
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back
     return (frame.f_lineno or 0) if frame is not None else 0
 
 
-def _tensors(given: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors among arguments, those in lists included."""
-    if isinstance(given, torch.Tensor):
-        yield given
-    elif isinstance(given, list | tuple):
-        for item in given:
+def _tensors(arguments: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors among arguments, including those in lists."""
+    if isinstance(arguments, torch.Tensor):
+        yield arguments
+    elif isinstance(arguments, list | tuple):
+        for item in arguments:
             yield from _tensors(item)
 
 
@@ -202,12 +202,12 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def kernel_of(func: Any) -> Callable[..., Any] | None:
-    """Return what runs behind an operator that host code defined itself; None for an operator of torch's."""
+    """Return the implementation of an operator that host code defined itself; None for torch's operators."""
     if f"{func.namespace}::{func._opname}" not in torch.library._defs:
         return None
     for key in ("CUDA", "CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd"):
         if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key):
-            # Past the key of dispatch modes, which would bring it back to the one that asks.
+            # Below the dispatch key of modes, which would call this mode again.
             found: Any = torch._C.DispatchKey.__members__[key]
             return lambda *args, **kwargs: func._op_dk(found, *args, **kwargs)
     return None
@@ -215,7 +215,7 @@ def kernel_of(func: Any) -> Callable[..., Any] | None:
 
 @contextmanager
 def stays_for(mode: TorchFunctionMode, func: Any) -> Iterator[None]:
-    """Remember a mode that torch takes off while it calls an operator that host code defined itself."""
+    """Remember a mode that torch disables while it calls an operator that host code defined itself."""
     if not isinstance(func, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         yield
         return
@@ -227,7 +227,7 @@ def stays_for(mode: TorchFunctionMode, func: Any) -> Iterator[None]:
 
 
 def with_outer_modes(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel that runs under the modes under which its operator was called."""
+    """Return a kernel that runs under the modes that were active when its operator was called."""
 
     @wraps(kernel)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -245,7 +245,7 @@ def with_outer_modes(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class ExportWatch(TorchFunctionMode):
-    """Notes each way of a tensor's content into Python that no dispatch mode sees, such as `Tensor.numpy`."""
+    """Notes reads of a tensor's values into Python that no dispatch mode sees, such as `Tensor.numpy`."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__()

@@ -1,12 +1,11 @@
-"""What `forward` returns, in one canonical form in which every part has the name that a caller reads it by.
+"""The result of `forward` in a canonical form, in which each part has the name that a caller reads it by.
 
-Outputs are paired by name: the entries of a dict by key, the fields of a dataclass, a namedtuple or a ModelOutput by
-field, the items of a tuple or a list by position, and so at every depth. The order in which a dict was filled says
-nothing.
+Outputs are paired by name at every depth: entries of a dict by key; fields of a dataclass, a namedtuple or a
+ModelOutput by field; items of a tuple or a list by position. The order of a dict's entries does not matter.
 
 A tree has leaves (tensors or their slots, numbers, strings, dtypes, None), tuples, and groups. A group is a dict of
-plain values, so that it crosses process borders as it is: `kind`, `labels` (what each part is called, as Python writes
-the key: `'mean'`, `2`) and `items`. Trees come from foreign processes: whoever reads one takes nothing for granted.
+plain values, so it can be sent to other processes: `kind`, `labels` (the repr of each part's key: `'mean'`, `2`) and
+`items`. Trees come from foreign processes, so readers validate everything.
 """
 
 import dataclasses
@@ -25,7 +24,7 @@ MAPPING: Final = "dict"
 FIELDS: Final = "dataclass"
 NAMED_TUPLE: Final = "namedtuple"
 MODEL_OUTPUT: Final = "model output"
-"""A mapping that is a dataclass as well, as of transformers: its parts have keys and fields of the same names."""
+"""A mapping that is also a dataclass, as in transformers: each part is both an entry and a field."""
 
 PLACE: Final = "Output"
 MAX_SHOWN: Final = 80
@@ -38,7 +37,7 @@ _READ_ALIKE: Final = {
     NAMED_TUPLE: {FIELDS, NAMED_TUPLE, MODEL_OUTPUT},
     MODEL_OUTPUT: {MAPPING, FIELDS, NAMED_TUPLE, MODEL_OUTPUT},
 }
-"""Which kinds of group a caller of the first can read in the same way."""
+"""For each expected kind, the kinds that a caller can read in the same way."""
 
 
 class OutputError(RuntimeError):
@@ -50,11 +49,11 @@ def canonical(value: Any, leaf: Leaf, place: str = PLACE) -> Any:
 
     Args:
         value: what forward returned.
-        leaf: is called with each tensor and its place, and returns what stands for it.
-        place: where the value stands, for messages.
+        leaf: called with each tensor and its place; returns the leaf of the tree.
+        place: the value's place in the output, for messages.
 
     Raises:
-        OutputError: a part is none that can be compared.
+        OutputError: a part cannot be compared.
     """
     match value:
         case torch.Tensor():
@@ -89,18 +88,18 @@ def _container(value: Any, leaf: Leaf, place: str) -> Any:
 
 
 def _tuple_names(value: Any) -> tuple[str, ...]:
-    """Return the fields of a namedtuple or of what torch returns as one (`torch.return_types.max`), else nothing."""
+    """Return the fields of a namedtuple or of torch's own kind of it (`torch.return_types.max`); otherwise ()."""
     names = getattr(type(value), "__match_args__", ())
     known = isinstance(value, tuple) and isinstance(names, tuple) and len(names) == len(value)
     return names if known and all(isinstance(name, str) for name in names) else ()
 
 
 def _label(key: Any, place: str) -> str:
-    """Return the text of a mapping's key: what Python writes for it."""
+    """Return a mapping key's label: its repr."""
     match key:
         case None | bool() | bytes() | torch.dtype():
             return repr(key)
-        # An enumeration of strings or numbers is found under these as well.
+        # Members of a StrEnum or IntEnum can be looked up by their plain value too.
         case str():
             return repr(str.__str__(key))
         case int():
@@ -140,13 +139,13 @@ def _group_of(tree: Any) -> _Group | None:
 
 
 def _place_of(place: str, kind: str, label: str) -> str:
-    """Return how a caller reads one part of a group: `Output['mean']`, `Output.loss`."""
+    """Return the expression that reads one part of a group: `Output['mean']`, `Output.loss`."""
     name = label[1:-1]
     return f"{place}.{name}" if kind != MAPPING and name.isidentifier() else f"{place}[{label}]"
 
 
 def arranged(tree: Any, expected: Any) -> Any:
-    """Return a canonical tree with the parts of each group in the order of `expected`, as far as their names agree."""
+    """Return a canonical tree with the parts of each group in the order of `expected`, as far as names agree."""
     wanted, group = _group_of(expected), _group_of(tree)
     if group is not None and wanted is not None:
         order = {label: number for number, label in enumerate(wanted.parts)}
@@ -162,13 +161,13 @@ def arranged(tree: Any, expected: Any) -> Any:
 
 
 def _positions(expected: Any, count: int) -> tuple[Any, ...]:
-    """Return what is expected at each position: nothing where there are others."""
+    """Return what is expected at each position; None for each if the counts differ."""
     items = _items_of(expected)
     return items if items is not None and len(items) == count else (None,) * count
 
 
 def _items_of(tree: Any) -> tuple[Any, ...] | None:
-    """Return what stands at the positions of a tuple or a namedtuple; None for anything else."""
+    """Return the items of a tuple or a namedtuple; None for anything else."""
     if isinstance(tree, tuple):
         return tree
     group = _group_of(tree)
@@ -176,7 +175,7 @@ def _items_of(tree: Any) -> tuple[Any, ...] | None:
 
 
 def places(tree: Any, place: str = PLACE) -> Iterator[str]:
-    """Yield where each tensor slot of a tree stands, from left to right: `Output['mean']`, `Output[1].loss`."""
+    """Yield the place of each tensor slot of a tree, from left to right: `Output['mean']`, `Output[1].loss`."""
     group = _group_of(tree)
     if isinstance(tree, TensorSlot):
         yield place
@@ -194,7 +193,7 @@ def places(tree: Any, place: str = PLACE) -> Iterator[str]:
 def form_mismatch(got: codec.Value, expected: codec.Value, place: str = PLACE) -> str:
     """Return how the form of an output differs from the expected one: names, dtypes, shapes, plain values.
 
-    Both are canonical trees with slots for tensors. Empty where they agree.
+    Both are canonical trees with slots for tensors. Empty if they agree.
     """
     wanted, group = _group_of(expected), _group_of(got)
     if isinstance(expected, TensorSlot) and isinstance(got, TensorSlot):
@@ -215,7 +214,7 @@ def _group_mismatch(got: _Group, expected: _Group, place: str) -> str:
         return f"{place} is a {got.kind}; expected a {expected.kind} with {_names(expected)}"
     parts, wanted = got.parts, expected.parts
     if MODEL_OUTPUT in {got.kind, expected.kind}:
-        # Fields that are None are none of a ModelOutput's keys.
+        # A ModelOutput has no keys for fields that are None.
         parts, wanted = ({k: v for k, v in some.items() if v is not None} for some in (parts, wanted))
     if parts.keys() != wanted.keys():
         return f"{place} has {_names(got)}; expected {_names(expected)}"

@@ -1,4 +1,4 @@
-"""The signatures of the launches in a trace: what is replayed is compiled, whatever else was reported."""
+"""The signatures of the launches in a trace: the replayed launches are compiled, whatever else was reported."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,14 +13,14 @@ FLOATS: Final = ("fp", "bf")
 
 
 def launches_of(events: list[Any]) -> list[dict[str, Any]]:
-    """Return `kernel`, `arguments` and `options` of each launch in a trace, as a compile worker takes them.
+    """Return `kernel`, `arguments` and `options` of each launch in a trace, as a compile worker expects them.
 
-    Tensors become their dtype and whether their address is a multiple of 16 bytes; memory of a trace begins at one.
-    WireError for an event that is no list, and for a launch that has not the form that `trace.py` describes.
+    A tensor becomes its dtype and whether its address is a multiple of 16 bytes; memory of a trace is so aligned.
+    WireError: an event is not a list, or a launch lacks the form described in `trace.py`.
     """
     for event in events:
         if not isinstance(event, list):
-            raise WireError(f"{str(event)[:80]} is no event of a trace.")
+            raise WireError(f"{str(event)[:80]} is not an event of a trace.")
     return [_launch(event) for event in events if event[:1] == ["launch"]]
 
 
@@ -30,7 +30,7 @@ def _launch(event: list[Any]) -> dict[str, Any]:
             described = {str(name): _argument(value) for name, value in arguments.items()}
             return {"kernel": kernel, "arguments": described, "options": options}
         case _:
-            raise WireError(f"{str(event)[:80]} is no launch of a trace.")
+            raise WireError(f"{str(event)[:80]} is not a launch of a trace.")
 
 
 def _argument(described: Any) -> list[Any]:
@@ -47,13 +47,13 @@ def _argument(described: Any) -> list[Any]:
         case ["value", None | bool() | int() | float() | str()] | ["dtype" | "kernel", str()]:
             return list(described)
         case _:
-            raise WireError(f"{str(described)[:80]} is no argument of a traced launch.")
+            raise WireError(f"{str(described)[:80]} is not an argument of a traced launch.")
 
 
 def kinds_of(binary: Any) -> dict[str, Any]:
-    """Return what each argument became in the code, of the fields of a `kernels.Binary`.
+    """Return the kind of each argument in the code, from the fields of a `Binary` (`loaded_kernels.py`).
 
-    They are told by a worker that runs what a candidate chooses: what is no such list says nothing.
+    A worker that compiles a candidate's source reports the fields, so malformed ones are ignored.
     """
     match binary:
         case {"parameters": list(parameters)}:
@@ -64,15 +64,15 @@ def kinds_of(binary: Any) -> dict[str, Any]:
 
 
 def same_code(one: Mapping[str, Any], other: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
-    """Whether Triton compiles a launch to the very code of another one.
+    """Whether Triton compiles a launch to exactly the code of another one.
 
-    It looks at a number that is no constant of the kernel for its type, for whether it is 1, and for whether 16 divides
-    it: a size that a kernel is told is mostly another one where the code is not.
+    For a number that is not a constexpr, the code depends only on its type, on whether it is 1 and on whether it is a
+    multiple of 16: launches on other sizes mostly share code.
 
     Args:
-        one: `kernel`, `arguments` and `options` of the launch that was compiled.
-        other: those of the launch that is to be.
-        kinds: what each argument of the first became in the code, `constexpr` where its value is part of that.
+        one: `kernel`, `arguments` and `options` of the compiled launch.
+        other: those of the launch to compile.
+        kinds: the kind of each argument of the first in the code; `constexpr` if its value is part of the code.
     """
     before, after = one["arguments"], other["arguments"]
     if one["kernel"] != other["kernel"] or list(before) != list(after) or not _equal(one["options"], other["options"]):
@@ -84,7 +84,7 @@ def same_code(one: Mapping[str, Any], other: Mapping[str, Any], kinds: Mapping[s
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two descriptions are the same to the bit: 1 is neither True nor 1.0, and 0.0 is not -0.0."""
+    """Whether two descriptions are equal bit for bit: 1 is neither True nor 1.0, and 0.0 is not -0.0."""
     return codec.encode(one) == codec.encode(other)
 
 
@@ -99,7 +99,7 @@ def _no_difference(one: Any, other: Any, kind: Any) -> bool:
 
 
 def _specialised(value: int) -> tuple[str, bool] | None:
-    """Return what Triton takes of an integer; None for a flag, for 1, a constant to it, and for what it refuses."""
+    """Return what Triton specializes on in an integer; None for a bool, for 1 (a constant) and for invalid ones."""
     if isinstance(value, bool) or value == 1 or not -(2**63) <= value < 2**64:
         return None
     narrow, unsigned = -(2**31) <= value < 2**31, 2**63 <= value < 2**64

@@ -1,15 +1,15 @@
-"""A candidate's forward as data: what it allocated, filled, copied and launched, with nothing of what it computed.
+"""A candidate's forward as data: what it allocated, filled, copied and launched, but nothing that it computed.
 
 The trace is recorded in the candidate's process and replayed, on inputs that the candidate never saw, in a worker that
-holds the extracted kernels and none of its host code (`replay.py`). A forged trace gains nothing: what it can say is
-limited to moving data and launching the kernels of the source.
+holds the extracted kernels but no host code (`workers/player.py`). A forged trace gains nothing: it can only move data
+and launch kernels of the source.
 
 An event is a list: `["alloc", id, bytes]`, `["const", id, content]`, `["literal", id, content]`,
 `["fill", tensor, value]`, `["copy", to, from]`, `["call", operator, arguments, to]` (an operator of `movement.CALLED`)
-or `["launch", kernel, grid, arguments, options]`. A `literal` is what host code wrote down in the call itself, as by
-`torch.tensor([1, 2])`; a `const` is what was there before. A tensor is
-`["tensor", memory, start, dtype, shape, stride, offset]`: `memory` is an arena's name with `start` a byte in it, or
-`fresh` with `start` an id of an allocation; the offset is in elements.
+or `["launch", kernel, grid, arguments, options]`. A `literal` is a tensor made from numbers in the call itself, such as
+`torch.tensor([1, 2])`; a `const` is one made before the call. A tensor is
+`["tensor", memory, start, dtype, shape, stride, offset]`: `memory` is an arena's name and `start` a byte offset in it,
+or `fresh` and the id of an allocation; `offset` is in elements.
 """
 
 import ctypes
@@ -39,17 +39,17 @@ _MAKES_NEW: Final = ALLOCATES | _FILLED | _COPIED | movement.COPIES.keys() | mov
 
 
 class UntraceableError(RuntimeError):
-    """A forward cannot be written down as a trace: it does too much, or carries too much data of its own."""
+    """A forward cannot be traced: it does too much, or uses too much data of its own."""
 
 
 class Recorder:
-    """Writes the trace of each call of a forward.
+    """Records the trace of each call of a forward.
 
-    Memory keeps its number from call to call, as long as somebody keeps the memory.
+    Memory keeps its id from call to call as long as it is alive.
 
     Args:
         memory: the judge's arenas.
-        language: describes launch arguments of kinds of its own.
+        language: describes launch arguments of its own types.
     """
 
     def __init__(self, memory: Mappings, language: KernelLanguage) -> None:
@@ -57,14 +57,15 @@ class Recorder:
         self._language = language
         self._memory = memory
         self._ids: dict[int, int] = {}
-        # No address that is known comes to mean other memory: during a call it is held, and after it its end is seen.
+        # An address must not pass to other memory unnoticed: `_held` keeps storages alive during a call, and `_kept`
+        # sees their end after it.
         self._held: dict[int, torch.UntypedStorage] = {}
         self._kept: dict[int, StorageWeakRef] = {}
         self._next = 0
         self._left = MAX_CONSTANT_BYTES
 
     def begin(self) -> None:
-        """Begin a call: forget the events, and the memory that is gone."""
+        """Begin a call: forget the events, and memory that has been freed."""
         self.events = []
         self._left = MAX_CONSTANT_BYTES
         self._kept |= {
@@ -78,10 +79,10 @@ class Recorder:
                 self._ids.pop(address, None)
 
     def operator(self, func: Any, name: str, args: Any, result: Any) -> None:
-        """Note what an allowed operator did to memory; called after it ran."""
+        """Record what an allowed operator did to memory; called after it ran."""
         base = name.removeprefix("aten::")
         if base == "fill_" and isinstance(args[1], torch.Tensor):
-            # What it holds may depend on parameters or inputs.
+            # Its value can depend on parameters or inputs.
             self._take_scalar(args[1])
             self._copy(args[0], args[1])
         elif base in {"fill_", "zero_"}:
@@ -98,7 +99,7 @@ class Recorder:
         storage = result.untyped_storage()
         address = storage.data_ptr()
         if base not in CONSTRUCTS and args and isinstance(args[0], torch.Tensor) and _shares(args[0], address):
-            # A cast to what it is already, or a view that its schema calls none (`_unsafe_view`).
+            # A cast to the same dtype, or a view whose schema does not say so (`_unsafe_view`).
             return
         self._ids.pop(address, None)
         if base in CONSTRUCTS:
@@ -108,7 +109,7 @@ class Recorder:
         self._filled_in(base, args, result)
 
     def _filled_in(self, base: str, args: Any, result: torch.Tensor) -> None:
-        """Note what an operator put into its result."""
+        """Record what an operator wrote to its result."""
         if base in _FILLED:
             self._fill(result)
         elif base in _COPIED:
@@ -127,23 +128,23 @@ class Recorder:
             self._add(["copy", self.tensor(to), self.tensor(origin)])
 
     def _take_scalar(self, tensor: torch.Tensor) -> None:
-        """Take in a number that Python was given: of `x[0] = 1.5` no dispatch mode sees the tensor being made."""
+        """Record a number from Python: in `x[0] = 1.5` no dispatch mode sees how the tensor is made."""
         storage = tensor.untyped_storage()
         known = self._is_known(storage.data_ptr())
         if not tensor.dim() and not known and storage.nbytes() <= _SCALAR_BYTES:
             self._take_in("literal", storage, storage.data_ptr())
 
     def starts_as(self, tensor: torch.Tensor, slot: TensorSlot) -> None:
-        """Note that a tensor of the candidate's begins as what lies at `slot` of the judge's parameters and buffers."""
+        """Record that a tensor of the candidate starts as a copy of `slot` in the judge's parameters and buffers."""
         storage = tensor.untyped_storage()
         if tensor.is_contiguous() and storage.nbytes() == tensor.numel() * tensor.element_size():
-            # Nothing else is in its memory, so that what it holds by now is of no account.
+            # It is alone in its memory, so its present values do not matter.
             self._allocate(storage)
         origin = ["tensor", "state", slot.offset, slot.dtype, list(slot.shape), list(slot.stride), 0]
         self._add(["copy", self.tensor(tensor), origin])
 
     def launch(self, kernel: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any]:
-        """Note a launch; returns the event, whose grid (its third item) the caller sets once it is known."""
+        """Record a launch; returns the event, whose grid (its third item) the caller sets when it is known."""
         described = {name: self._argument(value) for name, value in arguments.items()}
         event = ["launch", kernel, [], described, options]
         self._add(event)
@@ -157,7 +158,7 @@ class Recorder:
         return self._language.describe(value, self.tensor)
 
     def tensor(self, tensor: torch.Tensor) -> list[Any]:
-        """Describe where a tensor's elements lie; memory that the trace does not know yet is taken in as a constant."""
+        """Describe where a tensor's elements lie; memory that is new to the trace is recorded as a constant."""
         storage = tensor.untyped_storage()
         memory, start = self._place(storage)
         form = [NAMES[tensor.dtype], list(tensor.shape), list(tensor.stride()), tensor.storage_offset()]
@@ -173,7 +174,7 @@ class Recorder:
         return "fresh", self._ids[address]
 
     def _arena(self, address: int) -> str | None:
-        """Return the name of the judge's arena that an address lies in."""
+        """Return the name of the judge's arena that holds an address; None if there is none."""
         for name in ("inputs", "state"):
             buffer = self._memory.buffers[name]
             if buffer.address <= address < buffer.address + buffer.size:
@@ -187,8 +188,8 @@ class Recorder:
         self._left -= storage.nbytes()
         if self._left < 0:
             raise UntraceableError(
-                f"forward uses more than {MAX_CONSTANT_BYTES >> 20} MiB of tensors made before it that are neither "
-                "parameters nor buffers. Register them with register_buffer, or make them in forward."
+                f"forward uses more than {MAX_CONSTANT_BYTES >> 20} MiB of tensors made before the call that are "
+                "neither parameters nor buffers. Register them with register_buffer, or make them in forward."
             )
         content = _content(storage)
         self._held[address] = storage

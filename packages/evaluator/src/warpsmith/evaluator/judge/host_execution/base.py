@@ -134,7 +134,7 @@ class HostExecution(ABC):
         self._patterns.add(pattern)
         if self._history.overwrites_outputs(call):
             raise overwrites_outputs()
-        events, past = self._history.with_its_past(call)
+        events, past = self._history.with_dependencies(call)
         self._history.calls.append(call)
         launches = launches_of(events)
         check_launches(launches)
