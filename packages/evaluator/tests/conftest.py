@@ -79,8 +79,8 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
-class Roomy(HostDevice):
-    """Memory of the host that is used again as a device's is."""
+class ReusableMemory(HostDevice):
+    """Memory of the host that is reused as that of a GPU is."""
 
     def __init__(self):
         self.created: list[str] = []
@@ -89,16 +89,16 @@ class Roomy(HostDevice):
         self.created.append(name)
         return super().create(name, size, writable_by_peer=writable_by_peer)
 
-    def roomy(self, size):
+    def buffer_bytes(self, size):
         return -(-size // 16384) * 16384
 
-    def does_for(self, held, size):
+    def can_reuse(self, held, size):
         return size <= held.size
 
 
 @pytest.fixture(scope="session")
-def roomy_memory() -> type[Roomy]:
-    return Roomy
+def reusable_memory() -> type[ReusableMemory]:
+    return ReusableMemory
 
 
 @pytest.fixture(scope="session")

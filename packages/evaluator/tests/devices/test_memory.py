@@ -26,7 +26,7 @@ def test_without_a_device_it_is_the_hosts():
 
 @pytest.mark.skipif(has_driver(), reason="This machine has libcuda.so.1.")
 def test_a_machine_without_a_gpu_says_so_with_the_remedy():
-    with pytest.raises(JudgeUnavailableError, match=r"No GPU can be used here: .*libcuda\.so\.1") as caught:
+    with pytest.raises(JudgeUnavailableError, match=r"No GPU is usable: .*libcuda\.so\.1") as caught:
         device_kind("cuda").open()
     assert "Install the NVIDIA driver" in caught.value.remedy
 

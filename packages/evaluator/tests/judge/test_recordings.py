@@ -98,10 +98,10 @@ def judged(judge, source, of=DOUBLE, timeout_s=20.0, trials=5):
 # Detached ---------------------------------------------------------------------------------------------------------
 
 
-def test_memory_is_used_again_for_other_forms(judge, roomy_memory, monkeypatch):
+def test_memory_is_used_again_for_other_forms(judge, reusable_memory, monkeypatch):
     """As on a device: forms change with the trial of other shapes and back, and few buffers come into being."""
     judged(judge, candidate())
-    memory = roomy_memory()
+    memory = reusable_memory()
     monkeypatch.setattr(judge.machine, "device", memory)
     for source, status in ((candidate(), "correct"), (candidate(kernel=KERNEL.replace("* 2.0", "* 2.1")), "incorrect")):
         judge.references.drop_idle()

@@ -180,18 +180,18 @@ def test_a_set_like_the_one_before_takes_one_message_and_so_does_its_answer(sess
     assert asked[8:] == ["MAKE_INPUTS", "FILL", "RUN", "COLLECT"]
 
 
-@pytest.mark.parametrize("roomy", [False, True])
+@pytest.mark.parametrize("reusable", [False, True])
 @settings(max_examples=25, deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.integers(0, 2**20), st.none() | st.integers(1, 60), st.booleans()), min_size=2, max_size=8
     )
 )
-def test_each_set_and_answer_is_its_own_whatever_came_before(machine, roomy_memory, roomy, steps):
+def test_each_set_and_answer_is_its_own_whatever_came_before(machine, reusable_memory, reusable, steps):
     """Sets of any forms in any order, some without an answer; where memory is used again for others, too."""
     with pytest.MonkeyPatch.context() as patch:
-        memory = roomy_memory()
-        if roomy:
+        memory = reusable_memory()
+        if reusable:
             patch.setattr(machine, "device", memory)
         session = ReferenceSession(machine, SIZED, init_seed=7)
         try:
@@ -210,7 +210,7 @@ def test_each_set_and_answer_is_its_own_whatever_came_before(machine, roomy_memo
         finally:
             session.close()
     # The state, and of inputs and answers no more than grow: 60 rows fit into 16 KiB.
-    assert not roomy or len(memory.created) <= 3
+    assert not reusable or len(memory.created) <= 3
 
 
 class Claiming:
@@ -243,13 +243,15 @@ def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(sessio
         session.answer(0)
 
 
-@pytest.mark.parametrize("roomy", [False, True])
+@pytest.mark.parametrize("reusable", [False, True])
 @pytest.mark.parametrize("step", ["FILL", "COLLECT"])
 @pytest.mark.parametrize("then", [4, None, 9])
-def test_a_session_goes_on_after_a_worker_could_not_map_an_arena(machine, roomy_memory, monkeypatch, roomy, step, then):
+def test_a_session_goes_on_after_a_worker_could_not_map_an_arena(
+    machine, reusable_memory, monkeypatch, reusable, step, then
+):
     """As where a device is full: the judge takes it for a form that the problem does not bear, and asks for others."""
-    if roomy:
-        monkeypatch.setattr(machine, "device", roomy_memory())
+    if reusable:
+        monkeypatch.setattr(machine, "device", reusable_memory())
     session = ReferenceSession(machine, SIZED, init_seed=7)
     original, failing = Worker.send, []
 

@@ -1,1 +1,1 @@
-"""What is judged on: memory shared with workers, tensors in it, and what a GPU needs beside."""
+"""Devices that candidates run on: memory shared with workers, tensors in it, and the parts that only a GPU needs."""

@@ -1,4 +1,4 @@
-"""The interface of an open device: memory, contexts, launches and clocks, as judge and workers use them."""
+"""The interface of an open device: memory, contexts, launches and clocks, for judge and workers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 class Health(Protocol):
-    """Whether a device still works after a candidate's fault."""
+    """Tracks whether a device still works after candidates' faults."""
 
     def note(self, category: str | None) -> None:
-        """Count a fault of that category, and look at the device."""
+        """Count a fault of that category, and probe the device."""
 
     def suspect(self) -> None:
-        """Look at the device after a failure of the evaluator's own on it."""
+        """Probe the device after a failure of the evaluator's own."""
 
     def check(self) -> None:
-        """Raise DeviceQuarantinedError where the device is out of use."""
+        """Raise DeviceQuarantinedError if the device is out of use."""
 
 
 @dataclass(frozen=True)
 class TensorMap:
-    """What a kernel is to be told of a tensor that it reads by descriptor; see `_native.encode_tensor_map`."""
+    """Describes a tensor that a kernel reads through a descriptor; see `_native.encode_tensor_map`."""
 
     address: int
     element: int
@@ -47,8 +47,8 @@ class Device(ABC):
     """One device, opened in this process.
 
     Attributes:
-        kind: what is known of it before it is opened.
-        torch_device: where torch puts tensors of it.
+        kind: its properties that are known before it is opened.
+        torch_device: torch's name of it.
     """
 
     kind: ClassVar[DeviceKind]
@@ -57,18 +57,18 @@ class Device(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What people and verdicts call it."""
+        """Its name in messages and verdicts."""
 
     @property
     @abstractmethod
     def uuid(self) -> str:
-        """What its driver calls it in every process; empty where it has no driver."""
+        """The driver's UUID, the same in every process; empty without a driver."""
 
     # Memory --------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def create(self, name: str, size: int, *, writable_by_peer: bool = False) -> Shared:
-        """Return a new buffer of `size` bytes, writable here; its peer maps it writable only if told so."""
+        """Return a new buffer of `size` bytes, writable here; others can only read it unless `writable_by_peer`."""
 
     @abstractmethod
     def map(self, fd: int, size: int, *, writable: bool) -> Shared:
@@ -76,96 +76,96 @@ class Device(ABC):
 
     @abstractmethod
     def region(self, size: int, *, read_only: bool = False) -> "Region":
-        """Return memory for one tensor of `size` bytes; see `cuda_regions.py`. NativeError: none is left."""
+        """Return memory for one tensor of `size` bytes; see `cuda_regions.py`. NativeError: out of memory."""
 
     @abstractmethod
-    def roomy(self, size: int) -> int:
-        """Return of how many bytes a buffer is to be that may be used again for others."""
+    def buffer_bytes(self, size: int) -> int:
+        """Return the size in bytes to allocate for a reusable buffer that must hold `size` bytes."""
 
     @abstractmethod
-    def does_for(self, held: Shared, size: int) -> bool:
-        """Whether a buffer that is there already is to be used for `size` bytes of another form."""
+    def can_reuse(self, held: Shared, size: int) -> bool:
+        """Whether to reuse an existing buffer for `size` bytes of another form."""
 
     @abstractmethod
     def free_bytes(self) -> int:
-        """Return how much memory of the device nobody holds."""
+        """Return the device's free memory in bytes."""
 
     @abstractmethod
     def limit(self, share: float) -> None:
-        """Bound the share of the memory that torch may take."""
+        """Limit the share of the memory that torch can allocate in this process."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give back what this process holds and does not use, so that the other processes can have it."""
+        """Return cached memory of this process to the device, for other processes."""
 
     @abstractmethod
     def release_if_large(self) -> None:
-        """Give it back where it is so much that others could want for it."""
+        """Return cached memory if it is so much that others could run short."""
 
     @abstractmethod
     def release_if_scarce(self) -> None:
-        """Give it back where there is little left for others; taking it again would cost time."""
+        """Return cached memory if little is left for others; otherwise keep it, since allocating again takes time."""
 
     @abstractmethod
     def is_short(self) -> bool:
-        """Whether a large problem could want for memory."""
+        """Whether free memory is too scarce for a large problem."""
 
     # Contexts ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def target_arch(self, configured: int) -> int:
-        """Return the chip that kernels are compiled for: the device's own, or the configured one where it has none."""
+        """Return the chip to compile kernels for: the device's own, or the configured one if it has none."""
 
     @abstractmethod
     def properties(self) -> Any:
-        """Return what `torch.cuda.get_device_properties` tells of it; an object without attributes on the host."""
+        """Return the result of `torch.cuda.get_device_properties`; on the host an object without attributes."""
 
     @abstractmethod
     def health(self) -> Health:
-        """Return what looks after the device; called once, in the judge."""
+        """Return the device's health tracker; called once, in the judge."""
 
     @abstractmethod
-    def placing(self) -> AbstractContextManager[Any]:
-        """Return a context in which tensors are made here that name no device."""
+    def as_default(self) -> AbstractContextManager[Any]:
+        """Return a context in which torch creates tensors on this device by default."""
 
     @abstractmethod
     def seed(self, seed: int) -> None:
-        """Seed torch's own generators of this process.
+        """Seed torch's default generators in this process.
 
-        `torch.manual_seed` seeds those of all devices, and writes a stack trace for each: half a millisecond a call.
+        `torch.manual_seed` is slower: it records a stack trace for each kind of device, half a millisecond a call.
         """
 
     def generator(self, seed: int) -> torch.Generator:
-        """Return a generator of random numbers on this device."""
+        """Return a random number generator on this device."""
         return torch.Generator(self.torch_device).manual_seed(seed)
 
     # Launches and clocks -------------------------------------------------------------------------------------------
 
     @abstractmethod
     def settle(self) -> None:
-        """Wait until all that was asked for is in memory: other processes know nothing of this one's streams."""
+        """Wait until all work is complete: other processes cannot wait for this one's streams."""
 
     @abstractmethod
     def scrub(self, local_bytes: int) -> Callable[[], None]:
-        """Return what scrubs the multiprocessors between two calls, in stream order."""
+        """Return a function that scrubs the multiprocessors between two calls, in stream order."""
 
     @abstractmethod
     def load(self, code: bytes, symbol: str, shared_bytes: int) -> "_native.Kernel":
-        """Return a kernel of machine code, ready to be launched; RuntimeError where none can be."""
+        """Return a launchable kernel from machine code; RuntimeError if the device runs none."""
 
     @abstractmethod
     def tensor_map(self, wanted: TensorMap) -> bytes:
-        """Return what a kernel takes for a tensor descriptor; RuntimeError where the chip has no unit that reads so."""
+        """Return the encoded tensor descriptor for a kernel; RuntimeError if the chip has no such unit."""
 
     @abstractmethod
     def event(self) -> "_native.Event":
-        """Return an event that can be recorded in a stream; RuntimeError on a device that does not time."""
+        """Return an event to record in a stream; RuntimeError on a device that does not time."""
 
     @abstractmethod
     def gate(self) -> "_native.Gate":
-        """Return what holds a stream until it is opened; RuntimeError on a device that does not time."""
+        """Return a gate, which holds a stream until it is opened; RuntimeError on a device that does not time."""
 
     @property
     @abstractmethod
     def l2_bytes(self) -> int:
-        """Bytes of the L2 cache."""
+        """Size of the L2 cache in bytes."""

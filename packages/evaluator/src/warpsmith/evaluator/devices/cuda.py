@@ -1,4 +1,4 @@
-"""A GPU of NVIDIA as a device."""
+"""An NVIDIA GPU as a device."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -20,16 +20,16 @@ LARGE_SHARE: Final = 0.2
 SHORT_SHARE: Final = 0.75
 SCARCE_SHARE: Final = 0.5
 LITTLE_SHARE: Final = 1 / 256
-"""Of a device's memory, what is not worth giving back."""
+"""Share of the device's memory below which releasing it is not worthwhile."""
 MOST_SPARE: Final = 16
 SMALL_BYTES: Final = 32 << 20
-"""What a buffer may be larger than its content, at most so many times or so many bytes."""
+"""A reused buffer can be up to MOST_SPARE times as large as needed, or up to SMALL_BYTES."""
 ORDINAL: Final = 0
-"""The device's number in every process of an evaluator: none sees another device."""
+"""The device's number in every process of an evaluator, since each sees only this device."""
 
 
 class CudaDevice(Device):
-    """A GPU of NVIDIA: its memory is physical allocations of the driver, mapped by descriptor in each process.
+    """An NVIDIA GPU. Memory is allocated through the driver, and other processes map it by file descriptor.
 
     Raises:
         NativeError: there is no driver or no device.
@@ -43,85 +43,85 @@ class CudaDevice(Device):
         self.handle = _native.Device.open(ORDINAL)
         if torch.version.cuda is None:
             raise JudgeUnavailableError(
-                f"There is a GPU, and torch {torch.__version__} is a build without CUDA.",
-                "Install torch's build for CUDA, or evaluate on the cpu device.",
+                f"The machine has a GPU, but torch {torch.__version__} is a build without CUDA.",
+                "Install a CUDA build of torch, or evaluate on the cpu device.",
             )
         torch.cuda.set_device(self.torch_device)
-        # The context and torch's own state come into being now, not under the first evaluation.
+        # Create the context and torch's state now, not during the first evaluation.
         torch.zeros(1, device=self.torch_device)
         torch.cuda.synchronize()
 
     @property
     def title(self) -> str:
-        """As of `Device`."""
+        """See `Device`."""
         return self.handle.name
 
     @property
     def uuid(self) -> str:
-        """As of `Device`."""
+        """See `Device`."""
         return self.handle.uuid
 
     def create(self, name: str, size: int, *, writable_by_peer: bool = False) -> "Shared":
-        """Return a new buffer of `size` bytes; `name` and `writable_by_peer` say what is meant and bind nobody."""
+        """Return a new buffer of `size` bytes; the driver does not enforce `writable_by_peer` and ignores `name`."""
         self.handle.use()
         return _native.DeviceBuffer.create(self.handle, size)
 
     def map(self, fd: int, size: int, *, writable: bool) -> "Shared":
-        """Return the mapping of a buffer that another process created."""
+        """See `Device`."""
         self.handle.use()
         return _native.DeviceBuffer.map(self.handle, fd, size, writable)
 
     def region(self, size: int, *, read_only: bool = False) -> Region:
-        """Return memory for one tensor, which kernels cannot leave; see `regions.py`. NativeError: none is left."""
+        """See `Device`; accesses beyond a region fault."""
         self.handle.use()
         return cuda_regions.on_device(self.handle, size, read_only=read_only)
 
     def scrub(self, local_bytes: int) -> Callable[[], None]:
-        """Return what scrubs the multiprocessors between two calls, in stream order; see `scrubbing.py`."""
+        """See `Device` and `cuda_scrubbing.py`."""
         return cuda_scrubbing.Scrub(self.handle, cuda_scrubbing.assembled(self.handle.arch), local_bytes)
 
-    def roomy(self, size: int) -> int:
-        """Return of how many bytes a buffer is to be that may be used again for others: all that it takes anyway."""
+    def buffer_bytes(self, size: int) -> int:
+        """See `Device`: `size` rounded up to the driver's granularity."""
         return -(-size // self.handle.granularity) * self.handle.granularity
 
-    def does_for(self, held: "Shared", size: int) -> bool:
-        """Whether a buffer that is there already is to be used for `size` bytes of another form.
+    def can_reuse(self, held: "Shared", size: int) -> bool:
+        """See `Device`.
 
-        To make and map another costs several calls of the driver, each of which waits for contexts that come into being
-        elsewhere. A buffer that is far too large is let go of: others may want its memory.
+        A new buffer costs several driver calls, each of which waits while other processes create contexts. A buffer
+        that is far too large is dropped, to free memory for others.
         """
         return size <= held.size <= max(MOST_SPARE * size, SMALL_BYTES)
 
-    def placing(self) -> AbstractContextManager[Any]:
-        """Return a context in which tensors are made here that name no device."""
+    def as_default(self) -> AbstractContextManager[Any]:
+        """See `Device`."""
         return self.torch_device
 
     def seed(self, seed: int) -> None:
-        """Seed torch's own generators of this process, of the host and of the device."""
+        """See `Device`: seeds the generators of the host and of this GPU."""
         torch.default_generator.manual_seed(seed)
-        # `torch.cuda.manual_seed` may be what a problem's own seeds are caught by.
+        # Not `torch.cuda.manual_seed`, which is patched to intercept a problem's own seeds.
         torch.cuda.default_generators[ORDINAL].manual_seed(seed)
 
     def limit(self, share: float) -> None:
-        """Bound what torch may take of the memory."""
+        """See `Device`."""
         torch.cuda.set_per_process_memory_fraction(share, self.torch_device)
 
     def settle(self) -> None:
-        """Wait until all that was asked for is in memory: other processes know nothing of this one's streams."""
+        """See `Device`."""
         torch.cuda.synchronize()
 
     def release(self) -> None:
-        """Give back what this process holds and does not use, so that the other processes can have it."""
+        """See `Device`."""
         torch.cuda.empty_cache()
 
     def release_if_large(self) -> None:
-        """Give it back where it is so much that others could want for it."""
+        """See `Device`."""
         if torch.cuda.memory_reserved() > LARGE_SHARE * self.handle.total_bytes:
             self.release()
 
     def release_if_scarce(self) -> None:
-        """Give it back where there is little left for others; taking it again would cost time."""
-        # What is held here is known without the driver, whose answer waits for contexts that come into being elsewhere.
+        """See `Device`."""
+        # Ask torch first: the driver's answer waits while other processes create contexts.
         held = torch.cuda.memory_reserved()
         if held > LITTLE_SHARE * self.handle.total_bytes and (
             self.handle.free_bytes() < SCARCE_SHARE * self.handle.total_bytes
@@ -129,45 +129,45 @@ class CudaDevice(Device):
             self.release()
 
     def is_short(self) -> bool:
-        """Whether a large problem could want for memory."""
+        """See `Device`."""
         return self.handle.free_bytes() < SHORT_SHARE * self.handle.total_bytes
 
     def free_bytes(self) -> int:
-        """As of `Device`, as the driver tells it."""
+        """See `Device`; asks the driver."""
         return self.handle.free_bytes()
 
     def target_arch(self, configured: int) -> int:
-        """As of `Device`: the chip that is there, whatever is configured."""
+        """See `Device`: the GPU's own chip, whatever is configured."""
         return self.handle.arch
 
     def properties(self) -> Any:
-        """As of `Device`."""
+        """See `Device`."""
         return torch.cuda.get_device_properties(self.torch_device)
 
     def health(self) -> DeviceHealth:
-        """As of `Device`: it is probed after faults."""
+        """See `Device`: the GPU is probed after faults."""
         return DeviceHealth(partial(probe_device, self.torch_device))
 
     def load(self, code: bytes, symbol: str, shared_bytes: int) -> _native.Kernel:
-        """As of `Device`; NativeError where the driver refuses the code."""
+        """See `Device`; NativeError if the driver rejects the code."""
         return _native.Kernel.load(self.handle, code, symbol, shared_bytes)
 
     def tensor_map(self, wanted: TensorMap) -> bytes:
-        """As of `Device`; NativeError where the driver makes no such map."""
+        """See `Device`; NativeError if the driver rejects the map."""
         return _native.encode_tensor_map(
             self.handle, wanted.address, wanted.element, wanted.item_bytes, wanted.swizzle,
             wanted.nan_outside, wanted.shape, wanted.strides, wanted.block,
         )  # fmt: skip
 
     def event(self) -> _native.Event:
-        """As of `Device`."""
+        """See `Device`."""
         return _native.Event(self.handle)
 
     def gate(self) -> _native.Gate:
-        """As of `Device`."""
+        """See `Device`."""
         return _native.Gate(self.handle)
 
     @property
     def l2_bytes(self) -> int:
-        """As of `Device`."""
+        """See `Device`."""
         return self.handle.l2_bytes

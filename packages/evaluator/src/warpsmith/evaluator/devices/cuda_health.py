@@ -1,7 +1,7 @@
-"""Whether a GPU still works after a candidate's fault: probes, counters, and when the device is put out of use.
+"""Tracks whether a GPU still works after candidates' faults: probes, counters, and the decision to stop using it.
 
-A fault ends the process of the candidate that made it and says nothing about the device: hostile kernels fault all day.
-So no number of faults puts a device out of use, but probes that fail one after the other do.
+A fault ends the candidate's process and says nothing about the device: hostile kernels fault all the time. So no number
+of faults puts a device out of use, but several failed probes in a row do.
 """
 
 import threading
@@ -33,17 +33,17 @@ SIDE: Final = 512
 
 
 class DeviceHealth:
-    """Probes one device and remembers what came of it; `note` may be called from several threads.
+    """Probes one device and remembers the results; `note` can be called from several threads.
 
     Args:
-        probe: returns what is wrong with the device, or nothing; it may raise, or never return.
-        attempts: probes that fail one after the other until the device is out of use.
-        pause_s: time between them.
-        deadline_s: time for one; one that takes longer is not waited for, nor repeated.
+        probe: returns what is wrong with the device, or an empty string; it can raise or hang.
+        attempts: consecutive failed probes that put the device out of use.
+        pause_s: seconds between probes.
+        deadline_s: seconds for one probe; a probe that hangs puts the device out of use at once.
 
     Attributes:
-        faults: how often candidates faulted, by error category.
-        failed_probes: how many probes failed.
+        faults: number of candidates' faults by error category.
+        failed_probes: number of failed probes.
         finding: why the device is out of use; empty while it is in use.
     """
 
@@ -63,7 +63,7 @@ class DeviceHealth:
         self._lock = threading.Lock()
 
     def note(self, category: str | None) -> None:
-        """Count a fault and probe the device; nothing for what is no fault of a process."""
+        """Count a fault and probe the device; ignores categories that are no faults."""
         if category not in FAULTS:
             return
         with self._lock:
@@ -71,18 +71,18 @@ class DeviceHealth:
             self._probe_until_sure()
 
     def suspect(self) -> None:
-        """Probe the device after a failure of the evaluator's own on it."""
+        """Probe the device after a failure of the evaluator's own."""
         with self._lock:
             self._probe_until_sure()
 
     def check(self) -> None:
-        """Raise DeviceQuarantinedError where the device is out of use."""
+        """Raise DeviceQuarantinedError if the device is out of use."""
         if self.finding:
             faults = ", ".join(f"{count} {category}" for category, count in self.faults.most_common()) or "no fault"
             raise DeviceQuarantinedError(
                 f"The GPU is out of use: {self.finding} ({self.failed_probes} probes failed; {faults} before).",
-                "Look at `nvidia-smi -q` and the kernel's log for Xid errors, reset the device, and start the "
-                "evaluator anew; evaluate on another GPU meanwhile.",
+                "Look for Xid errors in `nvidia-smi -q` and the kernel log, reset the device, and restart the "
+                "evaluator; evaluate on another GPU meanwhile.",
             )
 
     def _probe_until_sure(self) -> None:
@@ -100,15 +100,15 @@ class DeviceHealth:
         self.finding = wrong
 
     def _probed(self) -> tuple[str, bool]:
-        """Return what one probe found, and whether it gave no answer in time."""
+        """Return what one probe found, and whether it hung."""
         found: list[str] = []
 
         def run() -> None:
             try:
                 found.append(self._probe())
             except torch.OutOfMemoryError:
-                found.append("")  # others hold its memory: that says nothing about the device
-            except Exception as error:  # noqa: BLE001  (a driver may fail in any way; the finding says how)
+                found.append("")  # other processes hold its memory, which says nothing about the device
+            except Exception as error:  # noqa: BLE001  (a driver can fail in any way; the finding says how)
                 found.append(f"{type(error).__name__}: {str(error)[:300]}")
 
         thread = threading.Thread(target=run, name="device-probe", daemon=True)
@@ -118,12 +118,12 @@ class DeviceHealth:
 
 
 def probe_device(device: torch.device) -> str:
-    """Write and read memory, multiply small whole numbers, and return what came out wrong."""
+    """Write and read memory and multiply small integers; return what was wrong, or an empty string."""
     words = torch.arange(PROBED_BYTES // 4, dtype=torch.int32, device=device)
     if not torch.equal(words.flip(0).flip(0), words) or int(words[-1]) != PROBED_BYTES // 4 - 1:
-        return "memory does not hold what is written to it"
-    # Small enough that products and sums are exact in whatever precision the device multiplies.
+        return "memory reads back other values than were written"
+    # Small enough that products and sums are exact in any precision that the device uses.
     rows = (torch.arange(SIDE * SIDE, device=device) % 7).view(SIDE, SIDE)
     product = (rows.float() @ rows.float()).cpu()
     expected = rows.cpu().long() @ rows.cpu().long()
-    return "" if torch.equal(product.long(), expected) else "it multiplies wrongly"
+    return "" if torch.equal(product.long(), expected) else "matrix products are wrong"

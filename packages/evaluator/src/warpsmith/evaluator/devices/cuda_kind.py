@@ -1,4 +1,4 @@
-"""What is known of a GPU of NVIDIA before it is opened; registered as `cuda`."""
+"""The kind of device `cuda`: what is known about an NVIDIA GPU before it is opened."""
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -24,54 +24,54 @@ class CudaKind(DeviceKind):
     shares_memory = True
     is_numbered = True
     roles = MappingProxyType({"plain": ("reference", "compile", "host", "candidate")})
-    # A context takes tenths of a second to come into being, most of it not on a processor; a fork alone does not.
+    # Creating a context takes tenths of a second, mostly idle, so two workers can start at once.
     workers_at_once = 2
     max_tensor_bytes = 16 << 30
     most_exact_bytes = 1 << 30
 
     def default_slots(self, devices: int = 1) -> int:
-        """As of `DeviceKind`."""
+        """See `DeviceKind`."""
         return SLOTS
 
     def environment(self, device: int | str) -> dict[str, str]:
-        """As of `DeviceKind`."""
+        """See `DeviceKind`."""
         return cuda_nodes.environment_of(device)
 
     def library_folders(self) -> list[str]:
-        """As of `DeviceKind`."""
+        """See `DeviceKind`."""
         return [*cuda_nodes.NVIDIA_LIBRARIES, *cuda_nodes.searched_folders()]
 
     def nodes(self, number: int, uuid: str) -> Nodes | None:
-        """As of `DeviceKind`."""
+        """See `DeviceKind`."""
         return cuda_nodes.nodes_of(number, uuid)
 
     def check_forkable(self) -> None:
-        """As of `DeviceKind`."""
+        """See `DeviceKind`."""
         from warpsmith.evaluator import _native
 
         if not _native.driver_untouched():
-            raise OSError("the zygote has used CUDA, which no process that it forks could use any more")
+            raise OSError("the zygote has used CUDA, so the processes that it forks cannot use it")
 
     def prepare_zygote(self, arch: int) -> None:
-        """As of `DeviceKind`: players scrub a device between two calls, and may execute nothing."""
+        """See `DeviceKind`: assembles the kernels for scrubbing here, since players must not execute an assembler."""
         from warpsmith.evaluator.devices import cuda_scrubbing
 
         cuda_scrubbing.assembled(arch)
 
     def device_class(self) -> "type[CudaDevice]":
-        """As of `DeviceKind`."""
+        """See `DeviceKind`."""
         from warpsmith.evaluator.devices.cuda import CudaDevice
 
         return CudaDevice
 
     def open(self) -> "CudaDevice":
-        """As of `DeviceKind`."""
+        """See `DeviceKind`."""
         from warpsmith.evaluator import _native
 
         try:
             return self.device_class()()
         except _native.NativeError as error:
-            raise JudgeUnavailableError(f"No GPU can be used here: {error.message}", error.remedy) from error
+            raise JudgeUnavailableError(f"No GPU is usable: {error.message}", error.remedy) from error
 
 
 CUDA: Final = CudaKind()

@@ -1,4 +1,4 @@
-"""How a process gets at a GPU of NVIDIA: device nodes, libraries and environment. No GPU takes part here."""
+"""How a process reaches an NVIDIA GPU: device nodes, libraries and environment. Needs no GPU."""
 
 import os
 from pathlib import Path
@@ -9,25 +9,25 @@ from warpsmith.evaluator.devices.kinds import Nodes
 NVIDIA_LIBRARIES: Final = ("/usr/local/nvidia", "/usr/lib/wsl", "/usr/local/cuda")
 DEVICES: Final = Path("/dev")
 NVIDIA_DEVICES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-modeset", "/dev/dxg")
-"""What every process of CUDA opens; `/dev/nvidia-uvm-tools`, which it can do without, is left out."""
+"""Nodes that every CUDA process opens; `/dev/nvidia-uvm-tools` is not needed."""
 GPU_FACTS: Final = Path("/proc/driver/nvidia/gpus")
-"""What the driver tells of each GPU; not there under every kind of virtualisation."""
+"""The driver's facts on each GPU; missing under some kinds of virtualisation."""
 DEVICE_FACTS: Final = ("/sys/devices/system", "/sys/bus/pci", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
-"""What the driver reads of the machine."""
+"""Paths from which the driver reads facts about the machine."""
 QUICK_CONTEXTS: Final = {
     "CUDA_MODULE_LOADING": "LAZY",
     "CUDA_DEVICE_MAX_CONNECTIONS": "1",
     "CUDA_DEVICE_MAX_COPY_CONNECTIONS": "1",
 }
-"""Kernels are loaded when they are first launched; and a context has one queue of work in place of eight, which takes
-half the time to come into being and to end. Streams of one process then wait for one another more often."""
+"""Load kernels at their first launch, and use one work queue in each context instead of eight: creating and destroying
+a context then takes half the time, but the streams of one process wait for one another more often."""
 
 
 def nodes_of(number: int, uuid: str = "") -> Nodes:
-    """Return how workers get at a GPU, whose number is that among the nodes that are there.
+    """Return how workers reach a GPU, given its number among the existing nodes.
 
-    A worker can open one node alone, and the driver numbers what can be opened: so the GPU goes by its UUID there.
-    Where it is the only one its number is as good, and serves parts of a GPU (MIG) as well.
+    A worker can open only one node, and the driver numbers the GPUs that it can open: so the worker selects its GPU by
+    UUID. For an only GPU the number is used, which also works for parts of a GPU (MIG).
     """
     nodes = _nodes_of_gpus()
     if not uuid or len(nodes) < 2:
@@ -36,7 +36,7 @@ def nodes_of(number: int, uuid: str = "") -> Nodes:
 
 
 def environment_of(gpu: int | str) -> dict[str, str]:
-    """Return the environment under which a process sees one GPU, and its context comes into being quickly.
+    """Return environment variables that let a process see one GPU and create its context quickly.
 
     Args:
         gpu: its number, or its name in a worker (`nodes_of`).
@@ -46,25 +46,25 @@ def environment_of(gpu: int | str) -> dict[str, str]:
 
 
 def _node_of(uuid: str) -> list[str]:
-    """Return the node of the GPU that the driver names so; none where it does not tell."""
+    """Return the node of the GPU with this UUID; an empty list if the driver does not say."""
     for path in GPU_FACTS.glob("*/information") if uuid else ():
         try:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             continue
-        told = dict(line.split(":", 1) for line in lines if ":" in line)
-        if told.get("GPU UUID", "").strip() == uuid and "Device Minor" in told:
-            return [f"{DEVICES}/nvidia{told['Device Minor'].strip()}"]
+        facts = dict(line.split(":", 1) for line in lines if ":" in line)
+        if facts.get("GPU UUID", "").strip() == uuid and "Device Minor" in facts:
+            return [f"{DEVICES}/nvidia{facts['Device Minor'].strip()}"]
     return []
 
 
 def _nodes_of_gpus() -> list[str]:
-    """Return the nodes of the GPUs that are there, in order; a container that was given some keeps their numbers."""
+    """Return the nodes of existing GPUs in order; in a container with some of the GPUs the numbers have gaps."""
     numbers = sorted(int(name[6:]) for name in (path.name for path in DEVICES.glob("nvidia*")) if name[6:].isdigit())
     return [f"{DEVICES}/nvidia{number}" for number in numbers]
 
 
 def searched_folders() -> list[str]:
-    """Return where libraries are searched for first, less what is no place of libraries: the root, and where we are."""
+    """Return the folders in LD_LIBRARY_PATH, without the root and relative ones."""
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     return [folder for folder in folders if Path(folder).is_absolute() and Path(folder) != Path("/")]

@@ -1,8 +1,8 @@
-"""Memory of one tensor alone: nothing else lies within reach of a kernel that is given it.
+"""Memory for one tensor alone: a kernel that gets it can reach nothing else.
 
-On a GPU a region is a mapping of its own at an address that nobody can foresee, with a gigabyte of unmapped addresses
-on either side. The driver maps whole units (2 MiB), so that a region is as a rule larger than its tensor: the rest of
-it, its slack, is rewritten like the tensor.
+On a GPU a region is a mapping of its own at an unpredictable address, with a gigabyte of unmapped addresses on either
+side. The driver maps whole units (2 MiB), so a region is usually larger than its tensor: the rest of it, its slack, is
+rewritten like the tensor.
 """
 
 import secrets
@@ -17,13 +17,13 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT
 
 HOST_UNIT: Final = 4096
-"""Of a region on the host, where nothing protects it."""
+"""Unit of a region on the host, in bytes; nothing protects it there."""
 
 
 def placed(size: int, unit: int, *, at_end: bool) -> tuple[int, int]:
-    """Return of how many bytes a region for `size` bytes is, and where in it they begin: at one of its ends.
+    """Return the size in bytes of a region for `size` bytes, and the content's offset: at one of the region's ends.
 
-    The beginning is aligned as memory of a GPU is, so that up to `ALIGNMENT` bytes may lie behind them in any case.
+    The offset is aligned like GPU memory, so up to `ALIGNMENT` bytes of slack can follow content at the end.
     """
     room = -(-size // unit) * unit
     return room, (room - size) // ALIGNMENT * ALIGNMENT if at_end else 0
@@ -34,9 +34,9 @@ class Region:
     """One tensor's memory.
 
     Attributes:
-        whole: all bytes of the region, as who prepares a call writes them: uint8 [bytes].
-        content: the tensor's bytes, as kernels are given them: uint8 [size]. Its storage ends where the tensor does.
-        start: of the content, in the whole.
+        whole: all bytes of the region, always writable, for preparing calls: uint8 [bytes].
+        content: the tensor's bytes, for kernels: uint8 [size]. Its storage ends where the tensor ends.
+        start: offset of the content in the region, in bytes.
     """
 
     whole: torch.Tensor
@@ -46,22 +46,22 @@ class Region:
 
     @property
     def slack(self) -> list[torch.Tensor]:
-        """What lies before and behind the content in the region."""
+        """The bytes before and behind the content in the region."""
         return [self.whole[: self.start], self.whole[self.start + self.content.numel() :]]
 
     @property
     def within(self) -> torch.Tensor:
-        """The content's bytes as who prepares a call writes them."""
+        """The content's bytes, always writable, for preparing calls."""
         return self.whole[self.start : self.start + self.content.numel()]
 
     def seal(self) -> None:
-        """Let nobody write here any more; a kernel that does faults. On the host nothing is protected."""
+        """Make the region read-only: a kernel that writes to it faults. Does nothing on the host."""
         if self._buffer is not None:
             self._buffer.protect()
 
 
 def on_host(size: int) -> Region:
-    """Return a region of the host's memory, for recordings that launch nothing."""
+    """Return a region in host memory, for recordings that launch nothing."""
     total, start = placed(max(size, 1), HOST_UNIT, at_end=bool(secrets.randbits(1)))
     room = np.empty(total + ALIGNMENT, dtype=np.uint8)
     begin = -room.ctypes.data % ALIGNMENT
@@ -70,16 +70,16 @@ def on_host(size: int) -> Region:
 
 
 def on_device(handle: "_native.Device", size: int, *, read_only: bool) -> Region:
-    """Return a region of a GPU's memory.
+    """Return a region in GPU memory.
 
     Args:
         handle: the device.
         size: bytes of the tensor; 0 takes one byte.
-        read_only: whether kernels that are given the content fault where they write. Who prepares a call writes through
-            another mapping of the same memory.
+        read_only: whether kernels fault that write to `content`. `whole` and `within` stay writable through another
+            mapping of the same memory.
 
     Raises:
-        NativeError: the device has no memory left.
+        NativeError: the device is out of memory.
     """
     total, start = placed(max(size, 1), handle.granularity, at_end=bool(secrets.randbits(1)))
     buffer = _native.DeviceBuffer.create(handle, total, shareable=False)

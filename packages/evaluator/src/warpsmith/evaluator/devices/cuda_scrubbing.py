@@ -1,8 +1,8 @@
-"""Scrubs what a multiprocessor keeps from one kernel to the next: shared memory, local memory and registers.
+"""Scrubs what a multiprocessor keeps between kernels: shared memory, local memory and registers.
 
-None of it is cleared by the device, so that a kernel which reads what it has not written may find what its own last
-call has left there. Between two calls of a replay the kernels here run on every multiprocessor. They are written in
-PTX, since they must take all of a multiprocessor, and assembled before a worker is forked: a worker executes nothing.
+The device clears none of them, so a kernel that reads before it writes can find what its own last call left. Between
+two calls of a replay the kernels here run on every multiprocessor. They are written in PTX, since each must occupy a
+whole multiprocessor, and assembled before a worker is forked, since a worker cannot execute an assembler.
 """
 
 import subprocess
@@ -17,15 +17,15 @@ import torch
 from warpsmith.evaluator import _native
 
 THREADS: Final = 1024
-"""Of a block: the most that a block can have."""
+"""Threads of a block: the maximum."""
 FRAMES: Final = tuple(1 << bits for bits in range(7, 17))
-"""Bytes of local memory of a thread that there is a kernel for."""
+"""Bytes of local memory per thread; there is one kernel for each."""
 LIVE: Final = 56
-"""Registers of a thread that are written; with those of its own a kernel of so many threads has all that there are."""
+"""Registers that each thread writes; with the kernel's own, a block of THREADS threads uses all registers."""
 SPAN: Final = 2000
-"""Clock cycles that each block stays, so that no multiprocessor gets two of them and another none."""
+"""Clock cycles that each block runs, so that no multiprocessor gets two blocks and another none."""
 SCRUBBED: Final = "0xFFFFFFFF"
-"""What shared and local memory hold afterwards: NaN as a number."""
+"""What shared and local memory hold afterwards: NaN as a float."""
 
 HEAD: Final = """\
 .version 7.0
@@ -43,7 +43,7 @@ $stay:
   ret;
 """
 
-# From the first address on: before what a block asked for lies up to a kilobyte that a kernel can reach all the same.
+# From the first address on: up to a kilobyte lies before what a block asked for, and a kernel can reach it.
 SHARED: Final = f"""\
 .visible .entry scrub_shared(.param .u32 bytes)
 .maxntid {THREADS}, 1, 1
@@ -67,7 +67,7 @@ $next:
 {STAY}}}
 """
 
-# What is stored is read at a place that nobody can foresee: the assembler leaves out what nobody reads.
+# Reads back one stored value at an unpredictable place: the assembler removes stores that nothing reads.
 LOCAL: Final = f"""\
 .visible .entry scrub_local_{{frame}}()
 .maxntid {THREADS}, 1, 1
@@ -98,9 +98,9 @@ $next:
 
 
 def _registers() -> str:
-    """Return the kernel that writes registers.
+    """Return the PTX of the kernel that writes registers.
 
-    Each is computed from the one before, and they are used up from the last to the first, so that all are held at once.
+    Each is computed from the one before, and they are consumed in reverse order, so that all are live at once.
     """
     numbers = range(1, LIVE)
     held = "".join(f"  mad.lo.u32 %held{number}, %held{number - 1}, {2 * number + 1}, %own;\n" for number in numbers)
@@ -125,19 +125,19 @@ $read:
 
 
 def ptx() -> str:
-    """Return the text of all kernels that scrub."""
+    """Return the PTX of all scrubbing kernels."""
     return "\n".join([HEAD, SHARED, *(LOCAL.format(frame=frame, last=frame - 4) for frame in FRAMES), _registers()])
 
 
 @cache
 def assembled(arch: int) -> bytes:
-    """Return the machine code of all kernels that scrub; assembled once, where a process may execute the assembler.
+    """Return the machine code of all scrubbing kernels; cached. Call it in a process that can execute the assembler.
 
     Args:
-        arch: the chip, as `Device.arch` says it.
+        arch: the chip, as in `Device.arch`.
 
     Raises:
-        CalledProcessError: the assembler refuses them.
+        CalledProcessError: the assembler rejects them.
     """
     from triton.backends.nvidia.compiler import get_ptxas
 
@@ -150,17 +150,17 @@ def assembled(arch: int) -> bytes:
 
 
 def frame_for(local_bytes: int) -> int:
-    """Return the least frame that covers so much local memory of a thread; 0 for none.
+    """Return the smallest frame that covers that much local memory per thread; 0 for none.
 
     Raises:
-        ValueError: no frame does.
+        ValueError: no frame is large enough.
     """
     if not local_bytes:
         return 0
     found = next((frame for frame in FRAMES if frame >= local_bytes), None)
     if found is None:
         raise ValueError(
-            f"A kernel takes {local_bytes} bytes of local memory a thread; {FRAMES[-1]} at most are scrubbed."
+            f"A kernel uses {local_bytes} bytes of local memory per thread; at most {FRAMES[-1]} can be scrubbed."
         )
     return found
 
@@ -170,24 +170,24 @@ class Scrub:
 
     Args:
         device: the GPU.
-        code: what `assembled` returned for its chip.
-        local_bytes: the most local memory that a thread of the kernels between two scrubs has.
+        code: the result of `assembled` for its chip.
+        local_bytes: largest local memory per thread of the kernels between two scrubs.
 
     Raises:
-        ValueError: that is more than is scrubbed.
+        ValueError: `local_bytes` is more than can be scrubbed.
     """
 
     def __init__(self, device: "_native.Device", code: bytes, local_bytes: int) -> None:
         load = partial(_native.Kernel.load, device, code)
         room, frame, blocks = device.block_shared_bytes, frame_for(local_bytes), device.multiprocessors
-        # What scrubs registers comes last: none of the others' is left, and no setting for much shared memory either.
+        # The registers come last, to scrub the other kernels' registers and reset the shared memory configuration.
         self._launches = [_launch(load("scrub_shared", room), blocks, [pack("<I", room)])]
         if frame:
             self._launches.append(_launch(load(f"scrub_local_{frame}", 0), 2 * blocks, []))
         self._launches.append(_launch(load("scrub_registers", 0), blocks, []))
 
     def __call__(self) -> None:
-        """Scrub, on torch's current stream."""
+        """Enqueue the scrubbing on torch's current stream."""
         stream = torch.cuda.current_stream().cuda_stream
         for launch in self._launches:
             launch.launch(stream)

@@ -1,4 +1,4 @@
-"""Which GPUs this machine has, and whether candidates can be judged on them."""
+"""Finds this machine's GPUs, and whether candidates can be judged on them."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from warpsmith.evaluator import _native
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU, by the number that `--gpu` takes."""
+    """One GPU; `number` is what `--gpu` takes."""
 
     number: int
     name: str
@@ -16,9 +16,9 @@ class Gpu:
 
 
 def find() -> tuple[list[Gpu], str]:
-    """Return the GPUs that the driver shows, and what keeps candidates from being judged on them; nothing if nothing.
+    """Return the GPUs that the driver shows, and the obstacle to judging on them (empty if none).
 
-    It makes a context on each, which takes tenths of a second.
+    It creates a context on each, which takes tenths of a second.
     """
     try:
         found = [_described(number) for number in range(_native.device_count())]
@@ -36,10 +36,10 @@ def _obstacle() -> str:
     import torch
 
     if torch.version.cuda is None:
-        return f"torch {torch.__version__} is a build without CUDA: install its build for CUDA."
+        return f"torch {torch.__version__} is a build without CUDA: install a CUDA build."
     if _native.achievable_tier() == "landlock":
         return (
-            "The driver makes a socket, which the tier landlock forbids: workers with a GPU need the tier namespaces. "
-            "What is missing for it stands above."
+            "The driver creates a socket, which the tier landlock forbids: workers with a GPU need the tier "
+            "namespaces. See above for what that tier lacks."
         )
     return ""

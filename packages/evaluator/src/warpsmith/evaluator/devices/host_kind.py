@@ -1,4 +1,4 @@
-"""What is known of the host as a device before it is opened; registered as `cpu`."""
+"""The kind of device `cpu`: what is known about the host before it is opened."""
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class HostKind(DeviceKind):
-    """The host: kernels are interpreted by its processors, and nothing is timed."""
+    """The host: kernels are interpreted on the CPU, and nothing is timed."""
 
     name = "cpu"
     platform = "CPU"
@@ -24,35 +24,35 @@ class HostKind(DeviceKind):
     most_exact_bytes = 1 << 40
 
     def default_slots(self, devices: int = 1) -> int:
-        """As of `DeviceKind`: one a processor."""
+        """See `DeviceKind`: one per processor, shared between the devices."""
         return max(1, processors() // devices)
 
     def environment(self, device: int | str) -> dict[str, str]:
-        """As of `DeviceKind`: every process sees the host."""
+        """See `DeviceKind`: nothing to set."""
         return {}
 
     def library_folders(self) -> list[str]:
-        """As of `DeviceKind`: there is no driver."""
+        """See `DeviceKind`: there is no driver."""
         return []
 
     def nodes(self, number: int, uuid: str) -> Nodes | None:
-        """As of `DeviceKind`: there are none."""
+        """See `DeviceKind`: there are none."""
         return None
 
     def check_forkable(self) -> None:
-        """As of `DeviceKind`: every child can use the host."""
+        """See `DeviceKind`: every child can use the host."""
 
     def prepare_zygote(self, arch: int) -> None:
-        """As of `DeviceKind`: there is nothing to do."""
+        """See `DeviceKind`: there is nothing to do."""
 
     def device_class(self) -> "type[HostDevice]":
-        """As of `DeviceKind`."""
+        """See `DeviceKind`."""
         from warpsmith.evaluator.devices.host import HostDevice
 
         return HostDevice
 
     def open(self) -> "HostDevice":
-        """As of `DeviceKind`: there always is one."""
+        """See `DeviceKind`: always succeeds."""
         return self.device_class()()
 
 

@@ -1,6 +1,6 @@
-"""What is known of a kind of device before one is opened: the interface of what `warpsmith.devices` registers.
+"""The interface of a kind of device, registered in `warpsmith.devices`: what is known before a device is opened.
 
-Importable without torch: a configuration, a command and a sandbox policy ask here.
+Importable without torch, for configurations, commands and sandbox policies.
 """
 
 import os
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 Role = Literal["reference", "candidate", "compile", "host"]
 """What a worker is for."""
 ZygoteKind = Literal["plain", "interpreting"]
-"""`interpreting` zygotes fork workers that interpret kernels."""
+"""Workers forked from an `interpreting` zygote interpret kernels."""
 Roles = Mapping[ZygoteKind, tuple[Role, ...]]
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """How a worker gets at its device: what the driver calls it there, the device's own nodes, and what else it needs.
+    """How a worker reaches its device.
 
     Attributes:
-        name: of the device in a worker.
-        own: paths of the nodes of this device.
-        shared: paths of nodes of the driver that every worker with a device opens.
-        facts: paths that the driver reads of the machine.
+        name: the driver's name for the device in a worker.
+        own: paths of this device's nodes.
+        shared: paths of the driver's nodes that every worker with a device opens.
+        facts: paths from which the driver reads facts about the machine.
     """
 
     name: str
@@ -37,22 +37,22 @@ class Nodes:
 
 
 class DeviceKind(ABC):
-    """A kind of device that candidates are judged on.
+    """A kind of device that candidates can be judged on.
 
     Attributes:
-        name: in a configuration.
-        platform: for people.
-        interprets: whether kernels are interpreted on the host's processors and no machine code is loaded. A worker's
-            time without a processor is not the candidate's then.
+        name: its name in a configuration.
+        platform: its name in messages.
+        interprets: whether kernels are interpreted on the CPU and no machine code is loaded. Time that a worker waits
+            for a processor then does not count as the candidate's.
         times: whether calls can be timed on it.
-        shares_memory: whether it has a memory of its own, which all workers share: who finds it full may have met what
-            others hold.
-        is_numbered: whether a machine may have several, which are told apart by a number.
+        shares_memory: whether all workers share its memory: one that runs out of it can have met memory that others
+            hold.
+        is_numbered: whether a machine can have several, told apart by a number.
         roles: which zygote forks which workers.
-        workers_at_once: workers of a role that are made at a time.
-        max_tensor_bytes: default bound of one set of inputs or outputs.
-        most_exact_bytes: largest set of inputs for which the reference runs in fp64 too; on a GPU four times as much
-            memory is held then.
+        workers_at_once: workers of a role that start at the same time.
+        max_tensor_bytes: default limit of one set of inputs or outputs.
+        most_exact_bytes: largest set of inputs for which the reference also runs in fp64, which takes four times as
+            much memory on a GPU.
     """
 
     name: ClassVar[str]
@@ -68,11 +68,11 @@ class DeviceKind(ABC):
 
     @abstractmethod
     def default_slots(self, devices: int = 1) -> int:
-        """Return how many evaluations run at once on each of so many devices of a machine, where nobody says."""
+        """Return the default number of concurrent evaluations on each of `devices` devices of a machine."""
 
     @abstractmethod
     def environment(self, device: int | str) -> dict[str, str]:
-        """Return the environment under which a process sees one device.
+        """Return environment variables that let a process see one device.
 
         Args:
             device: its number, or its name in a worker (`Nodes.name`).
@@ -80,38 +80,38 @@ class DeviceKind(ABC):
 
     @abstractmethod
     def library_folders(self) -> list[str]:
-        """Return folders with libraries of the driver, which workers may read."""
+        """Return folders with the driver's libraries, which workers can read."""
 
     @abstractmethod
     def nodes(self, number: int, uuid: str) -> Nodes | None:
-        """Return how workers get at a device; None where they need no node.
+        """Return how workers reach a device; None if they need no node.
 
         Args:
-            number: among the devices that are there.
-            uuid: what the driver calls it everywhere; may be empty.
+            number: its number among the existing devices.
+            uuid: the driver's UUID; can be empty.
         """
 
     @abstractmethod
     def check_forkable(self) -> None:
-        """Raise OSError in a process whose children could not use the device."""
+        """Raise OSError if children of this process could not use the device."""
 
     @abstractmethod
     def prepare_zygote(self, arch: int) -> None:
-        """Do in a zygote, once, what each player would do otherwise, for a chip of that number."""
+        """Do one-time work in a zygote that each player would otherwise repeat; `arch` is the chip."""
 
     @abstractmethod
     def device_class(self) -> "type[Device]":
-        """Import and return the class of an open device. A zygote does, for its workers may not be able to."""
+        """Import and return the class of an open device. Called in a zygote, since its workers cannot always import."""
 
     @abstractmethod
     def open(self) -> "Device":
         """Open the device in this process.
 
         Raises:
-            JudgeUnavailableError: there is no driver, no device, or no torch that can use it.
+            JudgeUnavailableError: there is no driver, no device, or no torch build that can use it.
         """
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process can use."""
     return len(os.sched_getaffinity(0))

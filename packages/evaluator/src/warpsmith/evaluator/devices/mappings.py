@@ -1,4 +1,4 @@
-"""What a worker has mapped of the judge's memory, by name."""
+"""A worker's mappings of the judge's memory, by name."""
 
 import os
 
@@ -14,7 +14,7 @@ class Mappings:
         self.buffers: dict[str, Shared] = {}
 
     def receive(self, name: str, size: int, fds: list[int], *, writable: bool) -> Shared:
-        """Map the first of `fds` under `name`; without a descriptor, return what is mapped there already."""
+        """Map the first of `fds` under `name`; without a descriptor, return the existing mapping."""
         if fds:
             self.buffers[name] = self.device.map(fds[0], size, writable=writable)
             os.close(fds.pop(0))

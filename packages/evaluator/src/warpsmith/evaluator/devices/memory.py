@@ -1,8 +1,8 @@
-"""Buffers that the judge shares with its workers: what they are, and when one that is there is used again.
+"""Buffers that the judge shares with its workers, and when one is reused.
 
-One protocol serves every device: the judge creates a buffer, sends its descriptor, and the worker maps it, read-only
-where it is not to write. On a GPU a read-only mapping catches accidents and is no boundary: a worker can change what it
-maps.
+The protocol is the same for every device: the judge creates a buffer and sends its descriptor, and the worker maps it,
+read-only unless it must write. On a GPU a read-only mapping catches accidents but is no security boundary: a worker can
+change its mappings.
 """
 
 from typing import TYPE_CHECKING, TypeAlias
@@ -24,7 +24,7 @@ def room(
     same: bool = False,
     writable_by_peer: bool = False,
 ) -> "Shared":
-    """Return a buffer for `size` bytes: what is held, if it was made for this form or does for others, or a new one."""
-    if held is not None and (same or device.does_for(held, size)):
+    """Return a buffer for `size` bytes: `held` if of the same form or reusable by the device, otherwise a new one."""
+    if held is not None and (same or device.can_reuse(held, size)):
         return held
-    return device.create(name, device.roomy(size), writable_by_peer=writable_by_peer)
+    return device.create(name, device.buffer_bytes(size), writable_by_peer=writable_by_peer)

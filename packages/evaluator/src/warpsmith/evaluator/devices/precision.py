@@ -1,4 +1,4 @@
-"""Which precision torch's own float32 products take: exact float32, or TF32 on the chips that have it."""
+"""The precision of torch's own float32 products: exact float32, or TF32 on chips that have it."""
 
 from typing import Any, Final
 
@@ -24,21 +24,21 @@ TF32_OPERATORS: Final = (
     "aten::_scaled_dot_product",
     "aten::_efficient_attention",
 )
-"""Operators that a chip computes in TF32 where torch is allowed to, by the beginnings of their names."""
+"""Prefixes of the names of operators that run in TF32 if torch is allowed to."""
 
 
 def apply(precision: Precision) -> None:
-    """Set torch's switches for products and convolutions; a foreign module may have set others."""
+    """Set torch's switches for products and convolutions; a foreign module can have changed them."""
     allowed = precision == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = allowed
     torch.backends.cudnn.allow_tf32 = allowed
-    # Sums of half precision products stay in single precision, as Triton keeps them.
+    # Accumulate half-precision products in single precision, as Triton does.
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
 
 
 class ProductFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes whether an operator ran that a chip may compute in TF32."""
+    """Notes whether an operator ran that can use TF32."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

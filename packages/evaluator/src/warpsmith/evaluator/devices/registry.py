@@ -8,7 +8,7 @@ from warpsmith.records.registry import Registry
 
 
 def _check(part: Any) -> str:
-    return "" if isinstance(part, DeviceKind) else "is no warpsmith.evaluator.devices.kinds.DeviceKind"
+    return "" if isinstance(part, DeviceKind) else "is not a warpsmith.evaluator.devices.kinds.DeviceKind"
 
 
 DEVICES: Final[Registry[DeviceKind]] = Registry("warpsmith.devices", "device", _check)

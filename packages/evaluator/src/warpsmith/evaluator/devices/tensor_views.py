@@ -1,4 +1,4 @@
-"""Tensors on shared memory: views of a mapped buffer as torch tensors, and trees of tensors as slots."""
+"""Tensors in shared memory: views of a mapped buffer as torch tensors, and trees of tensors as slots."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,11 +22,11 @@ NAMES: Final[dict[torch.dtype, str]] = {dtype: name for name, dtype in TORCH_DTY
 
 INTEGER_POISON: Final = 0xA5
 NAN_BYTE: Final = 0xFF
-"""Repeated, NaN in every floating dtype but those below."""
+"""Repeated, it is NaN in every floating dtype except those in NAN_BYTES."""
 NAN_BYTES: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80}
 
 BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""A dtype that holds the bits of an element of so many bytes, and that torch moves and compares on every device."""
+"""By element size in bytes, a dtype that torch can move and compare on every device."""
 
 COMPUTABLE: Final = {
     torch.bool: torch.uint8,
@@ -40,12 +40,12 @@ COMPUTABLE: Final = {
     torch.float8_e8m0fnu: torch.float32,
     torch.complex32: torch.complex64,
 }
-"""Dtypes for which torch lacks most operations, and one that holds their values (of uint64, rounded)."""
+"""Dtypes for which torch lacks most operations, each with one that holds its values (uint64: rounded)."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some bytes of a buffer, used as if they were a buffer: one is shared sooner than many."""
+    """A range of bytes of a buffer, used like a buffer: sharing one large buffer is faster than sharing many."""
 
     buffer: "Shared"
     start: int
@@ -53,12 +53,12 @@ class Part:
 
 
 def parts(buffer: "Shared", size: int) -> list[Part]:
-    """Cut a buffer into parts of `size` bytes, as many as it has; `size` is a multiple of `layout.ALIGNMENT`."""
+    """Cut a buffer into as many parts of `size` bytes as fit; `size` is a multiple of `tensor_slots.ALIGNMENT`."""
     return [Part(buffer, start, size) for start in range(0, buffer.size - size + 1, size)]
 
 
 def content(buffer: "Shared | Part | torch.Tensor") -> torch.Tensor:
-    """Return all bytes of a buffer, or of a flat copy of one, as a flat uint8 tensor on its memory."""
+    """Return all bytes of a buffer, or of a flat copy of one, as uint8 [bytes] that shares its memory."""
     if isinstance(buffer, torch.Tensor):
         return buffer
     if isinstance(buffer, Part):
@@ -72,17 +72,16 @@ def _on_host(buffer: "_native.Buffer", dtype: torch.dtype, count: int, offset: i
     if buffer.writable:
         return torch.frombuffer(buffer, dtype=dtype, count=count, offset=offset)
     with warnings.catch_warnings():
-        # torch warns that a read-only buffer must not be written: here a write is meant to fault.
+        # torch warns that a read-only buffer must not be written; here a write faults on purpose.
         warnings.simplefilter("ignore", UserWarning)
         return torch.frombuffer(buffer, dtype=dtype, count=count, offset=offset)
 
 
 def view(buffer: "Shared | Part | torch.Tensor", slot: TensorSlot) -> torch.Tensor:
-    """Return the tensor that `slot` describes, on the memory of a buffer or of a flat copy of one.
+    """Return the tensor that `slot` describes; it shares the memory of a buffer or of a flat copy of one.
 
-    The slot must have been checked against it.
-
-    On the host its storage is its own, so that an access beyond it is found.
+    The slot must have been checked against the buffer's size. On the host the tensor has a storage of its own, so that
+    accesses beyond it are detected.
     """
     if isinstance(buffer, _native.Buffer):
         dtype = TORCH_DTYPES[slot.dtype]
@@ -93,7 +92,7 @@ def view(buffer: "Shared | Part | torch.Tensor", slot: TensorSlot) -> torch.Tens
 
 
 def placed_in(flat: torch.Tensor, slot: TensorSlot) -> torch.Tensor:
-    """Return the tensor that a checked slot describes, on the bytes of an arena or on a copy of them."""
+    """Return the tensor that a checked slot describes; it shares the memory of `flat`, uint8 [bytes]."""
     dtype = TORCH_DTYPES[slot.dtype]
     if not slot.numel:
         return torch.empty(slot.shape, dtype=dtype, device=flat.untyped_storage().device)
@@ -101,12 +100,12 @@ def placed_in(flat: torch.Tensor, slot: TensorSlot) -> torch.Tensor:
 
 
 def raw(buffer: "Shared | Part", slot: TensorSlot) -> torch.Tensor:
-    """Return the slot's bytes as a flat uint8 tensor on the buffer's memory."""
+    """Return the slot's bytes as uint8 [bytes] that shares the buffer's memory."""
     return view(buffer, TensorSlot("uint8", (slot.nbytes,), (1,), slot.offset))
 
 
 def computable(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor's values in a dtype in which torch orders them and computes with them."""
+    """Return a tensor's values in a dtype with which torch can compare and compute."""
     return tensor.to(COMPUTABLE.get(tensor.dtype, tensor.dtype))
 
 
@@ -118,15 +117,15 @@ def equal(one: torch.Tensor, two: torch.Tensor) -> bool:
 
 
 def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
-    """Describe a tensor at offset 0: contiguous, or with its own strides where those are dense and wanted."""
+    """Return the slot of a tensor at offset 0: contiguous, or with its own strides if `keep_strides` and dense."""
     name = NAMES.get(tensor.dtype)
     if name is None:
         raise WireError(
-            f"A tensor of dtype {tensor.dtype} cannot cross a process border.",
+            f"A tensor of dtype {tensor.dtype} cannot be sent to another process.",
             f"Use one of {', '.join(NAMES.values())}.",
         )
     if tensor.layout != torch.strided:
-        raise WireError(f"A tensor of layout {tensor.layout} cannot cross a process border.", "Use a dense tensor.")
+        raise WireError(f"A tensor of layout {tensor.layout} cannot be sent to another process.", "Use a dense tensor.")
     shape = tuple(tensor.shape)
     if keep_strides and _is_permuted(tensor):
         return TensorSlot(name, shape, tuple(tensor.stride()))
@@ -142,7 +141,7 @@ def describe(tree: Any, found: list[torch.Tensor], *, keep_strides: bool = False
     """Return `tree` with each tensor replaced by its slot, appending the tensors to `found` from left to right.
 
     Raises:
-        WireError: a leaf is neither a plain value nor a tensor that can cross a process border.
+        WireError: a leaf is neither a plain value nor a tensor that can be sent to another process.
     """
     match tree:
         case torch.Tensor():
@@ -161,7 +160,7 @@ def describe(tree: Any, found: list[torch.Tensor], *, keep_strides: bool = False
 
 
 def _plain(value: Any) -> codec.Value:
-    """Return a plain value, or a number of numpy's as Python's; WireError for anything else."""
+    """Return a plain value, a NumPy scalar as Python's; WireError for anything else."""
     match value:
         case numpy.bool_() | numpy.integer() | numpy.floating() if not isinstance(value.item(), numpy.generic):
             return value.item()
@@ -169,13 +168,13 @@ def _plain(value: Any) -> codec.Value:
             return value
         case _:
             raise WireError(
-                f"A value of type {type(value).__module__}.{type(value).__name__} cannot cross a process border.",
+                f"A value of type {type(value).__module__}.{type(value).__name__} cannot be sent to another process.",
                 "Return tensors, numbers, strings, None, or lists, tuples and dicts of them.",
             )
 
 
 def materialise(tree: codec.Value, tensor_for: Callable[[TensorSlot], torch.Tensor]) -> Any:
-    """Return `tree` with slots replaced by `tensor_for(slot)` and dtypes by torch's."""
+    """Return `tree` with each slot replaced by `tensor_for(slot)` and each dtype by torch's."""
     return _with_dtypes(codec.replace_slots(tree, _each(tree, tensor_for)))
 
 
@@ -199,7 +198,7 @@ def _with_dtypes(tree: Any) -> Any:
 
 
 def poison(buffer: "Shared | Part", slots: list[TensorSlot]) -> None:
-    """Fill a buffer so that no slot holds a plausible answer: NaN for floats, a fixed pattern for the rest."""
+    """Fill a buffer so that no slot holds a plausible output: NaN for floats, a fixed pattern for other dtypes."""
     content(buffer).fill_(NAN_BYTE)
     for slot in slots:
         if poison_byte(slot.dtype) != NAN_BYTE:
@@ -207,7 +206,7 @@ def poison(buffer: "Shared | Part", slots: list[TensorSlot]) -> None:
 
 
 def poison_byte(dtype: str) -> int:
-    """Return the byte that, repeated, is NaN in a dtype, or for integers and booleans an unlikely number."""
+    """Return the byte that, repeated, is NaN in a dtype, or an unlikely number for integers and booleans."""
     if dtype.startswith(("float", "bfloat", "complex")):
         return NAN_BYTES.get(dtype, NAN_BYTE)
     return INTEGER_POISON

@@ -1,4 +1,4 @@
-"""What fresh memory holds: other garbage in each call, so that no kernel can count on it or know it again."""
+"""Contents of fresh memory: new garbage in each call, so that no kernel can rely on it or recognize it."""
 
 import math
 from typing import Final
@@ -8,7 +8,7 @@ import torch
 from numpy.random import default_rng  # imported here, before a fork: numpy would import it in each worker
 
 _TILE: Final = 2039
-"""Elements drawn and then repeated; a prime number, so that no block of a kernel sees the same as the next."""
+"""Elements drawn and then repeated; a prime, so that consecutive blocks of a kernel see different values."""
 
 _SMALLEST_EXPONENT: Final = -7
 _SHARE_OF_NAN: Final = 0.25
@@ -16,21 +16,21 @@ _SHARE_OF_ZEROS: Final = 0.06
 
 
 class Garbage:
-    """Draws garbage from what nobody can foresee; one for each call of a candidate, and one for a replay."""
+    """Draws unpredictable garbage; one instance for each call of a candidate, and one for a replay."""
 
     def __init__(self) -> None:
         self._generator = default_rng()  # seeded by the kernel
         self._tiles: dict[torch.dtype, torch.Tensor] = {}
 
     def fill(self, tensor: torch.Tensor) -> None:
-        """Overwrite the whole storage of a tensor that was just allocated."""
+        """Overwrite the whole storage of a newly allocated tensor."""
         size = tensor.untyped_storage().nbytes() // max(tensor.element_size(), 1)
         if not size or not tensor.numel():
             return
         kind = tensor.dtype.to_real() if tensor.dtype.is_complex else tensor.dtype
         flat = torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor
         flat = flat.as_strided((size * (2 if tensor.dtype.is_complex else 1),), (1,), 0)
-        # A tile of the host would be repeated there, and the whole be carried over.
+        # Copy only the tile to the device, and repeat it there.
         tile, whole = self._tile(kind).to(tensor.untyped_storage().device), len(flat) // _TILE * _TILE
         flat[:whole].view(-1, _TILE).copy_(tile)
         begin = int(self._generator.integers(_TILE - (len(flat) - whole) + 1))
@@ -43,7 +43,7 @@ class Garbage:
         return self._tiles[dtype]
 
     def _floats(self, dtype: torch.dtype) -> np.ndarray:
-        """Return numbers of either sign and of all magnitudes above 1 / 128, some NaN and some zeros."""
+        """Return numbers of both signs and all magnitudes above 1/128, with some NaN and some zeros."""
         largest = int(math.log2(torch.finfo(dtype).max)) - 1
         exponents = self._generator.integers(_SMALLEST_EXPONENT, largest, _TILE, dtype=np.int32)
         drawn: np.ndarray = np.ldexp(self._generator.random(_TILE) * 2 - 1, exponents)
@@ -53,7 +53,7 @@ class Garbage:
         return drawn
 
     def _integers(self, dtype: torch.dtype) -> np.ndarray:
-        """Return integers of all magnitudes: random bits, of which a random number is shifted out."""
+        """Return integers of all magnitudes: random bits shifted right by a random number of places."""
         bits = self._generator.integers(-(2**63), 2**63 - 1, _TILE, dtype=np.int64, endpoint=True)
         if dtype == torch.bool:
             return bits < 0

@@ -79,7 +79,7 @@ class _Encoder:
                 self._slot(value)
             case _:
                 raise WireError(
-                    f"A value of type {type(value).__name__} cannot cross a process border.",
+                    f"A value of type {type(value).__name__} cannot be sent to another process.",
                     "Use None, bool, int, float, str, bytes, list, tuple, dict with string keys, dtypes and tensors.",
                 )
 
@@ -96,7 +96,7 @@ class _Encoder:
         for key, item in values.items():
             if not isinstance(key, str):
                 raise WireError(
-                    f"A dict key of type {type(key).__name__} cannot cross a process border; only strings can."
+                    f"A dict key of type {type(key).__name__} cannot be sent to another process; only strings can."
                 )
             self.value(key, depth + 1)
             self.value(item, depth + 1)

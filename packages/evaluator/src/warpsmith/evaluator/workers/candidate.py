@@ -122,7 +122,7 @@ class Candidate:
         state = self.memory.buffers["state"]
         init = tensor_views.materialise(self.loaded.value("init"), lambda slot: tensor_views.view(state, slot).clone())
         self.device.seed(seed)
-        with self._host(), self.device.placing():
+        with self._host(), self.device.as_default():
             model = calling.constructed(self.namespace["ModelNew"], init)
         if not isinstance(model, nn.Module):
             raise CandidateError(

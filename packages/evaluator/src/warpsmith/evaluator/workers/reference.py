@@ -89,7 +89,7 @@ class Reference:
         self.memory = Mappings(device)
         # Tensors that a problem makes without naming a device are made where it is judged: making a large input on the
         # host takes most of an evaluation.
-        with device.placing():
+        with device.as_default():
             self.namespace = execute(source, path, MODULE_NAME)
             self.sizes = InputSizes(source, self.namespace, path)
             device.seed(seed)
@@ -139,7 +139,7 @@ class Reference:
         A parameter or buffer with several names is listed under the first; `other_names` maps the others to it.
 
         Raises:
-            WireError: a value cannot cross a process border.
+            WireError: a value cannot be sent to another process.
         """
         found: list[torch.Tensor] = []
         return {
@@ -178,7 +178,7 @@ class Reference:
         self._on_grid = draws.on_grid
         catch = Catch(str(self.path), seed, draws, self.device.seed, self.sizes.literal_calls, self.sizes.numbers)
         seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
-        with self.device.placing(), catch:
+        with self.device.as_default(), catch:
             get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
             inputs = get_inputs()
         catch.finish(inputs)
