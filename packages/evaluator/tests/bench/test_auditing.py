@@ -258,7 +258,7 @@ def problem(add_problem, request):
 @pytest.fixture
 def is_alone(running, monkeypatch):
     """Tells whether somebody has the judge for himself at the moment."""
-    inside, alone = [], running.admission.alone
+    inside, alone = [], running.concurrency.alone
 
     @contextmanager
     def noted(seconds):
@@ -269,7 +269,7 @@ def is_alone(running, monkeypatch):
             finally:
                 inside.pop()
 
-    monkeypatch.setattr(running.admission, "alone", noted)
+    monkeypatch.setattr(running.concurrency, "alone", noted)
     return lambda: bool(inside)
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig
-from warpsmith.evaluator.judge.admission import Admission
+from warpsmith.evaluator.judge.concurrency import Concurrency
 
 FORWARD = "def forward(self, x, y):\n"
 CLAIM = FORWARD + "        import time; time.sleep(1.0); raise MemoryError('mine')\n"
@@ -76,7 +76,7 @@ def test_the_caller_hears_when_a_second_try_stands_in_line(without_namespaces, a
 
 
 class Entered:
-    """A thread that asks for admission, and says when it has it."""
+    """A thread that enters a context, and says when it is in."""
 
     def __init__(self, place):
         self.there, self.leave = threading.Event(), threading.Event()
@@ -94,11 +94,11 @@ class Entered:
 
 
 def test_one_alone_holds_the_others_up_no_longer_than_it_may():
-    admission = Admission()
+    concurrency = Concurrency()
     begin = time.monotonic()
-    lone = Entered(admission.alone(0.3))
+    lone = Entered(concurrency.alone(0.3))
     assert lone.there.wait(10)
-    other = Entered(admission.shared())
+    other = Entered(concurrency.shared())
     assert other.there.wait(10)
     assert time.monotonic() - begin >= 0.3
     lone.end()
@@ -106,20 +106,20 @@ def test_one_alone_holds_the_others_up_no_longer_than_it_may():
 
 
 def test_one_that_wants_to_be_alone_waits_no_longer_than_it_may():
-    admission = Admission()
-    busy = Entered(admission.shared())
+    concurrency = Concurrency()
+    busy = Entered(concurrency.shared())
     assert busy.there.wait(10)
-    lone = Entered(admission.alone(0.1))
+    lone = Entered(concurrency.alone(0.1))
     assert lone.there.wait(10)
     busy.end()
     lone.end()
 
 
 def test_nobody_comes_between_while_one_is_alone():
-    admission = Admission()
-    lone = Entered(admission.alone(20))
+    concurrency = Concurrency()
+    lone = Entered(concurrency.alone(20))
     assert lone.there.wait(10)
-    other = Entered(admission.shared())
+    other = Entered(concurrency.shared())
     assert not other.there.wait(0.05)
     lone.end()
     assert other.there.wait(10)

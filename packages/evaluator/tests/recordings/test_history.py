@@ -44,27 +44,27 @@ def test_a_call_that_uses_kept_memory_has_another_pattern_and_rests_on_its_maker
     first, apart, later = doubled(0), doubled(1), reading(0, 2)
     history.calls = [first, apart]
     assert history.pattern(later) != history.pattern(first)
-    assert history.rests_on(later) == [first]
-    assert history.rests_on(doubled(3)) == []
+    assert history.dependencies(later) == [first]
+    assert history.dependencies(doubled(3)) == []
 
 
 def test_a_call_rests_on_all_that_those_rest_on_that_it_rests_on():
     history = History()
     history.calls = [doubled(0), reading(0, 1), doubled(2), reading(1, 3)]
-    assert history.rests_on(reading(3, 4)) == [history.calls[0], history.calls[1], history.calls[3]]
+    assert history.dependencies(reading(3, 4)) == [history.calls[0], history.calls[1], history.calls[3]]
 
 
 def test_an_output_that_is_kept_memory_counts_as_its_use():
     history = History()
     history.calls = [doubled(0)]
-    assert history.rests_on(call(output=tensor("fresh", 0))) == history.calls
+    assert history.dependencies(call(output=tensor("fresh", 0))) == history.calls
 
 
 def test_earlier_calls_come_first_and_on_inputs_of_their_own():
     history = History()
     history.calls = [doubled(0), reading(0, 1)]
     later = reading(1, 2)
-    events, past = history.with_its_past(later)
+    events, past = history.with_dependencies(later)
     assert [one.name for one in past] == ["before0", "before1"]
     assert events[:2] == [
         ["alloc", 0, 16],
@@ -77,7 +77,7 @@ def test_parameters_of_earlier_calls_are_others():
     history = History()
     kept = call(["alloc", 0, 16], ["copy", tensor("fresh", 0), tensor("state", 64)], output=tensor("fresh", 0))
     history.calls = [kept]
-    events, _ = history.with_its_past(call(output=tensor("fresh", 0)))
+    events, _ = history.with_dependencies(call(output=tensor("fresh", 0)))
     assert events[1] == ["copy", tensor("fresh", 0), tensor(STATE_BEFORE, 64)]
 
 
@@ -87,5 +87,5 @@ def test_any_list_of_events_is_read_without_an_error(events):
     said = Called(FORM, {}, events if isinstance(events, list) else [events], [])
     assert isinstance(history.pattern(said), bytes)
     history.calls = [said]
-    own, _ = history.with_its_past(doubled(0))
+    own, _ = history.with_dependencies(doubled(0))
     assert own

@@ -88,7 +88,7 @@ class Attempts:
             Exception: the last attempt's, if it is about the problem, the device or the evaluator itself.
         """
         full = False
-        with self.judge.admission.shared() as others_ran:
+        with self.judge.concurrency.shared() as others_ran:
             self.on_running(True)
             try:
                 return with_retries(self._attempt, self.policy)
@@ -101,7 +101,7 @@ class Attempts:
                 if not full:
                     raise
         self.on_running(False)
-        with self.judge.admission.alone(self.request.config.timeout_s):
+        with self.judge.concurrency.alone(self.request.config.timeout_s):
             self.on_running(True)
             with self.judge.with_all_memory(self.request.problem) if full else nullcontext():
                 return self._alone()

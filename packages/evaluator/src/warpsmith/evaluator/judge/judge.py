@@ -1,4 +1,4 @@
-"""Evaluates candidates on this machine: admits them to the device, and checks its health between them."""
+"""Evaluates candidates on this machine: decides which run at once, and checks its health between them."""
 
 import secrets
 import time
@@ -9,9 +9,9 @@ from typing import Any, Final
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
-from warpsmith.evaluator.judge.admission import Admission
 from warpsmith.evaluator.judge.attempts import MEMORY_ERRORS, Attempts, Request
 from warpsmith.evaluator.judge.compiling.service import CompileFailedError, CompileService
+from warpsmith.evaluator.judge.concurrency import Concurrency
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.judge.problem_facts import facts_of
@@ -52,7 +52,7 @@ class Judge:
         self.compiling = CompileService(self.machine)
         self.device = self.machine.device.title
         self.health = self.machine.device.health()
-        self.admission = Admission()
+        self.concurrency = Concurrency()
         self._too_large: set[str] = set()
 
     def evaluate(
@@ -119,13 +119,13 @@ class Judge:
     def _facts(self, problem: Problem) -> dict[str, Any]:
         """Return a problem's facts; runs alone if the device's memory does not suffice for it and others."""
         try:
-            with self.admission.shared(), self.references.lent(problem.key, problem.source) as session:
+            with self.concurrency.shared(), self.references.lent(problem.key, problem.source) as session:
                 return facts_of(session, self.machine)
         except MEMORY_ERRORS as error:
             if not self.may_fit_alone(problem, error):
                 raise
         with (
-            self.admission.alone(self.config.reference_timeout_s),
+            self.concurrency.alone(self.config.reference_timeout_s),
             self.with_all_memory(problem),
             self.references.lent(problem.key, problem.source) as session,
         ):

@@ -1,4 +1,4 @@
-"""Admits evaluations to run side by side, or one alone."""
+"""Lets evaluations run side by side, or one alone."""
 
 import threading
 import time
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Admission:
-    """Admits evaluations to run side by side, or one alone to be judged again.
+class Concurrency:
+    """Lets evaluations run side by side, or one alone to be judged again.
 
     An evaluation that runs alone blocks the others for a limited time; then they run beside it.
     """
