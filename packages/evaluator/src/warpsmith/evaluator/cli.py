@@ -31,10 +31,10 @@ INVALID_EXIT_CODE: Final = 3
 app = new_app(
     "warpsmith-evaluator",
     __version__,
-    """Judge model-written Triton kernels in contained workers.
+    """Judge model-written Triton kernels in sandboxed workers.
 
     Example: `warpsmith-evaluator check 19_ReLU.py candidate.py`, where the first file holds `Model` and `get_inputs()`
-    and the second `ModelNew`. `warpsmith-evaluator doctor` shows what this machine can contain,
+    and the second `ModelNew`. `warpsmith-evaluator doctor` shows how well this machine can isolate them,
     `warpsmith-evaluator serve` answers over HTTP, and `warpsmith-evaluator bench` judges a KernelBench run.
     """,
 )
@@ -73,7 +73,7 @@ def check(
     allow_degenerate: check_options.AllowDegenerate = False,
     as_json: check_options.AsJson = False,
 ) -> None:
-    """Judge CANDIDATE against PROBLEM.
+    """Judge CANDIDATE against PROBLEM: does it compute the same output with its own kernels, and on a GPU how fast?
 
     Exit code 0 if a verdict was reached, whatever it is; 2 for bad arguments or a bad problem; 3 if the evaluator
     itself failed (`invalid`).

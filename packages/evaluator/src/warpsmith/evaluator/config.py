@@ -11,13 +11,18 @@ from warpsmith.records.errors import UsageError
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
 RecordingWay = Literal["detached", "on_device"]
+ISOLATION_HELP: Final = (
+    "Weakest accepted isolation of workers: namespaces (strongest), landlock, or none (no protection)."
+)
 RECORDING_WAYS: Final[tuple[RecordingWay, ...]] = get_args(RecordingWay)
 RECORDING_HELP: Final = (
-    "How host code is recorded: if possible in a process without device and contents (detached), or always where "
+    "How host code is recorded: in a process without a device, on zeros, if possible (detached), or always where "
     "kernels run (on_device)."
 )
 Precision = Literal["ieee", "tf32"]
-PRECISION_HELP: Final = "Float32 products: exact (ieee), or TF32 for the reference too, which tolerances then allow."
+PRECISION_HELP: Final = (
+    "Float32 matrix products: exact (ieee), or TF32 in the reference too, with tolerances to match (tf32)."
+)
 LEAST_TIMED: Final = 10
 MOST_TIMED: Final = 10_000
 LAST_GPU: Final = 63

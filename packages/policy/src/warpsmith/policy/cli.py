@@ -42,10 +42,8 @@ def main() -> None:
 def new_tiny(
     out: OutPath,
     *,
-    corpus: Annotated[
-        list[Path], typer.Option(help="Text file to train the tokenizer on; repeat the option for more files.")
-    ],
-    vocab_size: Annotated[int, typer.Option(help="Upper bound of the vocabulary.")] = 1024,
+    corpus: Annotated[list[Path], typer.Option(help="Text file to train the tokenizer on; repeatable.")],
+    vocab_size: Annotated[int, typer.Option(help="Most tokens in the vocabulary.")] = 1024,
     layers: Annotated[int, typer.Option(help="Decoder layers.")] = 4,
     hidden: Annotated[int, typer.Option(help="Width of the residual stream.")] = 192,
     heads: Annotated[int, typer.Option(help="Attention heads; hidden / heads is the width of a head.")] = 6,

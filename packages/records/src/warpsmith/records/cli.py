@@ -33,7 +33,7 @@ app = new_app(
     """,
 )
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory, as passed to its RunWriter.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory, for example runs/demo.")]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="New directory; created in full or not at all.")]
 Salvage = Annotated[
     bool, typer.Option("--skip-damaged", help="Skip damaged batches and list them, instead of stopping.")
@@ -87,7 +87,7 @@ def compact(
     run_dir: Run,
     out: Out,
     partition_by: Annotated[
-        list[str] | None, typer.Option(help="Column of turns to partition by; repeat the option for more.")
+        list[str] | None, typer.Option(help="Column of turns to partition by; default: role; repeatable.")
     ] = None,
     join_credits: Annotated[bool, typer.Option(help="Add each turn's latest credit as columns credit_*.")] = False,
     skip_damaged: Salvage = False,
@@ -143,7 +143,9 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file; default RUN/report.html.")
     ] = None,
-    trajectories: Annotated[int, typer.Option(help="Trajectories to show per kind and part.", min=0)] = 3,
+    trajectories: Annotated[
+        int, typer.Option(help="Trajectories to show of each kind: best, most improved, latest failed, random.", min=0)
+    ] = 3,
     skip_damaged: Salvage = False,
 ) -> None:
     """Write one self-contained HTML page: curves, rates by turn, verdicts, trajectories to read.
@@ -178,7 +180,7 @@ def timeline(
     as_json: AsJson = False,
     skip_damaged: Salvage = False,
 ) -> None:
-    """Draw when the run generated, evaluated, waited, trained and synced, and print how much of that overlapped.
+    """Draw when the run generated, evaluated, waited, trained and synced, and print how much of it overlapped.
 
     A .json file is a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, get_args
 import typer
 
 from warpsmith.evaluator.bench.command import parse_levels
+from warpsmith.evaluator.config import ISOLATION_HELP
 from warpsmith.policy.packages import with_package_check
 from warpsmith.records import commands
 from warpsmith.records.errors import UsageError
@@ -30,7 +31,7 @@ from warpsmith.rollout.turn_rows import TurnRow
 
 SCHEMA: Final = "warpsmith-rollout schema"
 
-PURPOSE = """Problems, episodes and the evaluation of checkpoints.
+PURPOSE = """Generate problems, sample a policy on them, and evaluate checkpoints.
 
 Examples:
 
@@ -48,19 +49,19 @@ Problems = Annotated[
     str, typer.Option(help="`generated`, a KernelBench directory, or a file (.jsonl, .json, .parquet).")
 ]
 Count = Annotated[
-    int | None, typer.Option(min=1, help="Number of problems; 50 generated ones, or all of a directory or file.")
+    int | None, typer.Option(min=1, help="Number of problems; default: 50 generated ones, all of a directory or file.")
 ]
 Samples = Annotated[int, typer.Option(min=1, help="Episodes of each problem.")]
 TrainSplit = Annotated[str | None, typer.Option(help="Split of generated problems, train (default) or held_out.")]
 HeldOutSplit = Annotated[str | None, typer.Option(help="Split of generated problems, held_out (default) or train.")]
 Levels = Annotated[
-    str, typer.Option(help="Levels to take, as 1,2 or 1-3; 1-3 of the generator, or all of a directory or file.")
+    str, typer.Option(help="Levels, such as 1,2 or 1-3; default: 1-3 of generated ones, all of a directory or file.")
 ]
-Seed = Annotated[int, typer.Option(help="Seed of generated problems and of the sampling.")]
+Seed = Annotated[int, typer.Option(help="Seed of generated problems and of sampling.")]
 Environment = Annotated[str, typer.Option(help="The environment; `warpsmith-rollout environments` lists them.")]
 Style = Annotated[str, typer.Option(help="Prompt style: full, or compact for tiny models.")]
 Turns = Annotated[
-    int | None, typer.Option(min=1, help="Most turns of an episode of kernelbench_multiturn; 3 by default.")
+    int | None, typer.Option(min=1, help="Most turns of an episode of kernelbench_multiturn; default: 3.")
 ]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of a completion.")]
 Temperature = Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 takes the likeliest token.")]
@@ -74,7 +75,7 @@ Set = Annotated[
         help="Change any setting that `warpsmith-rollout schema` lists, or remove it with `unset`; repeatable.",
     ),
 ]  # fmt: skip
-Isolation = Annotated[str, typer.Option(help="Weakest containment of candidates: namespaces, landlock or none.")]
+Isolation = Annotated[str, typer.Option(help=ISOLATION_HELP)]
 
 
 def main() -> None:
@@ -98,15 +99,15 @@ def problems(
     out: Annotated[Path, typer.Option(help="Directory to write to.")],
     count: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 10,
     split: TrainSplit = None,
-    levels: Annotated[str, typer.Option(help="Levels of the problems, as 1,2 or 1-3.")] = "1-3",
+    levels: Annotated[str, typer.Option(help="Levels of the problems, such as 1,2 or 1-3.")] = "1-3",
     seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
     generations: Annotated[
-        Path | None, typer.Option(help="Directory for the solutions as well, laid out as a KernelBench run.")
+        Path | None, typer.Option(help="Also write the solutions to this directory, laid out as a KernelBench run.")
     ] = None,
 ) -> None:
     """Write generated problems with their solutions: `level<L>/<number>_<name>.py`, `<number>_<name>.solution.py`.
 
-    `--out` is then a dataset for `warpsmith-evaluator bench` and for `--problems` of other commands.
+    The directory is a dataset for `warpsmith-evaluator bench --dataset` and for `--problems` of other commands.
 
     Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 --out problems --generations solutions`
     """
@@ -136,10 +137,10 @@ def evaluate(
     dtype: DType = "bfloat16",
     isolation: Isolation = "landlock",
     set_: Set = [],  # noqa: B006 - typer reads it once and it is never changed
-    out: Annotated[Path | None, typer.Option(help="File to write the result to, for `compare`.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the result, as input of `compare`.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
-    """Sample a checkpoint on problems and report compiled, correct, pass@k, by turn and by level.
+    """Sample a checkpoint on problems and report rates of compiled and correct kernels and pass@k, by turn and level.
 
     Example: `warpsmith-rollout evaluate runs/tiny --count 20 --samples 2 --prompt-style compact --json`
     """
@@ -232,7 +233,7 @@ def schema(
 ) -> None:
     """Print every setting of `evaluate` and `generate`: default, choices or bounds, unit and meaning.
 
-    A command's own options are some of them; `--set` changes any.
+    The commands have options for some of them; `--set` changes any.
 
     Example: `warpsmith-rollout schema`
     """

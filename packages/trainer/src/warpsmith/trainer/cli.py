@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 app = commands.new_app(
     "warpsmith-trainer",
     __version__,
-    "Train language models to write Triton kernels, on DeepSpeed ZeRO.\n\n"
+    "Train language models to write Triton kernels, with DeepSpeed ZeRO.\n\n"
     "Example: `warpsmith-trainer sft configs/demo-sft.toml`, then `warpsmith-trainer grpo configs/demo.toml`",
 )
 
@@ -83,7 +83,7 @@ def sft(
 
     Example: warpsmith-trainer sft configs/demo-sft.toml --steps 300 --set run.dir=runs/warm
 
-    Look first: warpsmith-trainer sft configs/demo-sft.toml --show 3
+    To look at the data first: warpsmith-trainer sft configs/demo-sft.toml --show 3
     """
     from warpsmith.trainer.config import load_sft
 
@@ -153,27 +153,27 @@ SetGrpo = Annotated[
 def demo(
     *,
     sft: Annotated[
-        Path | None, typer.Option("--sft", help="SFT file that warms the policy; the package's own by default.")
+        Path | None, typer.Option("--sft", help="SFT file that warms up the policy; default: the package's own.")
     ] = None,
-    grpo: Annotated[Path | None, typer.Option("--grpo", help="GRPO file; the package's own by default.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Directory to create; runs/demo-TIME by default.")] = None,
+    grpo: Annotated[Path | None, typer.Option("--grpo", help="GRPO file; default: the package's own.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Directory to create; default: runs/demo-TIME.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the model, the problems and both runs.")] = 0,
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
             help="Continue the interrupted demo in --out: finished phases are kept, SFT and GRPO resume from their "
-            "newest checkpoint. Give the other options as for its start.",
+            "newest checkpoint. Repeat the other options that it was started with.",
         ),
     ] = False,
     num_processes: Annotated[
         int | None,
-        typer.Option("--num-processes", min=1, help="Ranks of SFT and GRPO; by default one for each GPU, or 2."),
+        typer.Option("--num-processes", min=1, help="Ranks of SFT and GRPO; default: one per GPU, or 2."),
     ] = None,
     set_sft: SetSft = None,
     set_grpo: SetGrpo = None,
 ) -> None:
-    """Create a tiny policy, warm it, train it by GRPO, and compare held-out problems before and after. No GPU needed.
+    """Create a tiny policy, warm it up by SFT, train it by GRPO, and compare both on held-out problems. Needs no GPU.
 
     Example: warpsmith-trainer demo --seed 1 --out runs/second
     """
@@ -236,7 +236,7 @@ def export(
 
     Example: warpsmith-trainer export runs/demo --out runs/demo-model
 
-    Of a run that trained adapters: warpsmith-trainer export runs/lora --out runs/lora-adapter --adapter
+    For a run that trained adapters: warpsmith-trainer export runs/lora --out runs/lora-adapter --adapter
     """
     from warpsmith.trainer.weights.checkpoint import read_state
     from warpsmith.trainer.weights.consolidate import chosen_checkpoint, consolidate

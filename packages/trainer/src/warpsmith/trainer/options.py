@@ -11,4 +11,4 @@ Overrides = Annotated[
     typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a key, or remove it with `unset`; repeatable."),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume from the newest checkpoint in run.dir.")]
-MACHINE_HELP = "h200, 8xh100-80, a100-80, 4090, cpu-24g ...; this machine when not given."
+MACHINE_HELP = "The machine, such as h200, 8xh100-80, a100-80, 4090 or cpu-24g; default: this one."

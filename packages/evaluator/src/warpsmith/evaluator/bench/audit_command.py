@@ -35,12 +35,12 @@ def audit(
     reference_timeout: ReferenceTimeout = 60.0,
     isolation: Isolation = "landlock",
 ) -> None:
-    """Audit the problems of a dataset: which of them accept an answer that computes nothing.
+    """Audit the problems of a dataset: which of them accept an output that computes nothing.
 
     For each problem: which wrong outputs would pass (all zeros, one constant, the output for other inputs, its own
     output shuffled, zeros for the smaller half), by the evaluator's comparison and by KernelBench's with 1e-2 and 1e-4;
     the bytes of inputs, outputs and parameters; and on a GPU the reference's time, compared with the time to move
-    inputs and outputs at the measured bandwidth. Or the error that the audit ended with.
+    inputs and outputs at the measured bandwidth. For a problem that cannot be audited: the error.
 
     The same command continues after a stop or a kill.
 

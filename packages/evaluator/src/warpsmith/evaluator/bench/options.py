@@ -7,7 +7,14 @@ import typer
 
 from warpsmith.evaluator.bench.bench import OUT
 from warpsmith.evaluator.bench.example import FOLDER
-from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, PRECISION_HELP, RECORDING_HELP, RecordingWay
+from warpsmith.evaluator.config import (
+    ISOLATION_HELP,
+    LAST_GPU,
+    MOST_TIMED,
+    PRECISION_HELP,
+    RECORDING_HELP,
+    RecordingWay,
+)
 from warpsmith.evaluator.config import Precision as PrecisionName
 
 HELP: Final = """\
@@ -30,7 +37,7 @@ Example: `warpsmith-evaluator bench --dataset KernelBench --generations runs/min
 To try it without a dataset: `warpsmith-evaluator bench --example`
 """
 
-Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help="Weakest accepted containment.")]
+Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help=ISOLATION_HELP)]
 Device = Annotated[str, typer.Option(metavar="[cpu|cuda]", help="Interpret on the cpu, or run and time on a GPU.")]
 DATASET_HELP: Final = (
     "A KernelBench checkout or its folder KernelBench; a level folder; Parquet files as on Hugging Face; a "
@@ -49,21 +56,23 @@ Generations = Annotated[
 Example = Annotated[
     bool,
     typer.Option(
-        "--example", help=f"Judge three problems with right and wrong answers, written to ./{FOLDER}, instead."
+        "--example", help=f"Judge an example instead: three problems with generations, written to ./{FOLDER}."
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help=f"Folder for results; by default {OUT} in the run's own folder.")]
 Gpu = Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")]
 Server = Annotated[
     list[str] | None,
-    typer.Option(help="Judge on this evaluation server, http://10.0.0.7:18188; repeatable."),
+    typer.Option(help="Judge on this evaluation server, for example http://10.0.0.7:18188; repeatable."),
 ]
 TokenEnv = Annotated[str, typer.Option(help="Environment variable with the servers' token, if they require one.")]
 Slots = Annotated[
     int,
     typer.Option(min=0, max=1024, help="Concurrent evaluations; 0: one per core, three on a GPU, 8 per server."),
 ]
-CorrectnessTrials = Annotated[int, typer.Option(min=1, max=1000, help="Trials, each with a fresh seed.")]
+CorrectnessTrials = Annotated[
+    int, typer.Option(min=1, max=1000, help="Comparisons with the reference, each on fresh random inputs.")
+]
 TimedTrials = Annotated[
     int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
 ]
@@ -73,7 +82,7 @@ Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
 Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
 AllowDegenerate = Annotated[
     bool,
-    typer.Option("--allow-degenerate", help="Judge and flag problems that a constant passes instead of refusing them."),
+    typer.Option("--allow-degenerate", help="Flag problems that accept a constant output, instead of rejecting them."),
 ]
 OnlyGenerated = Annotated[
     bool,
@@ -81,7 +90,7 @@ OnlyGenerated = Annotated[
 ]
 Baseline = Annotated[
     Path | None,
-    typer.Option(help="KernelBench's stored times (results/timing), for a second, labelled speedup."),
+    typer.Option(help="KernelBench's stored times (results/timing), for a second speedup."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print summary.json on stdout and nothing else.")]
 

@@ -4,7 +4,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from warpsmith.evaluator.config import LAST_GPU, MAX_TIMEOUT_S, MOST_TIMED, PRECISION_HELP, RECORDING_HELP, RecordingWay
+from warpsmith.evaluator.config import (
+    ISOLATION_HELP,
+    LAST_GPU,
+    MAX_TIMEOUT_S,
+    MOST_TIMED,
+    PRECISION_HELP,
+    RECORDING_HELP,
+    RecordingWay,
+)
 from warpsmith.evaluator.config import Precision as PrecisionName
 from warpsmith.evaluator.server.settings import MOST_CACHED, MOST_DRAIN_S, MOST_QUEUED
 
@@ -18,7 +26,7 @@ Device = Annotated[
 ]
 Gpu = Annotated[
     list[int] | None,
-    typer.Option(min=0, max=LAST_GPU, help="A GPU to serve, with --device cuda; repeat it for each."),
+    typer.Option(min=0, max=LAST_GPU, help="Number of a GPU to serve, with --device cuda; repeatable."),
 ]
 Judges = Annotated[int, typer.Option(min=1, max=64, help="Judges on the cpu, each served as a separate device.")]
 Slots = Annotated[
@@ -27,17 +35,19 @@ Slots = Annotated[
 ]
 Queue = Annotated[
     int,
-    typer.Option(min=0, max=MOST_QUEUED, help="Evaluations that can wait; more are refused with a time to retry."),
+    typer.Option(
+        min=0, max=MOST_QUEUED, help="Evaluations that can wait; further ones get HTTP 429 with a Retry-After header."
+    ),
 ]
-Trials = Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials if a client names none.")]
+Trials = Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials, unless a request sets them.")]
 TimedTrials = Annotated[
     int, typer.Option(min=0, max=MOST_TIMED, help="Timed calls on a GPU, 10 or more; 0 times nothing.")
 ]
 Timeout = Annotated[
     float,
-    typer.Option(min=0.1, max=MAX_TIMEOUT_S, help="Deadline of a candidate's run in seconds, if a client names none."),
+    typer.Option(min=0.1, max=MAX_TIMEOUT_S, help="Seconds for a candidate's whole run, unless a request sets them."),
 ]
-Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help="Weakest accepted containment.")]
+Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help=ISOLATION_HELP)]
 Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
 Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
 Drain = Annotated[

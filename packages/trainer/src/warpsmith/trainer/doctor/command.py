@@ -30,8 +30,8 @@ def doctor_command(
     config: Config,
     *,
     judge: Annotated[bool, typer.Option("--judge", help="Also evaluate a known solution; takes seconds.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="For a run that will be resumed.")] = False,
-    num_processes: Annotated[int | None, typer.Option(min=1, help="Ranks, as for the run.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Check for a run that will be resumed.")] = False,
+    num_processes: Annotated[int | None, typer.Option(min=1, help="Number of ranks, as in the run.")] = None,
     set_: Overrides = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON list of findings.")] = False,
 ) -> None:

@@ -29,9 +29,11 @@ def plan_command(
     config: Config,
     *,
     machine: Annotated[str | None, typer.Option(help=MACHINE_HELP)] = None,
-    gpus: Annotated[int | None, typer.Option(min=0, help="GPUs of the machine.")] = None,
-    gpu_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Per GPU, such as 80GiB or 141GB.")] = None,
-    host_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Of the host, such as 512GiB.")] = None,
+    gpus: Annotated[int | None, typer.Option(min=0, help="Number of GPUs, instead of the machine's.")] = None,
+    gpu_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory of each GPU, such as 80GiB or 141GB.")
+    ] = None,
+    host_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of the host, such as 512GiB.")] = None,
     model: Annotated[
         str | None, typer.Option(help="A known model instead of policy.path, for example qwen3-8b.")
     ] = None,

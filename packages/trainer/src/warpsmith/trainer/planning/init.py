@@ -19,14 +19,15 @@ from warpsmith.trainer.planning.shapes import shape_of
 def init_command(
     *,
     model: Annotated[
-        Path, typer.Option(help="The policy: a Hugging Face directory, or where one will be, under a known name.")
+        Path,
+        typer.Option(
+            help="The policy's Hugging Face directory; it need not exist if its name is that of a known model."
+        ),
     ],
     machine: Annotated[str | None, typer.Option(help=MACHINE_HELP)] = None,
     kind: Annotated[str, typer.Option(help="`grpo` or `sft`.")] = "grpo",
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="File to write; standard output when not given.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write; default: standard output.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a commented file for a model and a machine, which `plan` accepts; refuse a model that does not fit.
 
