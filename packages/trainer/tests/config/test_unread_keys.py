@@ -53,10 +53,10 @@ CASES = [
     ),
     *(
         (f"rollout.evaluation.{key}", "", 'type = "ray"', ["rollout.evaluation.type=ray"])
-        for key in ("actors=1", "cores=2", "max_restarts=3", "start_timeout_s=9", "wait_s=9")
+        for key in ("actors=1", "cores=2", "max_restarts=3", "start_timeout_s=9")
     ),
     ("rollout.evaluation.token_env=T", "", 'type = "server"', [SERVER]),
-    ("rollout.evaluation.deadline_s=9", "", 'type = "ray" or "server"', ["rollout.evaluation.type=ray", SERVER]),
+    ("rollout.evaluation.deadline_s=9", "", 'type = "server"', [SERVER]),
     ("rollout.evaluation.retries=1", "", 'type = "ray" or "server"', ["rollout.evaluation.type=ray", SERVER]),
     *(
         (f"rollout.environment.{key}", "rollout.environment.type=kernelbench", 'type = "kernelbench_multiturn"', [""])
@@ -154,7 +154,12 @@ def test_an_unknown_key_is_answered_with_the_one_that_was_meant(file: Path, give
             "unknown table `trainer` in [top level]; did you mean `optimizer.lr` and `rollout.environment.max_turns`?",
         ),
         ("sampling.temperature=1.0", "unknown table `sampling` in [top level]; did you mean `rollout.sampling`?"),
-        ("rollout.engine.dtype=x", "unknown table `engine` in [rollout]; did you mean `policy.dtype` or "),
+        ("rollout.engine.dtype=x", "unknown table `engine` in [rollout]; did you mean `rollout.sampler`?"),
+        ("engine={device = 'cuda'}", "unknown table `engine` in [top level]; did you mean `rollout.sampler`?"),
+        (
+            "vllm={dtype = 'float32', kv_cache_gib = 2}",
+            "unknown table `vllm` in [top level]; did you mean `rollout.sam",
+        ),
     ],
 )
 def test_an_unknown_table_is_answered_with_where_its_keys_belong(file: Path, given: str, meant: str) -> None:

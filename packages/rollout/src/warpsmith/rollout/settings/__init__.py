@@ -1,4 +1,4 @@
-"""Configuration as users write it: checked with messages that say what was meant, changed by `--set`, and described."""
+"""Settings as users write them: checked, with suggestions in errors; changed by `--set`; described."""
 
 from warpsmith.rollout.settings.describe import describe, json_schema
 from warpsmith.rollout.settings.explain import SettingsError, checked

@@ -1,4 +1,4 @@
-"""The keys of a kind of file as text and as a JSON schema: default, choices or bounds, unit and meaning of each."""
+"""The keys of a kind of file, as text and as a JSON schema: default, choices or bounds, unit and meaning."""
 
 import textwrap
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from warpsmith.records.choices import Choices
 from warpsmith.rollout.settings.tables import OTHER, models_in, types_of
 
 _UNITS: Final = {"_s": "s", "_gib": "GiB", "_bytes": "bytes", "_tokens": "tokens", "_minutes": "minutes"}
-"""Units by the end of a key's name; other keys name theirs as `json_schema_extra = {"unit": ...}`."""
+"""Units by suffix of a key; other keys set theirs by `json_schema_extra = {"unit": ...}`."""
 
 _WORDS: Final[dict[Any, str]] = {bool: "true | false", int: "integer", float: "number", str: "text", Path: "path"}
 _SIGNS: Final[dict[type, tuple[str, str]]] = {
@@ -24,9 +24,9 @@ _WIDTH: Final = 160
 
 
 def describe(kind: type[BaseModel], table: str = "") -> Iterator[str]:
-    """Yield the keys of a kind of file: TOML with the default, and behind `#` choices, bounds, unit and meaning.
+    """Yield the keys of a kind of file as TOML with defaults, and after `#` choices, bounds, unit and meaning.
 
-    Tables stand under their headers with their meaning. One whose keys depend on its `type` comes once for each.
+    Tables follow with header and meaning; one whose keys depend on its `type` is repeated for each type.
     """
     tables: list[tuple[str, FieldInfo]] = []
     for name, field in kind.model_fields.items():
@@ -50,9 +50,9 @@ def _table(name: str, field: FieldInfo) -> Iterator[str]:
         of_type = _types_line(model, models, first) if len(models) > 1 else ""
         note = of_type or ("absent unless given" if default is None and not field.is_required() else "")
         yield f"{header}  # {note}" if note else header
-        told = field.description if len(models) > 1 and model is models[0] else ""
-        yield from _comment(" ".join(part for part in (told, _meaning(model)) if part))
-        # The header says it.
+        purpose = field.description if len(models) > 1 and model is models[0] else ""
+        yield from _comment(" ".join(part for part in (purpose, _meaning(model)) if part))
+        # The header already says the type.
         yield from (line for line in describe(model, name) if not (of_type and line.startswith("type = ")))
 
 
@@ -66,7 +66,7 @@ def _types_line(model: type[BaseModel], models: list[type[BaseModel]], default: 
 
 
 def _meaning(model: type[BaseModel]) -> str:
-    """Return the first paragraph of a model's documentation, without the name of its table."""
+    """Return the first paragraph of a model's docstring, without the name of its table."""
     text = " ".join((model.__doc__ or "").strip().partition("\n\n")[0].split())
     return text.partition("`: ")[2] if text.startswith("`[") and "`: " in text else text
 
@@ -77,7 +77,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _line(name: str, field: FieldInfo) -> str:
-    # A default that depends on other fields is shown as it is where none of them is given.
+    # A default that depends on other fields is shown as if none of them were set.
     default = field.get_default(call_default_factory=True, validated_data={})
     value = "required" if field.is_required() else as_toml(default)
     allowed = ", ".join(part for part in (admitted(field), unit_of(name, field)) if part)
@@ -85,7 +85,7 @@ def _line(name: str, field: FieldInfo) -> str:
 
 
 def admitted(field: FieldInfo) -> str:
-    """Return what a key takes: its choices, or the type of its value and the bounds of that."""
+    """Return the values that a key takes: its choices, or type and bounds."""
     if names := _names(field):
         return " | ".join(f'"{name}"' for name in names)
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
@@ -94,7 +94,7 @@ def admitted(field: FieldInfo) -> str:
 
 
 def _names(field: FieldInfo) -> tuple[str, ...]:
-    """Return the names of a registry that a key takes; none for other keys."""
+    """Return the registered names that a key takes; empty for other keys."""
     marks = [*field.metadata, *_metadata(field.annotation)]
     return next((mark.names for mark in marks if isinstance(mark, Choices)), ())
 
@@ -137,7 +137,7 @@ def _number(value: float) -> str:
 
 
 def unit_of(name: str, field: FieldInfo) -> str:
-    """Return the unit of a key, by what it says or by the end of its name; empty for one without a unit."""
+    """Return the unit of a key, set explicitly or by its suffix; empty if it has none."""
     extra = field.json_schema_extra
     if isinstance(extra, dict) and "unit" in extra:
         return str(extra["unit"])
@@ -145,7 +145,7 @@ def unit_of(name: str, field: FieldInfo) -> str:
 
 
 def as_toml(value: object) -> str:
-    """Return a value in TOML syntax; None, which TOML lacks, as `unset`."""
+    """Return a value in TOML syntax; None, which TOML does not have, as `unset`."""
     if value is None:
         return "unset"
     if isinstance(value, bool):
@@ -158,7 +158,7 @@ def as_toml(value: object) -> str:
 
 
 def json_schema(kind: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a kind of file, for editors, with the units of its keys."""
+    """Return the JSON schema of a kind of file, with units, for editors."""
     found = kind.model_json_schema()
     shapes = [found, *found.get("$defs", {}).values()]
     for shape in shapes:

@@ -1,4 +1,4 @@
-"""Checks settings; what is wrong is told with the key, the nearest known one and the table that has it."""
+"""Checks settings; errors name the key, the nearest known key and the table that has it."""
 
 import difflib
 import re
@@ -11,56 +11,59 @@ from warpsmith.rollout.settings.quotes import Location, quoted
 from warpsmith.rollout.settings.tables import Place, places
 
 _MISSPELT: Final = 0.8
-"""How alike a key of the same table must be to be meant rather than one of exactly this name in another table."""
+"""Similarity at which a key of the same table is suggested before one of exactly this name in another table."""
 _SIMILAR: Final = 0.6
+"""Similarity at which a key of the same table is suggested."""
 _CUTOFF: Final = 0.75
-"""How alike a key must be that is looked for in other tables too: more than in the table that was named."""
+"""Similarity at which a key of another table is suggested."""
 
 _MOST_PLACES: Final = 3
+_TABLES: Final = {"engine": "sampler"}
+"""Tables by the names that other tools give them."""
 
 M = TypeVar("M", bound=BaseModel)
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be used; the text says what is wrong with each key, as one sentence."""
+    """Invalid settings; the text says in one sentence what is wrong with each key."""
 
 
 def checked(kind: type[M], values: Mapping[str, Any]) -> M:
     """Return settings as their model.
 
     Raises:
-        SettingsError: a key is unknown or missing, or has a value that cannot be used; the text names them all.
+        SettingsError: a key is unknown or missing, or has an invalid value; the text names them all.
     """
     texts = dict(quoted(kind, values))
-    told = [f"`{_shown(kind, at)}`: {said}" for at, said in texts.items()]
+    causes = [f"`{_shown(kind, at)}`: {text}" for at, text in texts.items()]
     try:
         made = kind.model_validate(values)
     except ValidationError as error:
-        told += explained(kind, error, without=texts)
-    if told:
-        raise SettingsError(_sentence(told))
+        causes += explained(kind, error, without=texts)
+    if causes:
+        raise SettingsError(_sentence(causes))
     return made
 
 
 def explained(kind: type[BaseModel], error: ValidationError, without: Iterable[Location] = ()) -> list[str]:
-    """Return what is wrong with each key, and for an unknown one which was meant.
+    """Return what is wrong with each key, with a suggestion for an unknown one.
 
     Args:
-        kind: what was to be made.
-        error: what pydantic found.
-        without: places of which is told already.
+        kind: the model that was to be made.
+        error: pydantic's error.
+        without: locations that have been reported already.
     """
-    known, told = list(places(kind)), {_shown(kind, at) for at in without}
+    known, reported = list(places(kind)), {_shown(kind, at) for at in without}
     causes = []
     for detail in error.errors():
         own = _place_of(known, [str(part) for part in detail["loc"]])[0]
-        if own not in told:
+        if own not in reported:
             causes.append(_cause(known, detail))
     return causes
 
 
-def _sentence(told: Sequence[str]) -> str:
-    text = "; ".join(told)
+def _sentence(causes: Sequence[str]) -> str:
+    text = "; ".join(causes)
     return text if text.endswith(("?", ".")) else f"{text}."
 
 
@@ -81,17 +84,17 @@ def _cause(known: list[Place], detail: Mapping[str, Any]) -> str:
 
 
 def _reason(detail: Mapping[str, Any]) -> str:
-    """Return what is wrong with a value, and where it is one of several, which was meant."""
+    """Return what is wrong with a value, with a suggestion if it is one of several choices."""
     given, context = detail["input"], detail.get("ctx", {})
     if detail["type"] == "union_tag_invalid":
         tags = _names(context["expected_tags"])
         return f'there is no type "{context["tag"]}"; the types are {", ".join(tags)}{_meant(context["tag"], tags)}'
-    said = str(detail["msg"]).removeprefix("Value error, ")
+    text = str(detail["msg"]).removeprefix("Value error, ")
     if detail["type"] == "literal_error":
-        return f"{said}, not {_toml(given)}{_meant(given, _names(context['expected']))}"
+        return f"{text}, not {_toml(given)}{_meant(given, _names(context['expected']))}"
     if detail["type"] == "string_type" and isinstance(given, bool | int | float):
-        return f'{said}; write "{_toml(given)}", in quotes'
-    return said
+        return f'{text}; write "{_toml(given)}", in quotes'
+    return text
 
 
 def _names(listed: str) -> list[str]:
@@ -110,9 +113,9 @@ def _toml(value: Any) -> str:
 
 
 def _place_of(known: list[Place], location: Sequence[str]) -> tuple[str, Place]:
-    """Return where an error is as a file has it, and that table.
+    """Return an error's location as in a file, and its table.
 
-    pydantic puts the number of an array's item and the `type` of a table behind its name.
+    pydantic adds the index of an array's item and the `type` of a table to a location.
     """
     shown: list[str] = []
     table, type_ = "", None
@@ -131,14 +134,15 @@ def _place_of(known: list[Place], location: Sequence[str]) -> tuple[str, Place]:
 
 
 def _hint(known: list[Place], here: Place, key: str, value: Any) -> str:
-    """Return the end of a sentence about an unknown key: which was meant, where it belongs, or which there are."""
+    """Return the end of a sentence about an unknown key or table: a suggestion, or the known keys."""
     others = [place for place in known if place.table == here.table and key in place.fields]
     if others:
         types = " or ".join(f'"{place.type}"' for place in others)
         return f"; it is a key of type = {types}: remove it, or choose that type"
     within, like_within = _within(known, here.table, key)
     meant = (
-        within
+        _table_of(known, key, value)
+        or within
         or _near(key, here, _MISSPELT)
         or _of_tables(known, key)
         or _near(key, here, _SIMILAR)
@@ -154,29 +158,40 @@ def _near(key: str, here: Place, cutoff: float) -> str:
     return f"`{near[0]}`" if near else ""
 
 
+def _table_of(known: list[Place], key: str, value: Any) -> str:
+    """Return the table that an unknown one means: by another tool's name for it, or the only one with its keys."""
+    if not isinstance(value, Mapping):
+        return ""
+    name = _TABLES.get(key)
+    named = {place.table for place in known if name and place.table.rpartition(".")[2] == name}
+    fitting = {place.table for place in known if len(value) > 1 and value.keys() <= place.fields.keys()}
+    found = named or fitting
+    return f"`{found.pop()}`" if len(found) == 1 else ""
+
+
 def _of_tables(known: list[Place], key: str) -> str:
-    """Return a key of this name in other tables, in each of which it may have been meant."""
+    """Return the keys of this name in other tables."""
     found = dict.fromkeys(f"`{place.key(key)}`" for place in known if key in place.fields and key != "type")
     return " or ".join(list(found)[:_MOST_PLACES])
 
 
 def _of_keys_in(known: list[Place], value: Any) -> str:
-    """Return where the keys of an unknown table belong; nothing for a value."""
-    given = value if isinstance(value, Mapping) else {}
-    return " and ".join(found for key in given if (found := _of_tables(known, key)))
+    """Return where the keys of an unknown table belong; empty for a value."""
+    table = value if isinstance(value, Mapping) else {}
+    return " and ".join(found for key in table if (found := _of_tables(known, key)))
 
 
 def _like(known: list[Place], key: str) -> str:
-    """Return the nearest key of any table."""
+    """Return the most similar key of any table."""
     names = {name for place in known for name in place.fields}
     near = difflib.get_close_matches(key, sorted(names), n=1, cutoff=_CUTOFF)
     return _of_tables(known, near[0]) if near else ""
 
 
 def _within(known: list[Place], table: str, key: str) -> tuple[str, str]:
-    """Return the key of a table within `table` that has this name, or this name behind its table's, and the nearest.
+    """Return the key in a table below `table` that has this name, with or without its table's, and the most similar.
 
-    `refill_rounds` and `dynamic_sampling_refill_rounds` both are `refill_rounds` of a table `dynamic_sampling`.
+    `refill_rounds` and `dynamic_sampling_refill_rounds` both mean `refill_rounds` of a table `dynamic_sampling`.
     """
     below = [place for place in known if place.table.startswith(f"{table}." if table else "") and place.table]
     names: dict[str, str] = {}

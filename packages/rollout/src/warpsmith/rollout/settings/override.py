@@ -1,4 +1,4 @@
-"""`--set table.key=value`: changes to nested tables, before they are checked."""
+"""`--set table.key=value`: changes nested tables before they are checked."""
 
 import tomllib
 from typing import Any, Final
@@ -9,18 +9,18 @@ from warpsmith.records.errors import UsageError
 from warpsmith.rollout.settings.tables import is_known
 
 UNSET: Final = "unset"
-"""What `--set table.key=unset` gives a key that it removes; a schema shows keys without a value so."""
+"""The value in `--set table.key=unset`, which removes a key; schemas show it for keys without a value."""
 
 
 def changed(
     kind: type[BaseModel], values: dict[str, Any], given: str, error: type[UsageError] = UsageError, schema: str = ""
 ) -> str:
-    """Set one `a.b=c` in nested tables, creating tables as needed, or remove the key or the table by `a.b=unset`.
+    """Set `a.b=c` in nested tables, creating tables as needed; `a.b=unset` removes the key or table.
 
     Args:
-        kind: what the tables will be read as.
+        kind: the model of the tables.
         values: the tables, changed in place.
-        given: `table.key=value`, the value in TOML syntax; anything else is taken as a string.
+        given: `table.key=value`, with the value in TOML syntax; any other value is a string.
         error: type of the error to raise.
         schema: the command that lists the keys, for the remedy.
 
@@ -28,8 +28,8 @@ def changed(
         The name that was set, `table.key` without spaces.
 
     Raises:
-        UsageError: as `error`; `given` is not of that form, one of its tables is a value, or what is to be removed is
-            neither a key nor a table.
+        UsageError: as `error`; `given` is malformed, one of its tables is a value, or there is no such key or table
+            to remove.
     """
     dotted, equals, text = given.partition("=")
     keys = [key.strip() for key in dotted.split(".")]
@@ -54,7 +54,7 @@ def changed(
 
 
 def _remove(values: dict[str, Any], keys: list[str]) -> None:
-    """Take a key or a table out of nested tables; one that is not there is no error."""
+    """Remove a key or a table from nested tables, if it is there."""
     table: Any = values
     for part in keys[:-1]:
         table = table.get(part) if isinstance(table, dict) else None

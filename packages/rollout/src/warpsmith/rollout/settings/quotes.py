@@ -1,4 +1,4 @@
-"""Finds numbers and booleans in quotes, which pydantic would take for what they look like."""
+"""Finds numbers and booleans in quotes, which pydantic would silently convert."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -10,16 +10,16 @@ from pydantic import BaseModel
 from warpsmith.rollout.settings.tables import models_in, types_of
 
 Location = tuple[int | str, ...]
-"""Where a value is: names of tables and keys, and numbers of items."""
+"""Location of a value: names of tables and keys, and indices of items."""
 
 
 def quoted(kind: type[BaseModel], values: Mapping[str, Any], at: Location = ()) -> Iterator[tuple[Location, str]]:
-    """Yield each text that stands for a number or a boolean: where it is, and what to write.
+    """Yield location and correction of each string where a number or a boolean is expected.
 
     Args:
-        kind: what the values will be read as.
-        values: as they are in a file.
-        at: where the values are.
+        kind: the model of the values.
+        values: the values as in a file.
+        at: location of the values.
     """
     for name, value in values.items():
         field, here = kind.model_fields.get(name), (*at, name)
@@ -59,7 +59,7 @@ def _in_value(annotation: Any, value: Any, at: Location) -> Iterator[tuple[Locat
 
 
 def _plain(text: str) -> str | None:
-    """Return a number or boolean as it is written in TOML; None for any other text."""
+    """Return a number or boolean as written in TOML; None for any other text."""
     written = text.strip()
     written = written.lower() if written.lower() in ("true", "false") else written
     try:
@@ -77,11 +77,11 @@ def _admits_text(annotation: Any) -> bool:
 
 
 def _leaves(annotation: Any) -> list[Any]:
-    """Return the types and literal values that an annotation is made of."""
+    """Return the types and literal values in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, dict):
         return [dict]
     parts = get_args(annotation)
     if getattr(annotation, "__origin__", None) is dict:
         return [dict]
-    # Literal values are leaves, also where they are numbers; metadata of Annotated does no harm.
+    # Literal values are leaves, even numbers; metadata of Annotated does no harm.
     return [leaf for part in parts for leaf in _leaves(part)] if parts else [annotation]

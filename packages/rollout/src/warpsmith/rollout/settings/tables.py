@@ -1,4 +1,4 @@
-"""The tables and keys of a kind of file, found by the annotations of its models."""
+"""The tables and keys of a kind of file, from the annotations of its models."""
 
 import types
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 OTHER: Final = "other"
-"""Tag of the model that takes every `type` for which there is no model of its own."""
+"""Tag of the model for every `type` that has no model of its own."""
 
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
-    """Return the models that an annotation admits: several where a table's keys depend on its `type`.
+    """Return the models in an annotation: several if a table's keys depend on its `type`.
 
-    Those of the items of a tuple, which is an array of tables, are among them.
+    A tuple is an array of tables; the models of its items are included.
     """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
@@ -27,7 +27,7 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def types_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the values of `type` that choose a model among several of one table; `other` if it takes any other."""
+    """Return the values of `type` that select a model among those of a table; `other` for the remaining values."""
     field = model.model_fields.get("type")
     return () if field is None else get_args(field.annotation) or (OTHER,)
 
@@ -38,8 +38,8 @@ class Place:
 
     Attributes:
         table: dotted name; empty for the top level.
-        type: value of the table's `type` that has the keys; None if there is one type alone.
-        fields: the keys of the table, of that type.
+        type: value of the table's `type` that has these keys; None if there is only one type.
+        fields: the keys of the table with that type.
     """
 
     table: str
@@ -48,11 +48,11 @@ class Place:
 
     @property
     def header(self) -> str:
-        """The table as a file has it."""
+        """The table's header in a file."""
         return f"[{self.table or 'top level'}]"
 
     def key(self, name: str) -> str:
-        """Return a key of it as `--set` takes it."""
+        """Return the dotted name of one of its keys, for `--set`."""
         return f"{self.table}.{name}".lstrip(".")
 
 
