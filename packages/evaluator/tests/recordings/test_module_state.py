@@ -325,6 +325,6 @@ def test_parameters_under_other_names_are_told_by_the_names_to_keep(evaluator):
     assert verdict.status == "rejected", verdict
     assert "unmatched_parameters" in verdict.flags
     told = verdict.error_message or ""
-    assert told.startswith("ModelNew lacks parameters of Model, and computes with values of its own: norm.weight [48]")
+    assert told.startswith("ModelNew lacks parameters of Model and computes with values of its own: norm.weight [48]")
     for part in ("norm.bias [48] float32 were expected", "Give each the name", "It has b [48] float32, w [48] float32"):
         assert part in told

@@ -302,7 +302,7 @@ def test_a_forward_without_end_is_no_trace(monkeypatch):
 
 def test_a_forward_that_carries_its_answers_along_is_no_trace(monkeypatch):
     monkeypatch.setattr(trace, "MAX_CONSTANT_BYTES", 64)
-    with pytest.raises(UntraceableError, match="made before it"):
+    with pytest.raises(UntraceableError, match="made before the call"):
         record(from_a_table, arena(1))
 
 

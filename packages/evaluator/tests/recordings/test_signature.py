@@ -113,7 +113,7 @@ def test_any_trace_is_read_or_refused(events):
 @pytest.mark.parametrize("event", [("launch", "kernel", [1], {}, {}), ("const", 0, b"1"), None, "launch"])
 def test_an_event_of_another_kind_is_refused(event):
     # What plays a trace takes a tuple for a list; what reads it must not pass one over.
-    with pytest.raises(WireError, match="is no event of a trace"):
+    with pytest.raises(WireError, match="is not an event of a trace"):
         launches_of([["alloc", 0, 4], event])
 
 
