@@ -175,7 +175,9 @@ def test_every_wait_has_a_deadline_that_names_what_it_waits_for(collect, scripte
     limits = {"evaluate_timeout_s": 0.02, "evaluate_wait_s": 0.03, "retries": 0}
     (row,) = collect(scripted_sampler(GOOD), judge=Stuck(True), **limits).to_pylist()
     assert f"Waited 0.02 s for {what}" in row["invalid_reason"]
-    for progress in ((), (False,), (True, False)):
+    (row,) = collect(scripted_sampler(GOOD), judge=Stuck(), **limits).to_pylist()
+    assert f"Waited 0.05 s for {what}" in row["invalid_reason"]
+    for progress in ((False,), (True, False)):
         (row,) = collect(scripted_sampler(GOOD), judge=Stuck(*progress), **limits).to_pylist()
         assert f"Waited 0.03 s for a free slot for {what}" in row["invalid_reason"]
 

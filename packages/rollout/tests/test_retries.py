@@ -7,7 +7,7 @@ import pytest
 from warpsmith.evaluator.errors import BadProblemError, JudgeUnavailableError
 from warpsmith.rollout import retries
 from warpsmith.rollout.errors import DeadlinePassedError, SamplerDiedError, SamplerError, WeightsUnknownError
-from warpsmith.rollout.retries import RetryPolicy, with_retries
+from warpsmith.rollout.retries import with_retries
 
 
 def run(outcomes, policy, accept=lambda result: True):
@@ -47,8 +47,14 @@ def test_a_completion_is_retried_after_errors_that_pass(outcomes, times, result,
 
 
 def test_a_result_that_is_not_accepted_is_retried_and_the_last_one_stands():
-    assert run([1, 2, 3, 4], RetryPolicy(3), accept=lambda n: n == 3) == (3, 3)
-    assert run([1, 2, 3], RetryPolicy(1), accept=lambda n: n == 3) == (2, 2)
+    assert run([1, 2, 3, 4], retries.for_actors(3), accept=lambda n: n == 3) == (3, 3)
+    assert run([1, 2, 3], retries.for_actors(1), accept=lambda n: n == 3) == (2, 2)
+
+
+def test_errors_and_results_that_are_not_accepted_share_one_count():
+    policy = retries.for_evaluations(2)
+    assert run([LATE, 1, LATE, 3], policy, accept=lambda n: n == 3) == (LATE, 3)
+    assert run([LATE, LATE, 1, 3], policy, accept=lambda n: n == 3) == (1, 3)
 
 
 @pytest.mark.parametrize(
@@ -64,4 +70,4 @@ def test_a_result_that_is_not_accepted_is_retried_and_the_last_one_stands():
     ],
 )
 def test_which_errors_another_attempt_may_avoid(policy, error, allowed):
-    assert policy.allows(error) is allowed
+    assert policy.begin().allow_another(error) is allowed

@@ -195,4 +195,4 @@ def test_who_joins_an_evaluation_hears_how_it_stands(problem, verdicts):
         await asyncio.gather(*asked)
         return heard
 
-    assert run(scene()) == [[False, True, False], [False, True, False], [True, False]]
+    assert run(scene()) == [[True, False], [True, False], [True, False]]

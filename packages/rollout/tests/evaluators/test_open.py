@@ -43,15 +43,16 @@ def test_what_does_not_fit_is_refused(settings, part):
         RolloutConfig(evaluation=settings)
 
 
-def test_a_verdict_may_not_come_later_than_anybody_waits():
+def test_a_servers_deadline_is_at_most_that_of_an_evaluation():
     with pytest.raises(ValidationError, match=r"deadline_s \(120\) is more than evaluate_timeout_s \(60\)"):
-        RolloutConfig(evaluate_timeout_s=60, evaluation={"type": "ray"})
-    assert RolloutConfig(evaluate_timeout_s=60).evaluation.type == "process"
+        RolloutConfig(evaluate_timeout_s=60, evaluation={"type": "server", "servers": "http://a"})
+    for local in ("process", "ray"):
+        assert RolloutConfig(evaluate_timeout_s=60, evaluation=local).evaluation.type == local
 
 
 @pytest.mark.slow
 def test_the_judge_of_this_process_judges(problem):
-    with open_evaluator(RolloutConfig().evaluation, EvaluatorConfig(slots=1, ready_workers=1)) as judge:
+    with open_evaluator(RolloutConfig(), EvaluatorConfig(slots=1, ready_workers=1)) as judge:
         verdict = asyncio.run(judge.evaluate_async(problem.to_problem(), problem.solution, trials=1))
     assert verdict.status == "correct"
 

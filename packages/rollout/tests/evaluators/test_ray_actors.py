@@ -8,7 +8,7 @@ from warpsmith.evaluator import BadProblemError, EvaluatorConfig, JudgeUnavailab
 from warpsmith.evaluator.problem import Problem
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.cluster.session import ray_session
-from warpsmith.rollout.config import RayEvaluation
+from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.errors import DeadlinePassedError
 from warpsmith.rollout.evaluators.open import open_evaluator
 from warpsmith.rollout.evaluators.ray_actors import RayEvaluator, on_assigned_gpu
@@ -33,8 +33,9 @@ def ray():
         yield ray
 
 
-def config(**settings):
-    return RayEvaluation(**{"actors": 2, "start_timeout_s": 120, **settings})
+def config(evaluate_timeout_s=120, **settings):
+    evaluation = {"type": "ray", "actors": 2, "start_timeout_s": 120, **settings}
+    return RolloutConfig(evaluation=evaluation, evaluate_timeout_s=evaluate_timeout_s)
 
 
 async def until_running(judge, count):
@@ -98,7 +99,7 @@ def test_a_request_whose_actors_die_every_time_is_invalid_and_actors_that_may_no
 @pytest.mark.long
 def test_a_late_verdict_is_not_waited_for_and_an_evaluator_that_cannot_start_says_why(ray, problem):
     with (
-        open_evaluator(config(actors=1, deadline_s=0.5), EVALUATOR) as judge,
+        open_evaluator(config(actors=1, evaluate_timeout_s=0.5), EVALUATOR) as judge,
         pytest.raises(DeadlinePassedError, match=r"0\.5 s for a verdict"),
     ):
         asyncio.run(judge.evaluate_async(problem.to_problem(), SLEEPER))

@@ -11,14 +11,14 @@ import pytest
 
 from warpsmith.evaluator import EvaluatorConfig
 from warpsmith.rollout.cluster.session import ray_session
-from warpsmith.rollout.config import RayEvaluation
+from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.errors import SamplerError
 from warpsmith.rollout.evaluators.open import open_evaluator
 
 pytestmark = pytest.mark.slow
 
 EVALUATOR = EvaluatorConfig(ready_workers=1, memory_bytes=1 << 30)
-CONFIG = RayEvaluation(actors=2, start_timeout_s=120)
+CONFIG = RolloutConfig(evaluation={"type": "ray", "actors": 2, "start_timeout_s": 120})
 
 
 async def until_running(judge, count):

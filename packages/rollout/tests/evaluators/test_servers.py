@@ -36,7 +36,10 @@ def closed_port():
 def test_a_run_does_not_start_without_any_server():
     url = f"http://127.0.0.1:{closed_port()}"
     config = ServerEvaluation(servers=(url,))
-    with pytest.raises(ServerUnreachableError, match=url), open_evaluator(config, EvaluatorConfig()):
+    with (
+        pytest.raises(ServerUnreachableError, match=url),
+        open_evaluator(RolloutConfig(evaluation=config), EvaluatorConfig()),
+    ):
         pass
 
 
@@ -90,7 +93,7 @@ def test_a_server_that_comes_up_later_and_contains_too_little_is_left_out(proble
     with stand_in(closed_port(), ["namespaces"], verdict) as good:
         config = ServerEvaluation(servers=(good, f"http://127.0.0.1:{later}"), deadline_s=20)
         with (
-            open_evaluator(config, EvaluatorConfig(minimum_isolation="namespaces")) as judge,
+            open_evaluator(RolloutConfig(evaluation=config), EvaluatorConfig(minimum_isolation="namespaces")) as judge,
             stand_in(later, ["none"], verdict) as weak,
             caplog.at_level(logging.WARNING),
         ):
@@ -107,7 +110,7 @@ def test_the_last_server_that_comes_back_weaker_ends_the_run(problem):
     tier = ["namespaces"]
     with stand_in(closed_port(), tier, correct) as url:
         config = ServerEvaluation(servers=(url,), deadline_s=20)
-        with open_evaluator(config, EvaluatorConfig(minimum_isolation="landlock")) as judge:
+        with open_evaluator(RolloutConfig(evaluation=config), EvaluatorConfig(minimum_isolation="landlock")) as judge:
             assert asyncio.run(judge.evaluate_async(problem.to_problem(), "k")).correct
             tier[0] = "none"
             for _ in range(2):
@@ -127,12 +130,12 @@ def test_servers_that_judge_by_other_settings_give_no_rewards_to_one_run(problem
             config = ServerEvaluation(servers=(good, bad))
             with (
                 pytest.raises(OtherConditionsError, match="hidden_shapes is False"),
-                open_evaluator(config, EvaluatorConfig()),
+                open_evaluator(RolloutConfig(evaluation=config), EvaluatorConfig()),
             ):
                 pass
         config = ServerEvaluation(servers=(good, f"http://127.0.0.1:{later}"), deadline_s=20)
         with (
-            open_evaluator(config, EvaluatorConfig()) as judge,
+            open_evaluator(RolloutConfig(evaluation=config), EvaluatorConfig()) as judge,
             stand_in(later, ["namespaces"], correct, other) as changed,
             caplog.at_level(logging.WARNING),
         ):
@@ -163,7 +166,10 @@ def test_a_server_that_contains_less_than_the_run_asks_for_is_refused_and_its_to
     monkeypatch.setenv("THE_TOKEN", token)
     with ServerProcess("--slots", "1", "--isolation", "none", "--token-env", "THE_TOKEN") as server:
         config = ServerEvaluation(servers=(server.url,), token_env="THE_TOKEN")
-        with pytest.raises(IsolationUnavailableError, match="tier 'none'"), open_evaluator(config, EvaluatorConfig()):
+        with (
+            pytest.raises(IsolationUnavailableError, match="tier 'none'"),
+            open_evaluator(RolloutConfig(evaluation=config), EvaluatorConfig()),
+        ):
             pass
 
 
@@ -185,7 +191,7 @@ def test_a_collection_goes_on_over_a_server_that_is_killed_and_comes_back(chat, 
     outage = threading.Thread(target=killed_and_started_again)
     outage.start()
     try:
-        with open_evaluator(config.evaluation, EvaluatorConfig()) as judge:
+        with open_evaluator(config, EvaluatorConfig()) as judge:
             answers = [problem.solution for problem in problems]
             collector = Collector(scripted_sampler(*answers), judge, chat, config, run="r")
             rows = asyncio.run(collector.collect_rows(problems, 1, label="step-0"))

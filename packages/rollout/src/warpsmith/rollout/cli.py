@@ -154,16 +154,12 @@ def evaluate(
     )
     if out is not None:
         _check_file(out)
-    rows = sampled_turns(
-        checkpoint,
-        ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "held_out").problems(),
-        config,
-        samples=samples,
-        seed=seed,
-        role="held_out",
-        run="evaluate",
-    )
-    result = metrics.summarise(rows)
+    chosen = ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "held_out").problems()
+    rows = sampled_turns(checkpoint, chosen, config, samples=samples, seed=seed, role="held_out", run="evaluate")
+    _publish(metrics.summarise(rows), out, as_json=as_json)
+
+
+def _publish(result: metrics.EvaluationResult, out: Path | None, *, as_json: bool) -> None:
     text = json.dumps(result.to_json(), indent=None if as_json else 2)
     # Printed first, so that a failing write does not lose the work.
     typer.echo(text if as_json else _report(result))
@@ -197,9 +193,6 @@ def generate(
 
     Example: `warpsmith-rollout generate runs/tiny runs/sampled --count 100 --samples 8 --prompt-style compact`
     """
-    from warpsmith.records.schema import turns_batch
-    from warpsmith.records.writer import RunWriter
-
     config = _config(
         set_,
         environment={"type": environment} | ({} if max_turns is None else {"max_turns": max_turns}),
@@ -211,12 +204,30 @@ def generate(
     if (run / "records").exists():
         raise UsageError(f"{run} already holds a run.", "Choose another directory.")
     _check_writable(run)
+    chosen = ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "train").problems()
+    turns = _recorded_turns(checkpoint, chosen, config, run, samples=samples, seed=seed)
+    typer.echo(f"{turns} turns under {run}; read them with `warpsmith-records summary {run}`")
+
+
+def _recorded_turns(
+    checkpoint: Path,
+    problems: Sequence[datasets.ProblemRow],
+    config: SessionConfig,
+    run: Path,
+    *,
+    samples: int,
+    seed: int,
+) -> int:
+    """Sample trajectories and write each to the run when it ends; return the number of turns."""
+    from warpsmith.records.schema import turns_batch
+    from warpsmith.records.writer import RunWriter
+
     with ExitStack() as stack:
         # Created with the first trajectory: a command that cannot start leaves no directory.
         writer = cache(lambda: stack.enter_context(RunWriter(run)))
         rows = sampled_turns(
             checkpoint,
-            ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "train").problems(),
+            problems,
             config,
             samples=samples,
             seed=seed,
@@ -224,7 +235,7 @@ def generate(
             run=run.name,
             keep=lambda turns: writer().append("turns", turns_batch(turns)),
         )
-    typer.echo(f"{len(rows)} turns under {run}; read them with `warpsmith-records summary {run}`")
+    return len(rows)
 
 
 @app.command("schema")

@@ -122,10 +122,6 @@ class RayEvaluation(_RemoteEvaluation):
     )
     max_restarts: int = Field(default=3, ge=0, description="Times that one actor is replaced before it is given up.")
     start_timeout_s: float = Field(default=180.0, gt=0, description="Deadline of placing and starting the actors.")
-    deadline_s: float = Field(
-        default=120.0, gt=0, description="Deadline of one evaluation, from when an actor has a free slot for it."
-    )
-    wait_s: float = Field(default=3600.0, gt=0, description="How long one evaluation may wait for a slot of an actor.")
 
 
 class ServerEvaluation(_RemoteEvaluation):
@@ -138,7 +134,7 @@ class ServerEvaluation(_RemoteEvaluation):
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description="Environment variable that holds the servers' token, which is in no file.",
     )
-    deadline_s: float = Field(default=120.0, gt=0, description="Deadline of one verdict, waiting and retries included.")
+    deadline_s: float = Field(default=120.0, gt=0, description="Deadline of one verdict, with waiting and retries.")
 
     @field_validator("servers", mode="before")
     @classmethod
@@ -228,9 +224,7 @@ class RolloutConfig(_Section):
 
     @model_validator(mode="after")
     def _verdicts_come_in_time(self) -> Self:
-        if isinstance(self.evaluation, ProcessEvaluation):
-            return self
-        if self.evaluation.deadline_s > self.evaluate_timeout_s:
+        if isinstance(self.evaluation, ServerEvaluation) and self.evaluation.deadline_s > self.evaluate_timeout_s:
             raise ValueError(
                 f"evaluation.deadline_s ({self.evaluation.deadline_s:g}) is more than evaluate_timeout_s "
                 f"({self.evaluate_timeout_s:g}), after which no verdict is awaited: lower it, or raise the other"

@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class QueueState:
-    """Whether an awaited evaluation is running or queued; for one event loop."""
+    """Whether an awaited evaluation is running or queued; None until its evaluator says so. For one event loop."""
 
     def __init__(self) -> None:
-        self.running = False
+        self.running: bool | None = None
         self.changed = asyncio.Event()
 
     def set(self, running: bool) -> None:
@@ -30,11 +30,11 @@ async def within_phases(wait_s: float, work_s: float, state: QueueState, awaitab
     Args:
         wait_s: maximum seconds in the queue, over all waits.
         work_s: maximum seconds of work; time in the queue does not count.
-        state: set by the worker.
+        state: set by the evaluator. While it is None, the sum of both limits applies.
         awaitable: what is awaited.
         what: names it in the error.
     """
-    left = {False: wait_s, True: work_s}
+    left = {None: wait_s + work_s, False: wait_s, True: work_s}
     waiting = asyncio.ensure_future(awaitable)
     try:
         while left[state.running] > 0:
@@ -46,11 +46,11 @@ async def within_phases(wait_s: float, work_s: float, state: QueueState, awaitab
         waiting.cancel()
         raise
     waiting.cancel()
-    if state.running:
-        raise _passed(work_s, what, "Raise the deadline, or find what blocks it.")
-    raise _passed(
-        wait_s, f"a free slot for {what}", "Give the evaluator more slots, or find what blocks the ones in use."
-    )
+    if state.running is False:
+        remedy = "Give the evaluator more slots, or find what blocks the ones in use."
+        raise _passed(wait_s, f"a free slot for {what}", remedy)
+    seconds = work_s if state.running else wait_s + work_s
+    raise _passed(seconds, what, "Raise the deadline, or find what blocks it.")
 
 
 async def _done_or_changed(waiting: "asyncio.Future[T]", state: QueueState, seconds: float) -> bool:

@@ -5,10 +5,10 @@ owner's `max_restarts`: one restart serves all requests that saw the process die
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries_async
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.errors import DeadlinePassedError, SamplerDiedError, SamplerError
 
@@ -18,28 +18,17 @@ SAMPLER_RESTARTS: Final = 3
 """Restarts of one sampler's actor before its death is final."""
 
 
-@dataclass(frozen=True)
-class RetryPolicy:
-    """Which failed attempts are retried.
+class RejectedResultError(Exception):
+    """An attempt returned a result that is not accepted, such as an `invalid` verdict."""
 
-    Args:
-        retries: attempts after the first.
-        on: errors that another attempt may avoid; all others are raised at once.
-        never: subclasses of those errors that another attempt never avoids.
-    """
-
-    retries: int
-    on: tuple[type[Exception], ...] = ()
-    never: tuple[type[Exception], ...] = ()
-
-    def allows(self, error: Exception) -> bool:
-        """Return whether another attempt may avoid this error."""
-        return isinstance(error, self.on) and not isinstance(error, self.never)
+    def __init__(self, result: object) -> None:
+        super().__init__(f"The result was not accepted: {result}")
+        self.result = result
 
 
 def for_completions(retries: int) -> RetryPolicy:
     """Return the policy for one completion; a dead sampler is not retried."""
-    return RetryPolicy(retries, on=(SamplerError, DeadlinePassedError), never=(SamplerDiedError,))
+    return RetryPolicy([Retries(retries, of(SamplerError, DeadlinePassedError))], never=of(SamplerDiedError))
 
 
 def for_evaluations(retries: int) -> RetryPolicy:
@@ -47,18 +36,18 @@ def for_evaluations(retries: int) -> RetryPolicy:
 
     A problem that cannot be evaluated is retried too: reading it runs its code, which can fail on a full machine.
     """
-    return RetryPolicy(retries, on=(BadProblemError, DeadlinePassedError))
+    return RetryPolicy([Retries(retries, of(BadProblemError, DeadlinePassedError, RejectedResultError))])
 
 
 def for_actors(retries: int) -> RetryPolicy:
     """Return the policy for one request to the evaluators in Ray.
 
-    It lists no errors: a lost actor becomes an `invalid` verdict. Each attempt prefers another actor.
+    It retries no errors: a lost actor becomes an `invalid` verdict. Each attempt prefers another actor.
     """
-    return RetryPolicy(retries)
+    return RetryPolicy([Retries(retries, of(RejectedResultError))])
 
 
-FOR_JOINED_EVALUATIONS: Final = RetryPolicy(1)
+FOR_JOINED_EVALUATIONS: Final = RetryPolicy([Retries(ONCE, of(RejectedResultError))])
 """For requests that joined another request's evaluation of the same kernel, which can fail at that one's deadline."""
 
 
@@ -74,16 +63,18 @@ async def with_retries(
 
     Args:
         attempt: called once per attempt.
-        policy: how often to retry, and after which errors.
+        policy: after which failures to retry, and how often; a result that is not accepted is a RejectedResultError.
         accept: returns whether a result needs no other attempt.
     """
-    for _ in range(policy.retries):
-        try:
-            result = await attempt()
-        except Exception as error:
-            if not policy.allows(error):
-                raise
-        else:
-            if accept(result):
-                return result
-    return await attempt()
+    last: list[T] = []
+
+    async def accepted() -> T:
+        last[:] = [result := await attempt()]
+        if not accept(result):
+            raise RejectedResultError(result)
+        return result
+
+    try:
+        return await with_retries_async(accepted, policy)
+    except RejectedResultError:
+        return last[0]

@@ -44,7 +44,7 @@ def sample_turns(
         finally:
             await sampler.close()
 
-    with _cluster(config), open_evaluator(config.evaluation, evaluator_config) as evaluator:
+    with _cluster(config), open_evaluator(config, evaluator_config) as evaluator:
         return asyncio.run(collected())
 
 

@@ -25,7 +25,7 @@ class _SharedEvaluation:
         self.verdict: asyncio.Future[Verdict]
         self.forget = forget
         self._waiting = 0
-        self._running = False
+        self._running: bool | None = None
         self._listeners: list[OnRunning] = []
 
     def notify(self, running: bool) -> None:
@@ -37,7 +37,8 @@ class _SharedEvaluation:
         """Wait for the verdict; the evaluation is cancelled when the last waiter is cancelled."""
         if listener is not None:
             self._listeners.append(listener)
-            listener(self._running)
+            if self._running is not None:
+                listener(self._running)
         self._waiting += 1
         try:
             # Shielded: the first waiter may be cancelled while others wait for the same verdict.

@@ -6,17 +6,18 @@ from pathlib import Path
 
 from warpsmith.evaluator.client.interface import AsyncEvaluator
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.rollout.config import Evaluation, ProcessEvaluation, RayEvaluation, ServerEvaluation
+from warpsmith.rollout.config import ProcessEvaluation, RayEvaluation, RolloutConfig, ServerEvaluation
 
 
 @contextmanager
 def open_evaluator(
-    config: Evaluation, evaluator: EvaluatorConfig, *, logs: Path | None = None
+    config: RolloutConfig, evaluator: EvaluatorConfig, *, logs: Path | None = None
 ) -> Iterator[AsyncEvaluator]:
     """Yield an evaluator that is ready, and stop what was started for it afterwards.
 
     Args:
-        config: where candidates are evaluated. For `ray` this process must be connected to a cluster.
+        config: where candidates are evaluated (`evaluation`) and how long an evaluation can take. For `ray` this
+            process must be connected to a cluster.
         evaluator: how they are evaluated. Servers have their own settings but must meet `minimum_isolation`, and are
             asked for `trials` and `timeout_s`.
         logs: a folder for the logs of evaluator actors, one file each; Ray's own logs if None.
@@ -25,19 +26,20 @@ def open_evaluator(
         EvaluatorError: the evaluator cannot start, no server can be reached, or one isolates workers too weakly.
         UsageError: the cluster has fewer cores than the actors need.
     """
-    match config:
+    match config.evaluation:
         case ProcessEvaluation():
             from warpsmith.evaluator import Evaluator
 
             with Evaluator(evaluator) as local:
                 yield local
-        case RayEvaluation():
-            from warpsmith.rollout.evaluators.ray_actors import RayEvaluator
+        case RayEvaluation() as actors:
+            from warpsmith.rollout.evaluators.ray_actors import Limits, RayEvaluator
 
-            with RayEvaluator(config, evaluator, logs=logs) as spread:
+            limits = Limits(config.evaluate_wait_s, config.evaluate_timeout_s)
+            with RayEvaluator(actors, evaluator, limits, logs=logs) as spread:
                 yield spread
-        case ServerEvaluation():
+        case ServerEvaluation() as servers:
             from warpsmith.rollout.evaluators.servers import ServerEvaluator
 
-            with ServerEvaluator(config, evaluator) as remote:
+            with ServerEvaluator(servers, evaluator) as remote:
                 yield remote

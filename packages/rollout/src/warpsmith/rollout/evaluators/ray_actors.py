@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 from warpsmith.evaluator.client.interface import AsyncEvaluationOptions
 from warpsmith.evaluator.client.request import EvaluationRequest
@@ -32,6 +32,13 @@ _CALLS_AT_ONCE = 4096
 """Requests that can wait in one actor; its evaluator runs as many at once as it has slots."""
 
 
+class Limits(NamedTuple):
+    """Maximum seconds of one evaluation: in the queue of an actor, and of work once it has a slot."""
+
+    wait_s: float
+    work_s: float
+
+
 class EvaluatorActor:
     """The class that runs inside an actor: one evaluator with its judge, on the GPU that Ray gave the actor, if any."""
 
@@ -52,22 +59,18 @@ class EvaluatorActor:
         await asyncio.to_thread(self.evaluator.__enter__)
         return str(ray.get_runtime_context().get_node_id())
 
-    async def evaluate(
-        self,
-        request: EvaluationRequest,
-        limits: tuple[float, float],
-    ) -> dict[str, Any]:
+    async def evaluate(self, request: EvaluationRequest, limits: Limits) -> dict[str, Any]:
         """Return the record of the verdict; see `Evaluator.evaluate`.
 
         Raises:
             DeadlinePassedError: its time in the queue, or the work on it, took longer than `limits`.
         """
-        state, (wait_s, work_s) = QueueState(), limits
+        state = QueueState()
         verdict = self.evaluator.evaluate_async(
             request.problem, request.candidate, **request.options, on_running=state.set
         )
         what = f"a verdict of the evaluator actors on a kernel for {request.problem.name}"
-        return (await within_phases(wait_s, work_s, state, verdict, what)).to_record()
+        return (await within_phases(*limits, state, verdict, what)).to_record()
 
 
 def on_assigned_gpu(config: EvaluatorConfig, gpu_ids: Sequence[int | str]) -> EvaluatorConfig:
@@ -118,13 +121,17 @@ class RayEvaluator:
     times ends as `invalid`, never as a score.
 
     Args:
-        config: number, size and deadlines of the actors.
+        config: number and size of the actors.
         evaluator: settings of each actor's evaluator; it has `cores` slots by default.
+        limits: of each evaluation.
         logs: a folder for the actors' logs, one file each; Ray's own logs if None.
     """
 
-    def __init__(self, config: RayEvaluation, evaluator: EvaluatorConfig, *, logs: Path | None = None) -> None:
+    def __init__(
+        self, config: RayEvaluation, evaluator: EvaluatorConfig, limits: Limits, *, logs: Path | None = None
+    ) -> None:
         self.config = config
+        self.limits = limits
         self._logs = None if logs is None else logs.absolute()
         self.lost = 0
         self._gpus = int(evaluator.device == "cuda")
@@ -162,11 +169,11 @@ class RayEvaluator:
     ) -> Verdict:
         """Return the verdict of one of the actors; see `Evaluator.evaluate_async`.
 
-        `on_running` is not called: this class and the actor apply the deadlines of queue and work.
+        `on_running` is not called: the actor applies the limits of queue and work.
 
         Raises:
             BadProblemError: the problem itself cannot be evaluated.
-            DeadlinePassedError: the work took longer than `deadline_s`, or the queue longer than `wait_s`.
+            DeadlinePassedError: the work or the wait in the queue took longer than `limits`.
             JudgeUnavailableError: every actor died more often than `max_restarts`.
         """
         request = EvaluationRequest.from_options(problem, candidate, options)
@@ -177,12 +184,12 @@ class RayEvaluator:
             raise DeadlinePassedError(
                 f"Waited {self._total_s:g} s for a verdict of the evaluator actors on a kernel for "
                 f"{request.problem.name}; it did not come.",
-                "Raise evaluation.wait_s, or give more actors or cores.",
+                "Raise evaluate_wait_s, or give more actors or cores.",
             ) from None
 
     @property
     def _total_s(self) -> float:
-        return self.config.wait_s + self.config.deadline_s
+        return sum(self.limits)
 
     async def _evaluate(self, request: EvaluationRequest) -> Verdict:
         causes: list[str] = []
@@ -203,11 +210,10 @@ class RayEvaluator:
 
     async def _ask(self, member: Member, request: EvaluationRequest) -> Verdict:
         """Return the verdict of one actor; `invalid` with the cause if it was lost, failed, or lost the evaluation."""
-        limits = self.config.wait_s, self.config.deadline_s
         actor = member.actor
         member.running += 1
         try:
-            call = actor.evaluate.remote(request, limits)
+            call = actor.evaluate.remote(request, self.limits)
             record = await call_with_deadline(call, self._total_s, member.name, "to judge a candidate", log=member.log)
         except (ActorLostError, JudgeUnavailableError) as error:
             self.lost += 1

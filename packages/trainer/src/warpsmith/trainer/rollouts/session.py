@@ -96,9 +96,7 @@ class RolloutSession:
             )
             stack.callback(lambda: self._loop.run(self._pool.close()))
             self._judge = stack.enter_context(
-                open_evaluator(
-                    rollout.evaluation, self.config.placement.evaluator(self.config.evaluator), logs=logs_of(run.dir)
-                )
+                open_evaluator(rollout, self.config.placement.evaluator(self.config.evaluator), logs=logs_of(run.dir))
             )
             self._stack = stack.pop_all()
         return self
