@@ -15,12 +15,8 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.bench.options import HELP as BENCH_HELP
-from warpsmith.evaluator.bench.options import tiers_of
 from warpsmith.evaluator.client.evaluator import evaluate
-from warpsmith.evaluator.config import (
-    configured,
-    timing_of,
-)
+from warpsmith.evaluator.config import configured, tiers_of, timing_of
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.system.stderr import open_standard_descriptors
 from warpsmith.evaluator.verdict import Verdict
@@ -98,7 +94,10 @@ def check(
         precision=precision,
         allow_degenerate=allow_degenerate,
     )
-    verdict = evaluate(problem, candidate, config, seed=seed)
+    _finish(evaluate(problem, candidate, config, seed=seed), as_json=as_json)
+
+
+def _finish(verdict: Verdict, *, as_json: bool) -> None:
     _show(verdict, as_json)
     if verdict.status == "invalid":
         raise typer.Exit(INVALID_EXIT_CODE)

@@ -172,6 +172,11 @@ def configured(**options: Any) -> EvaluatorConfig:
         ) from error
 
 
+def tiers_of(isolation: str) -> dict[str, Any]:
+    """Return the settings that `--isolation` stands for."""
+    return {"minimum_isolation": isolation, "strongest_isolation": "none" if isolation == "none" else "namespaces"}
+
+
 def timing_of(timed_trials: int) -> dict[str, Any]:
     """Return the settings of `--timed-trials`; 0 disables timing.
 

@@ -16,7 +16,7 @@ from warpsmith.evaluator.bench.command import (
     warn_about,
 )
 from warpsmith.evaluator.bench.options import Dataset, Device, Isolation, Levels, ReferenceTimeout
-from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, timing_of
+from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, tiers_of, timing_of
 
 
 def audit(
@@ -51,22 +51,25 @@ def audit(
     """
     warn_about(isolation)
     config = configured(
-        minimum_isolation=isolation,
-        strongest_isolation="none" if isolation == "none" else "namespaces",
+        **tiers_of(isolation),
         device=device,
         gpu=gpu,
         **timing_of(timed_trials),
         reference_timeout_s=reference_timeout,
         **({"slots": slots} if slots else {}),
     )
-    try:
-        found = conduct_audit(AuditPlan(dataset, out, parse_levels(levels), config))
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped: finished audits are recorded; the same command continues from here\n")
-        raise typer.Exit(STOPPED_EXIT_CODE) from None
+    found = _conducted(AuditPlan(dataset, out, parse_levels(levels), config))
     _show(found, out)
     if not all(entry["final"] for entry in found["problems"]):
         raise typer.Exit(INCOMPLETE_EXIT_CODE)
+
+
+def _conducted(plan: AuditPlan) -> dict[str, Any]:
+    try:
+        return conduct_audit(plan)
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped: finished audits are recorded; the same command continues from here\n")
+        raise typer.Exit(STOPPED_EXIT_CODE) from None
 
 
 def _show(found: dict[str, Any], out: Path) -> None:

@@ -15,7 +15,6 @@ from rich.console import Console
 from warpsmith.evaluator.bench import options, results
 from warpsmith.evaluator.bench.bench import OUT, Plan, Result, StoppedError, conduct
 from warpsmith.evaluator.bench.example import FOLDER, write_example
-from warpsmith.evaluator.bench.options import tiers_of
 from warpsmith.evaluator.bench.printing import print_scores
 from warpsmith.evaluator.bench.settings import Settings, local_settings, server_settings
 from warpsmith.evaluator.client.evaluator import Evaluator
@@ -25,6 +24,7 @@ from warpsmith.evaluator.config import (
     EvaluatorConfig,
     IsolationTier,
     configured,
+    tiers_of,
     timing_of,
 )
 from warpsmith.evaluator.fingerprint import Conditions

@@ -1,7 +1,7 @@
 """The options of `warpsmith-evaluator bench`, some shared with `audit`, and the help text of `bench`."""
 
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -93,8 +93,3 @@ Baseline = Annotated[
     typer.Option(help="KernelBench's stored times (results/timing), for a second speedup."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print summary.json on stdout and nothing else.")]
-
-
-def tiers_of(isolation: str) -> dict[str, Any]:
-    """Return the settings that `--isolation` stands for."""
-    return {"minimum_isolation": isolation, "strongest_isolation": "none" if isolation == "none" else "namespaces"}

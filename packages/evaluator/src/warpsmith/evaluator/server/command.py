@@ -5,18 +5,11 @@ import os
 import sys
 from typing import Final
 
-from warpsmith.evaluator.config import (
-    configured,
-    timing_of,
-)
+from warpsmith.evaluator.config import configured, tiers_of, timing_of
 from warpsmith.evaluator.devices.kinds import DeviceKind
 from warpsmith.evaluator.devices.registry import device_kind
 from warpsmith.evaluator.server import options
-from warpsmith.evaluator.server.settings import (
-    DEFAULT_PORT,
-    DEFAULT_TOKEN_ENV,
-    ServerSettings,
-)
+from warpsmith.evaluator.server.settings import DEFAULT_PORT, DEFAULT_TOKEN_ENV, ServerSettings
 from warpsmith.records.errors import UsageError
 
 NICE: Final = 10
@@ -79,8 +72,7 @@ def serve(
         trials=trials,
         **timing_of(timed_trials),
         timeout_s=timeout,
-        minimum_isolation=isolation,
-        strongest_isolation="none" if isolation == "none" else "namespaces",
+        **tiers_of(isolation),
         recording=recording,
         precision=precision,
         slots=slots or kind.default_slots(len(numbers)),
