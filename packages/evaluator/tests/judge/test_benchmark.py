@@ -12,8 +12,10 @@ from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge import benchmark
-from warpsmith.evaluator.judge.benchmark import Witness, conduct, make_ring
-from warpsmith.evaluator.processes.pool import Lease
+from warpsmith.evaluator.judge import ring as rings
+from warpsmith.evaluator.judge.benchmark import Witness, conduct
+from warpsmith.evaluator.judge.ring import make_ring
+from warpsmith.evaluator.processes.lease import Lease
 from warpsmith.evaluator.reference.session import KnownTime, Placed, ReferenceSession
 from warpsmith.evaluator.timing.clocks import LEAST_CALLS
 
@@ -105,14 +107,12 @@ def poisoned(ring, number):
 
 def test_a_ring_holds_different_inputs_and_no_answers(session, placed):
     ring = of_ring(session, placed)
-    assert len(ring.inputs) == len(ring.answers) == benchmark.MOST_SETS
+    assert len(ring.inputs) == len(ring.answers) == rings.MOST_SETS
     contents = {bytes(tensor_views.content(buffer).numpy()) for buffer in ring.inputs}
-    assert len(contents) == benchmark.MOST_SETS
-    assert all(poisoned(ring, number) for number in range(benchmark.MOST_SETS))
+    assert len(contents) == rings.MOST_SETS
+    assert all(poisoned(ring, number) for number in range(rings.MOST_SETS))
     assert ring.fds == [buffer.fileno() for buffer in ring.shared]
-    assert [part.start for part in ring.inputs] == [
-        number * session.inputs.size for number in range(benchmark.MOST_SETS)
-    ]
+    assert [part.start for part in ring.inputs] == [number * session.inputs.size for number in range(rings.MOST_SETS)]
 
 
 @pytest.mark.parametrize(("free_bytes", "kept"), [(PLENTY, True), (20_000, False)])
@@ -125,14 +125,14 @@ def test_expected_answers_are_kept_where_they_are_small(session, placed, free_by
             assert torch.equal(answer.expected[0].value, answer_rightly(ring, session, number))
 
 
-@pytest.mark.parametrize(("sets_of_memory", "found"), [(0.5, 1), (2.5, 2), (100, benchmark.MOST_SETS)])
+@pytest.mark.parametrize(("sets_of_memory", "found"), [(0.5, 1), (2.5, 2), (100, rings.MOST_SETS)])
 def test_what_the_calls_leave_in_the_reference_counts_where_the_room_for_answers_does_not(
     session, sets_of_memory, found
 ):
     """An output of 8 GB in a ring of eight sets would take 64 GB, beside a room for answers of a few bytes."""
     little, output_bytes = Placed.of([tensor_views.contiguous("float32", (1,))], 1 << 20), 50 * session.inputs.size
-    each = benchmark.COPIES * session.inputs.size + output_bytes
-    memory = RoomyMemory(round(sets_of_memory * each / benchmark.SHARE))
+    each = rings.COPIES * session.inputs.size + output_bytes
+    memory = RoomyMemory(round(sets_of_memory * each / rings.SHARE))
     ring = make_ring(session, memory, little, random.Random(0), answered=False, output_bytes=output_bytes)
     assert len(ring.inputs) == found
     assert not any(ring.expected)
@@ -146,8 +146,8 @@ def test_integers_are_poisoned_too(session):
 
 @pytest.mark.parametrize(("sets", "expected"), [(0.0, 1), (0.99, 1), (1.0, 1), (3.5, 3), (7.99, 7), (8.0, 8), (99, 8)])
 def test_a_ring_takes_a_share_of_the_memory(session, placed, sets, expected):
-    one = benchmark.COPIES * session.inputs.size + placed.size
-    ring = of_ring(session, placed, free_bytes=int(sets * one / benchmark.SHARE) + 1)
+    one = rings.COPIES * session.inputs.size + placed.size
+    ring = of_ring(session, placed, free_bytes=int(sets * one / rings.SHARE) + 1)
     assert len(ring.inputs) == expected
 
 
@@ -162,7 +162,7 @@ def test_sets_of_another_form_are_passed_over(open_session, placed):
     session = open_session(OTHER_FORMS.format(condition="len(MADE) % 3 == 1"))
     form = session.inputs
     ring = of_ring(session, placed)
-    assert len(ring.inputs) == benchmark.MOST_SETS
+    assert len(ring.inputs) == rings.MOST_SETS
     assert session.inputs == form
 
 

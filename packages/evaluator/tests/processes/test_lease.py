@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 
 import pytest
 
-from warpsmith.evaluator.processes.pool import Lease
+from warpsmith.evaluator.processes.lease import Lease
 
 DEADLINE_S = 20
 

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from warpsmith.evaluator.processes import phases
+from warpsmith.evaluator.processes.lease import Lease
 from warpsmith.evaluator.processes.phases import PHASES, PhaseClock, in_phase
-from warpsmith.evaluator.processes.pool import Lease
 
 
 @pytest.fixture

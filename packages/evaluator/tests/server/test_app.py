@@ -1,4 +1,4 @@
-"""The application without a socket: the gate, error answers, the formats, and bodies that fit nothing.
+"""The application without a socket: the middleware, error answers, the formats, and bodies that fit nothing.
 
 The evaluator is real and not started: nothing here reaches it.
 """
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Verdict
-from warpsmith.evaluator.server import gate
+from warpsmith.evaluator.server import middleware
 from warpsmith.evaluator.server.app import build_app
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.kernelbench import EvalBody, answer_of, result_of
@@ -142,7 +142,7 @@ def test_a_body_that_is_no_json_is_told_why_and_what_to_send(content, header, sa
 
 def test_of_a_long_path_little_is_written_down(monkeypatch):
     told = []
-    monkeypatch.setattr(gate, "log", lambda event, **fields: told.append(fields))
+    monkeypatch.setattr(middleware, "log", lambda event, **fields: told.append(fields))
     assert ask(app_with(token=TOKEN), "GET", "/" + "a" * 60_000).status_code == 401
     assert [len(fields["path"]) for fields in told] == [200]
 

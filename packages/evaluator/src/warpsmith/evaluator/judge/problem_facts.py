@@ -8,8 +8,9 @@ from warpsmith.evaluator.correctness.compare import is_allclose
 from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.ipc.codec import slots
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
-from warpsmith.evaluator.judge import benchmark, problem_audit
+from warpsmith.evaluator.judge import problem_audit
 from warpsmith.evaluator.judge.problem_audit import Accepts
+from warpsmith.evaluator.judge.ring import make_ring
 from warpsmith.evaluator.processes.pool import Machine
 from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
 from warpsmith.evaluator.timing import clocks
@@ -74,7 +75,7 @@ def _times(session: ReferenceSession, machine: Machine, device: Device, sizes: d
     no_room = Placed.of([NO_ROOM], machine.config.max_tensor_bytes)
     with machine.lease.shared():
         # The reference writes no output to the ring, but each call holds one until the next call.
-        ring = benchmark.make_ring(session, device, no_room, rng, answered=False, output_bytes=sizes["outputs_bytes"])
+        ring = make_ring(session, device, no_room, rng, answered=False, output_bytes=sizes["outputs_bytes"])
     session.ring(len(ring.inputs), ring.fds[:1])
     try:
         with machine.lease.alone():

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from warpsmith.evaluator.errors import IsolationUnavailableError, JudgeUnavailab
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.languages.registry import language_of
+from warpsmith.evaluator.processes.lease import Lease
 from warpsmith.evaluator.processes.memory_watch import MemoryWatch
 from warpsmith.evaluator.processes.phases import PhaseClock
 from warpsmith.evaluator.processes.retries import Retries, RetryPolicy, of, with_retries
@@ -595,92 +596,6 @@ def _as_start_error(error: BaseException) -> BaseException:
 
 def _closed() -> JudgeUnavailableError:
     return JudgeUnavailableError("The pool of workers is closed.", "Start a new judge; this one is closed.")
-
-
-class Lease:
-    """Lets many threads share a device, or one use it alone; a thread that waits for that precedes later sharers.
-
-    A thread that holds it, in either mode, can request to share it again, and can release it for a while.
-    """
-
-    def __init__(self, clock: PhaseClock | None = None) -> None:
-        self._clock = clock or PhaseClock()
-        self._state = threading.Condition()
-        self._own = threading.local()
-        self._sharing = 0
-        self._alone = False
-        self._wanted = 0
-
-    @contextlib.contextmanager
-    def shared(self) -> Iterator[None]:
-        """Share the device with other threads."""
-        if self.held_here():
-            yield
-            return
-        self._begin_sharing()
-        try:
-            yield
-        finally:
-            self._end_sharing()
-
-    @contextlib.contextmanager
-    def released(self) -> Iterator[None]:
-        """Release a shared lease while this thread waits for something that needs no device."""
-        if self.held_here() != "shared":
-            yield
-            return
-        self._end_sharing()
-        try:
-            yield
-        finally:
-            self._begin_sharing()
-
-    def give_way(self) -> None:
-        """Yield the device to a thread that waits to use it alone; only if this thread has no work in progress on it.
-
-        That thread thus waits for one step of each sharer, not for whole trials.
-        """
-        if self._wanted:
-            with self.released():
-                pass
-
-    def _begin_sharing(self) -> None:
-        with self._clock.phase("lease"), self._state:
-            self._state.wait_for(lambda: not self._alone and not self._wanted)
-            self._sharing += 1
-        self._own.holds = "shared"
-
-    def _end_sharing(self) -> None:
-        self._own.holds = ""
-        with self._state:
-            self._sharing -= 1
-            self._state.notify_all()
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Use the device alone; RuntimeError if this thread already holds it, since it would wait for itself."""
-        if self.held_here():
-            raise RuntimeError("this thread shares the device already")
-        with self._clock.phase("lease"), self._state:
-            self._wanted += 1
-            try:
-                self._state.wait_for(lambda: not self._alone and not self._sharing)
-            finally:
-                self._wanted -= 1
-                self._state.notify_all()
-            self._alone = True
-        self._own.holds = "alone"
-        try:
-            yield
-        finally:
-            self._own.holds = ""
-            with self._state:
-                self._alone = False
-                self._state.notify_all()
-
-    def held_here(self) -> str:
-        """Return how this thread holds it: `shared`, `alone`, or `` if not at all."""
-        return getattr(self._own, "holds", "")
 
 
 OF_STARTS: Final = RetryPolicy([Retries(2, of(WorkerDiedError, WorkerStartError))])

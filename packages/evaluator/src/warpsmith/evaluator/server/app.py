@@ -1,4 +1,4 @@
-"""The application: routes, error answers and the gate around them."""
+"""The application: routes, error answers and the middleware around them."""
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -9,8 +9,8 @@ from starlette.types import ASGIApp
 from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.server import kernelbench, requests, routes_v1
 from warpsmith.evaluator.server.errors import DOCUMENTED
-from warpsmith.evaluator.server.gate import Gate
 from warpsmith.evaluator.server.metrics import CONTENT_TYPE
+from warpsmith.evaluator.server.middleware import RequestMiddleware
 from warpsmith.evaluator.server.routes_v1 import LINES
 from warpsmith.evaluator.server.service import Service
 from warpsmith.records.errors import WarpsmithError
@@ -31,7 +31,7 @@ def build_app(service: Service) -> ASGIApp:
     app.add_exception_handler(HTTPException, requests.on_http_error)
     app.add_exception_handler(requests.ClientGoneError, requests.on_client_gone)
     app.add_exception_handler(Exception, requests.on_fault)
-    return Gate(app, service.settings, service.metrics, service.headers)
+    return RequestMiddleware(app, service.settings, service.metrics, service.headers)
 
 
 async def metrics(request: Request) -> Response:

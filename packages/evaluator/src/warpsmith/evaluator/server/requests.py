@@ -95,7 +95,7 @@ def _field_error(cause: Mapping[str, Any]) -> str:
 async def on_http_error(_request: Request, error: Exception) -> JSONResponse:
     """Answer an unknown path or method, or a body that is too large."""
     assert isinstance(error, HTTPException)
-    if isinstance(error.detail, dict):  # the gate's own
+    if isinstance(error.detail, dict):  # the middleware's own
         return JSONResponse(error.detail, error.status_code)
     if error.status_code == 400 and "parsing the body" in error.detail:
         # FastAPI reports this for JSON that is valid by its grammar but that its parser rejects.
@@ -113,6 +113,6 @@ async def on_client_gone(request: Request, _error: Exception) -> JSONResponse:
 
 
 async def on_fault(_request: Request, _error: Exception) -> JSONResponse:
-    """Answer an internal error of the server; the gate logs it."""
+    """Answer an internal error of the server; the middleware logs it."""
     refusal = RefusalError(500, "internal", "The server failed.", "Its log has the cause, under the request's id.")
     return JSONResponse(body_of(refusal), refusal.status)

@@ -8,6 +8,7 @@ from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import claims
 from warpsmith.evaluator.judge.host_execution.recording import Recording
 from warpsmith.evaluator.judge.replays import Delivered
+from warpsmith.evaluator.judge.ring import make_ring
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference.session import Answer, Placed
@@ -35,7 +36,7 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
         return evaluation.comparer.wrong_when_timed(Delivered(answer, placed, memory), reduction)
 
     with machine.lease.shared():
-        ring = benchmark.make_ring(session, machine.device, placed, rng)
+        ring = make_ring(session, machine.device, placed, rng)
     sizes = {"sets": len(ring.inputs), "inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
     session.ring(len(ring.inputs), ring.fds[:1])
     try:

@@ -26,7 +26,7 @@ _MOST_PATH: Final = 200
 _VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-class Gate:
+class RequestMiddleware:
     """ASGI middleware around the whole application; `headers` are added to every response."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, headers: Mapping[str, str]) -> None:
