@@ -280,4 +280,4 @@ def test_the_readme_shows_what_its_first_commands_print():
     assert shown == [(one.status, str(one.compiled), str(one.trials)) for one in verdicts]
     assert f"flags: {verdicts[1].flags[0]}" in text
     assert verdicts[1].error_message is not None
-    assert verdicts[1].error_message.split(" Torch may")[0] in text
+    assert verdicts[1].error_message.split(" Torch can")[0] in text

@@ -1,23 +1,23 @@
-"""Retry policies: what the evaluator tries again, after which failures, and how often.
+"""Retry policies: what is retried, after which failures, and how often. Rollouts use the same classes.
 
 | where | after | retries |
 | --- | --- | --- |
 | `processes.pool.Machine.take`: a ready worker | a worker or its zygote cannot start, or died at its start | 2 |
 | `judge.attempts`: one evaluation | a zygote died and its workers with it | 1 for each zygote |
-| | a worker that was ready was killed, as by a machine without memory | 1 for each ready worker |
+| | a ready worker was killed, for example because the machine ran out of memory | 1 for each ready worker |
 | | any other failure that is about neither problem, candidate nor device | 1 |
 | `judge.attempts`: alone on the device | a failure that others may have caused (`SuspectError`), or a full device | 1 |
 | `judge.judge.Judge.audit`: facts of a problem, alone | a full device | 1 |
-| `judge.compiling.service`: one compilation | the worker was lost, or could not have what it needs | 1 |
+| `judge.compiling.service`: one compilation | the worker was lost, or lacked what it needs | 1 |
 | | the compiler crashed | 1 |
-| `client.evaluator`: a request to the judge | the judge died; it is started anew | 1 |
+| `client.evaluator`: a request to the judge | the judge died; it is restarted | 1 |
 
 Each kind of failure has retries of its own, so that one kind does not use up another's.
 
-Elsewhere, with a policy of its own since it waits and chooses between servers: `client.remote.Client` (what a server
-lost or could not take, until a deadline). No retries are: draws of inputs until they have a form that is asked for,
-coarser shapes where a language cannot form a block (`judge.stages.correctness_trials`), repeated probes of a device
-(`devices.cuda_health`), and processes that are started anew for whoever comes next (`server.devices`).
+`client.remote.Client` has retries of its own, since it waits and chooses between servers until a deadline. Not counted
+as retries: draws of inputs until they have a given form, coarser shapes if a language cannot form a block
+(`judge.stages.correctness_trials`), repeated probes of a device (`devices.cuda_health`), and processes that are
+restarted for later requests (`server.devices`).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,8 +32,8 @@ class Retries:
     """Further attempts after one kind of failure.
 
     Args:
-        count: how many.
-        after: tells whether an error is of that kind.
+        count: their number.
+        after: returns whether an error is of that kind.
     """
 
     count: int
@@ -42,30 +42,30 @@ class Retries:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """When a failed attempt is followed by another one.
+    """After which failures an attempt is repeated, and how often.
 
     Args:
-        kinds: of failures; an error counts for the first kind that it is of and that has attempts left.
-        never: tells which errors no other attempt avoids, of whatever kind they are.
+        kinds: kinds of failures; an error counts for the first kind that matches and has attempts left.
+        never: returns whether an error is never retried, of whatever kind it is.
     """
 
     kinds: Sequence[Retries]
     never: Callable[[Exception], bool] = lambda error: False
 
     def begin(self) -> "Attempts":
-        """Return the count of attempts of one thing that is tried."""
+        """Return the counters for one operation."""
         return Attempts(self)
 
 
 class Attempts:
-    """Counts the attempts of one thing that is tried."""
+    """Counts the attempts of one operation."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
         self._left = [kind.count for kind in policy.kinds]
 
     def allow_another(self, error: Exception) -> bool:
-        """Whether another attempt follows this failure; it is counted then."""
+        """Return whether to retry after this failure; if so, count the retry."""
         if self._policy.never(error):
             return False
         for place, kind in enumerate(self._policy.kinds):
@@ -76,12 +76,12 @@ class Attempts:
 
 
 def of(*kinds: type[Exception]) -> Callable[[Exception], bool]:
-    """Return what tells errors of these types."""
+    """Return a function that tells whether an error is of these types."""
     return lambda error: isinstance(error, kinds)
 
 
 def with_retries(attempt: Callable[[], T], policy: RetryPolicy) -> T:
-    """Return what an attempt returns; the error of the last one where none does."""
+    """Return the result of the first attempt that succeeds, or raise the error of the last one."""
     attempts = policy.begin()
     while True:
         try:
@@ -92,7 +92,7 @@ def with_retries(attempt: Callable[[], T], policy: RetryPolicy) -> T:
 
 
 async def with_retries_async(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy) -> T:
-    """As `with_retries`, for asyncio."""
+    """See `with_retries`; for asyncio."""
     attempts = policy.begin()
     while True:
         try:
@@ -103,4 +103,4 @@ async def with_retries_async(attempt: Callable[[], Awaitable[T]], policy: RetryP
 
 
 ONCE: Final = 1
-"""Retries after most failures: what fails twice in a row fails for good."""
+"""Retries after most failures: two failures in a row are final."""
