@@ -88,7 +88,7 @@ def test_a_request_whose_actors_die_every_time_is_invalid_and_actors_that_may_no
                     await asyncio.sleep(0.01)
         verdict = await waiting
         assert (verdict.status, verdict.correct) == ("invalid", False)
-        assert "asked 2 times" in verdict.error_message
+        assert "in 2 attempts" in verdict.error_message
         with pytest.raises(JudgeUnavailableError, match="All 2 evaluator actors are gone"):
             await judge.evaluate_async(problem.to_problem(), problem.solution)
 
