@@ -43,7 +43,7 @@ PROBLEM_REMEDY: Final = (
 
 
 class Judge:
-    """Evaluates candidates on this machine; `evaluate` may be called from several threads."""
+    """Evaluates candidates on this machine; `evaluate` can be called from several threads."""
 
     def __init__(self, config: EvaluatorConfig) -> None:
         self.config = config
@@ -99,7 +99,7 @@ class Judge:
             with problem_faults(request.problem):
                 evidence = Attempts(self, request, on_running).evidence()
         except LOST as error:
-            return invalid(f"The evaluator lost a worker of its own, twice: {with_advice(error).rstrip('.')}.")
+            return invalid(f"The evaluator lost a worker of its own twice: {with_advice(error).rstrip('.')}.")
         seconds = Seconds(evaluate=time.monotonic() - started, **self.machine.clock.take())
         return verdict_of(evidence, seconds, self.device, self.config.precision)
 

@@ -107,14 +107,14 @@ class Recordings:
 
         If a form has several recordings (autotuned kernels), they take turns.
         """
-        found, anew = self._of_form(self._session.inputs), False
+        found, remade = self._of_form(self._session.inputs), False
         if found is None:
             form = self._session.inputs
-            found, anew = self._record(answer)
+            found, remade = self._record(answer)
             self._known.append((form, found))
         recording = found[self._turn % len(found)]
         self._turn += 1
-        return recording, self.past.fill(recording) or anew
+        return recording, self.past.fill(recording) or remade
 
     def of_recorded_inputs(self, rng: random.Random) -> tuple[list[Recording], Answer]:
         """Make inputs of a recorded form; return its recordings and the reference's answer."""
@@ -127,9 +127,9 @@ class Recordings:
                     self.past.fill(recording)
                 return known, session.answer(rng.getrandbits(48))
         answer = session.answer(rng.getrandbits(48))
-        recording, anew = self.of_inputs(answer)
+        recording, remade = self.of_inputs(answer)
         self._launches.await_code(recording.launches)
-        return [recording], session.answer(rng.getrandbits(48)) if anew else answer
+        return [recording], session.answer(rng.getrandbits(48)) if remade else answer
 
     def _of_form(self, form: Placed) -> list[Recording] | None:
         return next((recordings for known, recordings in self._known if known == form), None)

@@ -105,6 +105,6 @@ def tuning_remark(done: codec.Fields) -> str:
         return ""
     timed = "; it also ran once before, for timing: a kernel that updates memory needs reset_to_zero or restore_value"
     return (
-        f" (triton.autotune took {tuned}; on a GPU any configuration may be the fastest"
+        f" (triton.autotune took {tuned}; on a GPU any configuration can be the fastest"
         f"{timed if done.flag('timed') else ''})"
     )
