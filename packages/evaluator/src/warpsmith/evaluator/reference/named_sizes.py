@@ -42,6 +42,8 @@ class InputSizes:
         values: sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`. Excluded are
             numbers that may be the length, the sum or a bound of a literal list, alone or as a product with another
             integer: 4 blocks of 8 hold lengths up to 32.
+        occurrences: how often each literal of `values` is written, if more than once. `part("literal 16", 1)` is the
+            name of the second; it may take another value than the rest, as two dimensions may be equal by chance.
         lists: the lists of integers that can be reordered.
         literal_calls: places of calls that make a tensor of literal numbers.
         numbers: numbers of few bits in the source, and their negatives: a forward may compare with them.
@@ -64,6 +66,8 @@ class InputSizes:
         found = (self._find_constants() | literals).items()
         factors = self._factors(integers)
         self.values = dict([(name, size) for name, size in found if not self._is_bound(size, factors)][:MOST])
+        counts = ((f"literal {value}", len(nodes)) for value, nodes in self._literals.items())
+        self.occurrences = {name: count for name, count in counts if name in self.values and count > 1}
 
     def _fixed(self) -> set[str]:
         """Return the names that set parameter shapes."""
@@ -148,16 +152,24 @@ class InputSizes:
 
     def _code(self, sizes: Mapping[str, int], orders: Mapping[int, int]) -> CodeType:
         """Compile the statements to execute again for other sizes and orders."""
-        literals = [(node, value) for value, nodes in self._literals.items() for node in nodes]
+        literals = [
+            (node, value, number) for value, nodes in self._literals.items() for number, node in enumerate(nodes)
+        ]
         try:
-            for node, value in literals:
-                node.value = sizes.get(f"literal {value}", value)
+            for node, value, number in literals:
+                name = f"literal {value}"
+                node.value = sizes.get(part(name, number), sizes.get(name, value))
             with self.lists.in_order(orders):
                 body = list(self._module.affected(self._needed, set(sizes), self._makes_tensors))
                 return compile(ast.Module(body, type_ignores=[]), str(self._path), "exec")
         finally:
-            for node, value in literals:
+            for node, value, _ in literals:
                 node.value = value
+
+
+def part(name: str, number: int) -> str:
+    """Return the name of one occurrence, counted from 0, of a literal size."""
+    return f"{name} #{number}"
 
 
 def _calls_library(statement: ast.Assign | ast.AnnAssign, namespace: Mapping[str, Any]) -> bool:
@@ -170,6 +182,11 @@ def _calls_library(statement: ast.Assign | ast.AnnAssign, namespace: Mapping[str
 def is_size(value: object) -> bool:
     """Whether a value can be the size of a dimension: an integer, not a boolean, at least LEAST and below 2^31."""
     return type(value) is int and LEAST <= value < 1 << 31
+
+
+def is_size_count(value: object) -> bool:
+    """Whether a value can be how often a literal is written."""
+    return type(value) is int and 1 < value < 1 << 16
 
 
 def _least(size: int) -> int:

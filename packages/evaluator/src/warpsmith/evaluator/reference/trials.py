@@ -55,6 +55,8 @@ CHANGED_STATE: Final = (
 )
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
+REGULAR_WAYS: Final = 2
+"""The last ways of changing shapes: a kernel that refuses those as well is right for the sample's shapes alone."""
 INDEX: Final = "int64"
 """The dtype of indices in torch."""
 MOST_TRIED: Final = 12
@@ -76,7 +78,7 @@ class Trial:
         kind: how the numbers of the inputs are made.
         new_parameters: whether parameters and buffers differ from the constructor's.
         reshaped: whether the inputs have other shapes than the sample's.
-        coarse: whether these shapes stay multiples of a power of two.
+        way: which of the learned ways its shapes change; 0 is the freest.
         reordered: whether literal lists of integers are reordered.
         on_grid: whether floating draws are multiples of a power of two.
         shapes: the changed shapes, once they are made.
@@ -85,7 +87,7 @@ class Trial:
     kind: Kind = "plain"
     new_parameters: bool = False
     reshaped: bool = False
-    coarse: bool = False
+    way: int = 0
     reordered: bool = False
     on_grid: bool = False
     shapes: str = ""
@@ -125,7 +127,7 @@ class Learned:
         draws: the sites whose numbers have a size that multiplies: floating draws, but not coin tosses or constants.
         state: highest level of each parameter and buffer that can change, by its name.
         reached: its buffers after each of its own calls, if these change them.
-        resizing: how the shapes of its inputs can change, if they can.
+        resizings: how the shapes of its inputs can change, the freest way first; empty if they cannot.
         inputs: the form of its inputs; None if that depends on the seed.
         answered: the form of its answer to these, without values.
         finite: whether the reference answers plain inputs with finite numbers.
@@ -137,7 +139,7 @@ class Learned:
     levels: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, int] = field(default_factory=dict)
     reached: tuple[Mapping[str, torch.Tensor], ...] = ()
-    resizing: Resizing | None = None
+    resizings: tuple[Resizing, ...] = ()
     inputs: Placed | None = None
     answered: Answer | None = None
     finite: bool = True
@@ -197,8 +199,8 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     known = replace(known, levels=_tolerated_levels(session, known, sample, sites, rng))
     known = replace(known, draws=frozenset(site for site, most in sites.items() if most == FAR))
     if seen.steady and hidden_shapes:
-        known = replace(known, resizing=shape_variation.learn(session, rng, sample, finite=known.finite))
-    varied = bool(known.levels or known.state or known.reached) or known.resizing is not None
+        known = replace(known, resizings=shape_variation.learn(session, rng, sample, finite=known.finite))
+    varied = bool(known.levels or known.state or known.reached or known.resizings)
     return replace(known, unvaried=seen.alike and not varied)
 
 
@@ -306,7 +308,7 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
     turn = min(count - 1, len(VARIED))
-    resized = learned.resizing is not None and turn > 1
+    resized = bool(learned.resizings) and turn > 1
     later = [
         Trial(kinds[number % len(kinds)], bool(learned.state or learned.reached), resized and number % turn == turn - 1)
         for number in range(count - 1)
@@ -328,10 +330,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     chosen = replace(learned, levels=one_far(learned, rng)) if trial.kind in GOES_FAR else learned
     for attempt, draws in _attempts(trial, chosen):
         _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
-        if attempt.reshaped and learned.resizing is not None:
-            others = learned.resizing
-            if attempt.coarse:
-                others = replace(others, coarse=True, keeps_narrow=True)
+        if attempt.reshaped and learned.resizings:
+            others = _way(learned, attempt.way)
             answer = shape_variation.answer_to_others(session, others, rng, draws, finite=learned.finite)
             if answer is not None:
                 reshaped = replace(attempt, shapes=others.describe(session.inputs), reordered=reorders(draws))
@@ -345,6 +345,18 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
+
+
+def ways(learned: Learned) -> int:
+    """Return in how many ways the shapes of a problem's inputs change; the last one is drawn twice."""
+    return len(learned.resizings) - 1 + REGULAR_WAYS
+
+
+def _way(learned: Learned, way: int) -> Resizing:
+    """Return a way in which shapes change; beyond those learned, the last of them, coarse and for wide blocks only."""
+    if way < len(learned.resizings):
+        return learned.resizings[way]
+    return replace(learned.resizings[-1], coarse=True, keeps_narrow=True)
 
 
 def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
@@ -394,6 +406,8 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
         if learned.levels:
             yield replace(trial, kind="scaled"), DrawPlan("scaled", learned.levels)
         yield from [(replace(trial, kind="plain"), PLAINLY)] * RESHAPINGS
+        if trial.way + 1 < len(learned.resizings):
+            yield replace(trial, kind="plain", way=trial.way + 1), PLAINLY
         yield replace(trial, kind="plain", new_parameters=False), PLAINLY
     trial = replace(trial, reshaped=False)
     most = max(learned.levels.values(), default=PLAIN) if trial.kind != "plain" else PLAIN

@@ -149,6 +149,7 @@ class Reference:
             "other_names": self.other_names,
             "constants": sorted(self.initial_buffers.keys() - self.model.state_dict().keys()),
             "sizes": self.sizes.values,
+            "occurrences": self.sizes.occurrences,
         }
 
     def _parameters(self) -> module_state.Named:
