@@ -11,12 +11,14 @@ from typing import Any, Final, Literal, get_args
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 
-Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "everything"]
+Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "distant", "everything"]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
-VARIED: Final[tuple[Kind, ...]] = ("shifted", "outliers", "rows", "scaled")
+VARIED: Final[tuple[Kind, ...]] = ("shifted", "outliers", "rows", "distant", "scaled")
 """The kinds of a trial; `everything` mixes them in one input set, to find out what a problem tolerates."""
-WITHOUT_TIES: Final[tuple[Kind, ...]] = ("shifted", "outliers", "small", "scaled")
+WITHOUT_TIES: Final[tuple[Kind, ...]] = ("shifted", "outliers", "small", "shifted", "scaled")
 """The kinds of a trial for answers that depend on the order of numbers: none makes numbers equal."""
+SIGNED: Final[frozenset[Kind]] = frozenset({"shifted", "distant"})
+"""Kinds that give most numbers of a draw one sign: of several draws, some take the other one."""
 
 PLAIN: Final = 0
 IN_RANGE: Final = 1
@@ -29,6 +31,12 @@ FAR: Final = 5
 """So far that `exp` overflows in single precision; a reference that subtracts the maximum tolerates it."""
 LISTS: Final = "list "
 """Prefix of sites that are lists of integers in the problem's source."""
+INPUTS: Final = "input "
+"""Prefix of sites that are whole inputs of a structure that can have other values: masks, positions, by their place."""
+PLAIN_NUMBERS: Final = "number "
+"""Prefix of sites that are plain floating numbers among the inputs."""
+RENUMBERED: Final[frozenset[Kind]] = frozenset({"scaled", "everything"})
+"""Kinds that change plain numbers: each takes a recording of its own, as trials of other shapes do anyway."""
 MOST_SITES: Final = 64
 
 

@@ -133,6 +133,7 @@ class Answer:
     Attributes:
         defined: whether it depends on no undefined cast and no search in unsorted numbers (`ambiguity.py`).
         ranks: whether the problem orders numbers; ties then have no defined order.
+        tied: whether it orders equal numbers.
     """
 
     output: codec.Value
@@ -140,6 +141,7 @@ class Answer:
     expected: list[Expected]
     defined: bool = True
     ranks: bool = False
+    tied: bool = False
 
     @property
     def finite(self) -> bool:
@@ -455,8 +457,8 @@ class ReferenceSession:
         scale, peak = self._inputs_scale() if extra_ms else (1.0, 0.0)
         tf32 = fields.flag("tf32")
         expected = [replace(item, tf32=tf32, inputs_scale=scale, inputs_peak=peak) for item in expected]
-        defined, ranks = not fields.flag("undefined"), fields.flag("ranks")
-        return Answer(tree.value("output"), tree.slot_map("buffers"), expected, defined=defined, ranks=ranks)
+        facts = {"defined": not fields.flag("undefined"), "ranks": fields.flag("ranks"), "tied": fields.flag("tied")}
+        return Answer(tree.value("output"), tree.slot_map("buffers"), expected, **facts)
 
     def _inputs_scale(self) -> tuple[float, float]:
         """Return the largest mean and the largest magnitude of any floating input, from a sample of each."""

@@ -42,6 +42,10 @@ class Form:
     def of(inputs: Placed, answer: Answer) -> "Form":
         return Form(inputs, tuple(codec.slots(answer.output)), answer.buffers)
 
+    def resembles(self, other: "Form") -> bool:
+        """Whether all tensors have the same form; plain arguments may differ."""
+        return (self.inputs.slots, self.output, self.buffers) == (other.inputs.slots, other.output, other.buffers)
+
 
 @dataclass(frozen=True)
 class Resizing:
@@ -191,8 +195,10 @@ def learn(session: ReferenceSession, rng: random.Random, sample: Form, *, finite
     if not ways:
         return ()
     first, *others = ways
-    freest = first if first.regular else _with_batches(_split(first, trial), trial)
-    return (freest, *others)
+    if first.regular:
+        return tuple(ways)
+    split = _split(first, trial)
+    return (_with_batches(split, trial), *([first] if split.parts else []), *others)
 
 
 class _Trial:

@@ -6,7 +6,7 @@ from typing import Final
 
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import Evidence, claims
-from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError
+from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, WrongFormError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
 from warpsmith.evaluator.reference.session import Answer
@@ -47,14 +47,18 @@ def _run_reshaped(
 
 def _refuses(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Random, *, left: int) -> bool:
     """Judge a replay; return whether the candidate refuses these shapes and gets others, in one of the ways `left`."""
+    # The last ways must do: who refuses those as well is right for the sample's shapes alone.
+    may_refuse = left > trials.REGULAR_WAYS
     try:
         _replay(evaluation, trial, answer, rng)
     except CandidateFailedError as error:
         failure = error.failure
+        if may_refuse and isinstance(error, WrongFormError):
+            return True
         if failure.status not in {"runtime_error", "compile_error"} or failure.category in _NO_MISTAKES:
             raise
         cannot = evaluation.machine.language.cannot_form(failure.category, failure.message)
-        if left and (cannot or (left > trials.REGULAR_WAYS and failure.category in _RAISED)):
+        if left and (cannot or (may_refuse and failure.category in _RAISED)):
             return True
         message = f"{failure.message[: MAX_TEXT // 2]}\n(this trial had {trial.remark})"
         raise CandidateFailedError("incorrect", failure.category, message) from error
