@@ -263,18 +263,12 @@ class Catch(TorchFunctionMode):
         return frozenset({site})
 
     def _is_opposite(self, level: int) -> bool:
-        """Whether a draw takes the other sign: of several, every second one in half of the input sets.
-
-        Products of two negative draws are positive, and of a negative and a positive one negative: a maximum of
-        products that starts at zero shows in the latter. A single draw that is shifted stays negative.
-        """
-        if self.plan.kind not in SIGNED or level < ANY_SIGN:
+        """Whether a draw takes the other sign, as the plan says; of several draws, every second one."""
+        if self.plan.kind not in SIGNED or level < ANY_SIGN or not self.plan.opposed:
             return False
         self._signed += 1
-        turn = self.derive("signs") % 4
-        if sum(one >= ANY_SIGN for one in self.plan.levels.values()) > 1:
-            return turn > 1 and (self._signed + turn) % 2 == 0
-        return self.plan.kind == "distant" and turn > 0
+        several = sum(one >= ANY_SIGN for one in self.plan.levels.values()) > 1
+        return (self._signed + self.plan.opposed) % 2 == 0 if several else self.plan.kind == "distant"
 
     def _share_rows(self, made: torch.Tensor, dice: torch.Generator) -> None:
         """Copy rows of an earlier gridded draw with rows of the same length into this one."""

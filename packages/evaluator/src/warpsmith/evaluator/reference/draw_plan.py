@@ -49,19 +49,23 @@ class DrawPlan:
         levels: level by name of site.
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
+        opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
+            the odd or the even ones of several; a single one does if it is distant.
     """
 
     kind: Kind = "plain"
     levels: Mapping[str, int] = field(default_factory=dict)
     default: int = PLAIN
     on_grid: bool = False
+    opposed: int = 0
 
     def level(self, site: str, most: int) -> int:
         """Return the level of a site that allows at most `most`; 0 in a plain input set."""
         return PLAIN if self.kind == "plain" else min(self.levels.get(site, self.default), most)
 
     def to_wire(self) -> dict[str, Any]:
-        return {"kind": self.kind, "levels": dict(self.levels), "default": self.default, "on_grid": self.on_grid}
+        bounds = {"levels": dict(self.levels), "default": self.default}
+        return {"kind": self.kind, **bounds, "on_grid": self.on_grid, "opposed": self.opposed}
 
     @staticmethod
     def from_wire(fields: codec.Fields) -> "DrawPlan":
@@ -69,7 +73,8 @@ class DrawPlan:
         kind, levels = fields.text("kind", 20), fields.mapping("levels")
         if kind not in KINDS or not all(isinstance(level, int) for level in levels.values()):
             raise WireError(f"{kind!r} with {len(levels)} levels is not a plan of draws.")
-        return DrawPlan(kind, levels, fields.integer("default"), fields.flag("on_grid"))  # type: ignore[arg-type]
+        bounds = fields.integer("default"), fields.flag("on_grid"), fields.integer("opposed")
+        return DrawPlan(kind, levels, *bounds)  # type: ignore[arg-type]
 
 
 PLAINLY: Final = DrawPlan()

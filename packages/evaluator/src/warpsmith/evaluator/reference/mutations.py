@@ -278,7 +278,8 @@ def _distant(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     """Move a draw as a whole far from zero, so that its mean is large beside its spread in every row and column."""
     if level < ANY_SIGN:
         return wide * dice.between(1.5, 3.0)
-    return wide + DISTANT[level] * dice.between(0.9, 1.0) * _spread(wide)
+    # Draws of about one spread move by the same distance, so that differences between them lose digits too.
+    return wide + DISTANT[level] * 2.0 ** round(math.log2(_spread(wide)))
 
 
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
@@ -458,7 +459,7 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
     "outliers": _at_the_ends,
     "rows": _calm_rows,
     "small": _narrowed,
-    "distant": _narrowed,
+    "distant": _skewed,
     "everything": _skewed,
 }
 
@@ -572,13 +573,13 @@ def structure(tensor: torch.Tensor) -> str:
     """
     if tensor.is_complex() or not tensor.dim() or tensor.numel() < LEAST_STRUCTURE or not tensor.is_contiguous():
         return ""
-    if not tensor.dtype.is_floating_point and tensor.dtype != torch.bool and tensor.shape[-1] >= LEAST_STRUCTURE:
-        if bool((tensor.diff(dim=-1) == 1).all()):
-            return "positions"
+    whole = not tensor.dtype.is_floating_point and tensor.dtype != torch.bool
+    if whole and tensor.shape[-1] >= LEAST_STRUCTURE and bool((tensor.diff(dim=-1) == 1).all()):
+        return "positions"
     zeros = tensor == 0
     others = tensor[~zeros]
     same = bool(others.numel()) and bool((others == others.flatten()[0]).all())
-    return "mask" if same and bool(zeros.any()) and others.flatten()[0].item() in {1, True, -math.inf} else ""
+    return "mask" if same and bool(zeros.any()) and others.flatten()[0].item() in {1, -math.inf} else ""
 
 
 def vary_structure(tensor: torch.Tensor, generator: torch.Generator) -> None:

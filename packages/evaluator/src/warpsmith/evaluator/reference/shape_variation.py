@@ -26,7 +26,7 @@ MOST_SPLITS: Final = 40
 """Most runs of a reference to find out which equal sizes can differ."""
 MOST_SPLIT_ELEMENTS: Final = 1 << 22
 """Elements of inputs above which equal sizes stay equal: each of those runs would take too long."""
-BATCHES_OF_ONE: Final = 1 / 3
+BATCHES_OF_ONE: Final = 1 / 2
 DISTINCT_ATTEMPTS: Final = 8
 
 

@@ -28,6 +28,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     PLAIN_NUMBERS,
     PLAINLY,
     SAME_SIGN,
+    SIGNED,
     VARIED,
     WITHOUT_TIES,
     DrawPlan,
@@ -60,6 +61,9 @@ CHANGED_STATE: Final = (
 REBUILT: Final = "other values in masks, positions or numbers that get_inputs() builds of constants: read them"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
+OPPOSED: Final = (0, 0, 1, 2)
+"""Which of several draws take the other sign. Products of two negative draws are positive, and those of a negative and
+a positive one negative: a maximum of products that starts at zero shows in the latter, a lost digit in the former."""
 REGULAR_WAYS: Final = 2
 """The last ways of changing shapes: a kernel that refuses those as well is right for the sample's shapes alone."""
 INDEX: Final = "int64"
@@ -392,7 +396,9 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     chosen = replace(learned, levels=one_far(learned, rng)) if trial.kind in GOES_FAR else learned
     if trial.kind == "shifted" and learned.remote:
         chosen = replace(learned, levels=learned.remote)
-    for attempt, draws in _attempts(trial, chosen):
+    opposed = rng.choice(OPPOSED)
+    for attempt, plainly in _attempts(trial, chosen):
+        draws = replace(plainly, opposed=opposed) if plainly.kind in SIGNED else plainly
         _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
         if attempt.reshaped and learned.resizings:
             others = _way(learned, attempt.way)
@@ -412,7 +418,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
 
 def _is_evidence(answer: Answer, draws: DrawPlan) -> bool:
     """Whether an answer does not rest on what rounding decides: the order of ties, the largest of far products."""
-    steady = (draws.on_grid and answer.ranks) or (draws.kind == "distant" and FAR in draws.levels.values())
+    precise = draws.kind == "distant" and (FAR in draws.levels.values() or not draws.opposed)
+    steady = precise or (draws.on_grid and answer.ranks)
     remote = answer.ranks and draws.kind == "shifted" and FAR in draws.levels.values()
     return not (steady and not answer.is_steady) and not (remote and answer.tied)
 
@@ -434,18 +441,13 @@ def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
 
     Not needed on a grid: there the reference's roundings are perturbed instead of its inputs.
     """
-    if draws.on_grid:
-        return answer
     levels = list(draws.levels.values())
     several = sum(level >= ANY_SIGN for level in levels) > 1
+    far = 0.0
     if draws.kind == "distant":
-        far = FARTHEST_RELATIVE if several else FAR_RELATIVE
-    else:
-        far = (
-            FAR_RELATIVE
-            if (several and draws.kind == "outliers") or (draws.kind in GOES_FAR and FAR in levels)
-            else 0.0
-        )
+        far = FARTHEST_RELATIVE if several and draws.opposed else FAR_RELATIVE
+    elif not draws.on_grid and draws.kind in GOES_FAR:
+        far = FAR_RELATIVE if FAR in levels or (several and draws.kind == "outliers") else 0.0
     return replace(answer, expected=[replace(one, far=far) for one in answer.expected])
 
 
