@@ -264,11 +264,12 @@ class Catch(TorchFunctionMode):
 
     def _is_opposite(self, level: int) -> bool:
         """Whether a draw takes the other sign, as the plan says; of several draws, every second one."""
-        if self.plan.kind not in SIGNED or level < ANY_SIGN or not self.plan.opposed:
+        if self.plan.kind not in SIGNED or level < ANY_SIGN:
             return False
         self._signed += 1
-        several = sum(one >= ANY_SIGN for one in self.plan.levels.values()) > 1
-        return (self._signed + self.plan.opposed) % 2 == 0 if several else self.plan.kind == "distant"
+        if sum(one >= ANY_SIGN for one in self.plan.levels.values()) < 2:
+            return self.plan.kind == "distant" and self.plan.opposed != 1
+        return self.plan.opposed > 0 and (self._signed + self.plan.opposed) % 2 == 0
 
     def _share_rows(self, made: torch.Tensor, dice: torch.Generator) -> None:
         """Copy rows of an earlier gridded draw with rows of the same length into this one."""

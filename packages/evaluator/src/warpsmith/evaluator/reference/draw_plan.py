@@ -50,7 +50,7 @@ class DrawPlan:
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
-            the odd or the even ones of several; a single one does if it is distant.
+            the odd or the even ones of several. A single distant one is positive for 1 only.
     """
 
     kind: Kind = "plain"
