@@ -114,6 +114,8 @@ class Catch(TorchFunctionMode):
         numbers: numbers of few bits that the problem's forward may compare with; planted in draws on a grid.
         long_numbers: the same of many bits.
         sites: the sites seen, with the highest level that each can have.
+        built: the same of masks, positions and plain numbers among the inputs, which change only if they are the same
+            in each input set.
     """
 
     path: str
@@ -124,6 +126,7 @@ class Catch(TorchFunctionMode):
     numbers: tuple[float, ...] = ()
     long_numbers: tuple[float, ...] = ()
     sites: dict[str, int] = field(default_factory=dict)
+    built: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -328,13 +331,17 @@ class Catch(TorchFunctionMode):
     def _structured(self, value: Any, place: Iterator[int]) -> Any:
         if isinstance(value, torch.Tensor):
             site = f"{INPUTS}{next(place)}"
-            if mutations.structure(value) and self._level(site, IN_RANGE) > PLAIN:
+            if mutations.structure(value) and self._built_level(site) > PLAIN:
                 mutations.vary_structure(value, self._dice(site, value))
         elif type(value) is float and value and math.isfinite(value):
             site = f"{PLAIN_NUMBERS}{value}"
-            if self._level(site, IN_RANGE) > PLAIN and self.plan.kind in RENUMBERED:
+            if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
                 return value * 2 ** random.Random(self.derive(site)).uniform(*NUMBER_OCTAVES)
         return value
+
+    def _built_level(self, site: str) -> int:
+        self.built[site] = IN_RANGE
+        return self.plan.level(site, IN_RANGE)
 
     def _vary_constants(self, inputs: Any) -> None:
         for tensor in _tensors(inputs):

@@ -64,7 +64,6 @@ LEAST_STRUCTURE: Final = 4
 """Elements that a mask, or a row of positions, must have at least to be taken for one."""
 MOST_ROLLED: Final = 1024
 """Rows of positions that are rolled each on its own."""
-FLIPPED_MASK: Final = 0.3
 FLIPPED_SHARE: Final = 0.3
 GROWN_SHARE: Final = 0.3
 """Shares of a parameter of equal elements that change sign, or grow; a parameter of one element always grows."""
@@ -571,7 +570,9 @@ def structure(tensor: torch.Tensor) -> str:
     A mask holds zeros and ones, or zeros and minus infinities, both at least once. Positions are whole numbers that
     count up by one along each row.
     """
-    if tensor.is_complex() or not tensor.dim() or tensor.numel() < LEAST_STRUCTURE or not tensor.is_contiguous():
+    if tensor.is_complex() or not tensor.dim() or tensor.shape[-1] < 2 or tensor.numel() < LEAST_STRUCTURE:
+        return ""
+    if not tensor.is_contiguous():
         return ""
     whole = not tensor.dtype.is_floating_point and tensor.dtype != torch.bool
     if whole and tensor.shape[-1] >= LEAST_STRUCTURE and bool((tensor.diff(dim=-1) == 1).all()):
@@ -583,23 +584,19 @@ def structure(tensor: torch.Tensor) -> str:
 
 
 def vary_structure(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """Change a mask to another one in which each row has the same values somewhere, or positions to another order."""
-    dice = Dice(generator)
-    if structure(tensor) == "positions":
-        rows = tensor.view(-1, tensor.shape[-1])
-        for row in rows[:MOST_ROLLED]:
-            row.copy_(row.roll(1 + dice.below(len(row) - 1)))
-        rows[MOST_ROLLED:] = rows[0]
-        return
-    value = tensor[tensor != 0].flatten()[0]
-    ones = tensor != 0
-    flipped = ones ^ (dice.rand(ones.shape) < FLIPPED_MASK)
-    for kept in (ones, ~ones):
-        # One element of each kind stays in each row: a row that attends to nothing has no softmax.
-        chances = torch.where(kept, dice.rand(ones.shape), -1.0)
-        stays = (chances == chances.amax(-1, keepdim=True)) & kept
-        flipped = torch.where(stays, ones, flipped)
-    tensor.copy_(torch.where(flipped, value, torch.zeros_like(value)))
+    """Put the rows of a mask in another order, and rotate each row of positions.
+
+    So what holds of each row still does: its number of ones, that they come first, that there is one.
+    """
+    dice, before = Dice(generator), tensor.clone()
+    if structure(tensor) == "mask" and tensor.dim() > 1:
+        order = torch.randperm(tensor.shape[-2], **_drawn_by(generator))
+        tensor.copy_(before[..., order, :])
+        if not torch.equal(tensor, before):
+            return
+    rows = tensor.view(-1, tensor.shape[-1])
+    for row in rows[:MOST_ROLLED]:
+        row.copy_(row.roll(1 + dice.below(len(row) - 1)))
 
 
 def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:

@@ -107,6 +107,7 @@ class Reference:
         self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
         self.made: list[torch.Tensor] = []
         self.sites: dict[str, int] = {}
+        self.built_sites: dict[str, int] = {}
         self.inputs_tree: codec.Value = []
         self.answers: list[_AnswerTensor] = []
         self._changes = Changes(device.torch_device)
@@ -198,6 +199,7 @@ class Reference:
             inputs = get_inputs()
         inputs = catch.finish(inputs)
         self.sites = dict(list(catch.sites.items())[:MOST_SITES])
+        self.built_sites = catch.built
         inputs = calling.forward_arguments(inputs)
         self.made = []
         tree = tensor_views.describe(inputs, self.made, keep_strides=True)
@@ -499,7 +501,11 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             draws = DrawPlan.from_wire(codec.Fields(fields.mapping("draws")))
             tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"), draws)
             # Most sets have the form of the previous one, and then one message suffices instead of two.
-            made = {"inputs": tree, "sites": reference.sites, "filled": reference.fill_inputs_as_before()}
+            made = {
+                "inputs": tree,
+                "sites": reference.sites | reference.built_sites,
+                "filled": reference.fill_inputs_as_before(),
+            }
             messages.send(channel, Kind.INPUTS, made)
         case Kind.RUN:
             arena = reference.memory.buffers["inputs"]
