@@ -28,6 +28,8 @@ RELATIVE: Final[dict[str, float]] = {
 """Largest relative tolerance by dtype. Float32 is KernelBench's; float16 is half of its 1e-2."""
 FAR_RELATIVE: Final = 1e-3
 """Relative tolerance in single precision on far inputs: the exponential of a product of two has no more precision."""
+REMOTE_RELATIVE: Final = 2e-5
+"""The same where single rows are remote: a sum with such a row in it that is subtracted again has lost digits."""
 FARTHEST_RELATIVE: Final = 1e-2
 """The same where several inputs are far from zero as a whole: their products are, and so are sums of these."""
 TF32_RELATIVE: Final = 2e-3
@@ -96,8 +98,8 @@ class Expected:
         tf32: whether it was computed by products in TF32.
         inputs_scale: mean magnitude of the input with the largest mean magnitude.
         inputs_peak: largest magnitude of any input.
-        far: relative tolerance in single precision where some inputs are so far out that precision does not matter, as
-            other trials check it; 0 elsewhere.
+        far: least tolerance in single precision, relative to an element and to the mean magnitude of its slice, where
+            some inputs are so far out that precision does not matter, as other trials check it; 0 elsewhere.
         usual: per element, the usual magnitude in its row and column on plain inputs, if known.
     """
 

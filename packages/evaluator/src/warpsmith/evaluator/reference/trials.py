@@ -12,7 +12,7 @@ from typing import Final
 
 import torch
 
-from warpsmith.evaluator.correctness.compare import FAR_RELATIVE, FARTHEST_RELATIVE
+from warpsmith.evaluator.correctness.compare import FAR_RELATIVE, FARTHEST_RELATIVE, REMOTE_RELATIVE
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, TensorSlot
@@ -448,6 +448,8 @@ def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
         far = FARTHEST_RELATIVE if several and draws.opposed else FAR_RELATIVE
     elif not draws.on_grid and draws.kind in GOES_FAR:
         far = FAR_RELATIVE if FAR in levels or (several and draws.kind == "outliers") else 0.0
+    elif draws.kind == "shifted" and FAR in levels:
+        far = REMOTE_RELATIVE
     return replace(answer, expected=[replace(one, far=far) for one in answer.expected])
 
 
