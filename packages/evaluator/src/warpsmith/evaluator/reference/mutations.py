@@ -17,8 +17,8 @@ FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR: 200.0}
 """Largest distance of an outlier by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
 LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
 """Range of the power of two that multiplies a large row."""
-REMOTE: Final = 2.0**15
-"""Distance of a remote row, in standard deviations: beyond the -1e4 that some kernels use for minus infinity."""
+REMOTE: Final = 2.0**17
+"""Distance of a remote row, in standard deviations: beyond the -1e4 and -1e5 that some use for minus infinity."""
 LEAST_ROWS: Final = 8
 """Rows of a tensor that gets a remote one."""
 ROOMY: Final = frozenset({torch.float32, torch.float64})
@@ -282,7 +282,10 @@ def _distant(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 
 
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    factor = dice.between(1.5, 4.0) if dice.coin() else 2 ** -dice.between(*REDUCED_OCTAVES)
+    # Small numbers keep their sign: a kernel that skips what is below a threshold shows only there.
+    if dice.coin():
+        return wide * 2 ** -dice.between(*REDUCED_OCTAVES)
+    factor = dice.between(1.5, 4.0)
     return -factor * wide.abs() if level >= ANY_SIGN and dice.coin() else factor * wide
 
 
