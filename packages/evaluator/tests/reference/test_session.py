@@ -489,6 +489,38 @@ def test_badly_conditioned_elements_take_no_change_back(session_of):
     assert float(inputs_of(session)[0].abs().max()) > 1
 
 
+TRIL = "torch.randn(9, 9), torch.ones(9, 9).tril()"
+
+
+@pytest.mark.parametrize(
+    ("forward", "made", "levels", "constant"),
+    [
+        ("return x * y", TRIL, {"input 1"}, False),
+        ("assert bool((y == y.tril()).all())\nreturn x * y", TRIL, set(), True),
+        ("return x[y]", "torch.randn(9), torch.arange(9)", {"input 1"}, False),
+        ("return x[y]", "torch.randn(9), torch.arange(0, 9, 3)", set(), True),
+        ("return x * y.float()", "torch.randn(9, 9), (torch.rand(9, 9) < 0.5)", set(), False),
+    ],
+)
+def test_inputs_built_of_constants_vary_where_the_problem_allows_it(session_of, forward, made, levels, constant):
+    learned = learn(session_of(problem(forward, made)), hidden_shapes=False)
+    assert {site for site in learned.levels if site.startswith("input ")} == levels
+    assert learned.constant is constant
+
+
+def test_a_plain_number_is_another_one_in_a_scaled_trial(session_of):
+    session = session_of(
+        problem("return x * y", "torch.randn(9, 9), 0.5").replace("forward(self, x)", "forward(self, x, y)")
+    )
+    learned = learn(session, hidden_shapes=False)
+    assert not learned.constant
+    came_about, answer = prepare(session, learned, Trial("scaled"), random.Random(0))
+    assert came_about.rebuilt and "read them" in came_about.remark
+    (x,) = inputs_of(session)
+    ratio = answer.expected[0].value / x
+    assert 0.2 < float(ratio[0, 0]) < 0.48
+
+
 @pytest.mark.parametrize("inputs", ["torch.ones(9)", "torch.arange(3)", "torch.eye(3)[:, :3], torch.arange(3)"])
 def test_a_problem_in_which_nothing_can_change_is_unvaried(session_of, inputs):
     strict = "assert float(x.double().sum()) in (9, 36, 3)\nreturn x * 2"

@@ -175,7 +175,8 @@ def to_grid(
     rounded = torch.where((rounded < least) | (rounded > most), wide, rounded)
     rounded = _with_numbers(rounded, [one for one in numbers if least <= one <= most], dice)
     if tensor.dtype == torch.float32:
-        chosen = dice.rows(rounded) < LONG_ROWS
+        ranks = dice.rows(rounded)
+        chosen = (ranks < LONG_ROWS) | (ranks == ranks.min())
         planted = _with_numbers(rounded, [one for one in long_numbers if low <= one <= high], dice, LONG_SHARE)
         rounded = torch.where(chosen, planted, rounded)
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)

@@ -56,9 +56,9 @@ class InputSizes:
         values: sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`. Excluded are
             numbers that may be the length, the sum or a bound of a literal list, alone or as a product with another
             integer: 4 blocks of 8 hold lengths up to 32.
-        occurrences: in how many places each literal of `values` is written, if in several. `part("literal 16", 1)` is
-            the name of the second; it may take another value than the rest, as two dimensions may be equal by chance.
-            The same place of the same shape, as in two calls of `torch.randn(4, 16)`, counts once.
+        occurrences: for each literal of `values` that is written several times, the number of the place of each time:
+            the same place of the same shape, as in two calls of `torch.randn(4, 16)`, has one number. One time may
+            take another value than the rest, under the name `part("literal 16", 1)` for the second.
         lists: the lists of integers that can be reordered.
         literal_calls: places of calls that make a tensor of literal numbers.
         numbers: magnitudes of the numbers in the source: a forward may compare with them.
@@ -81,12 +81,8 @@ class InputSizes:
         found = (self._find_constants() | literals).items()
         factors = self._factors(integers)
         self.values = dict([(name, size) for name, size in found if not self._is_bound(size, factors)][:MOST])
-        self._places = self._numbered_places()
-        counts = {
-            f"literal {value}": 1 + max(self._places[id(node)] for node in nodes)
-            for value, nodes in self._literals.items()
-        }
-        self.occurrences = {name: count for name, count in counts.items() if name in self.values and count > 1}
+        places = ((f"literal {value}", self._numbered_places(nodes)) for value, nodes in self._literals.items())
+        self.occurrences = {name: found for name, found in places if name in self.values and len(found) > 1}
 
     def _fixed(self) -> set[str]:
         """Return the names that set parameter shapes."""
@@ -143,16 +139,12 @@ class InputSizes:
             if isinstance(statement, ast.FunctionDef):
                 yield from (node for node in ast.walk(statement) if isinstance(node, ast.Constant))
 
-    def _numbered_places(self) -> dict[int, int]:
-        """Return, by node, the number of each literal size among the places of its value."""
+    def _numbered_places(self, nodes: Sequence[ast.Constant]) -> list[int]:
+        """Return the number of each node's place, in order of appearance."""
         statements = self._module.binders.get("get_inputs", [])
         places = {id(one): place for statement in statements for one, place in _places_in_shapes(statement)}
-        numbers: dict[int, int] = {}
-        for nodes in self._literals.values():
-            known: dict[object, int] = {}
-            for node in nodes:
-                numbers[id(node)] = known.setdefault(places.get(id(node), id(node)), len(known))
-        return numbers
+        known: dict[object, int] = {}
+        return [known.setdefault(places.get(id(node), id(node)), len(known)) for node in nodes]
 
     def _makes_tensors(self, statement: ast.stmt) -> bool:
         """Whether a statement that only `get_inputs` depends on makes tensors, which must differ each time."""
@@ -182,16 +174,17 @@ class InputSizes:
 
     def _code(self, sizes: Mapping[str, int], orders: Mapping[int, int]) -> CodeType:
         """Compile the statements to execute again for other sizes and orders."""
-        literals = [(node, value) for value, nodes in self._literals.items() for node in nodes]
+        found = self._literals.items()
+        literals = [(node, value, number) for value, nodes in found for number, node in enumerate(nodes)]
         try:
-            for node, value in literals:
+            for node, value, number in literals:
                 name = f"literal {value}"
-                node.value = sizes.get(part(name, self._places[id(node)]), sizes.get(name, value))
+                node.value = sizes.get(part(name, number), sizes.get(name, value))
             with self.lists.in_order(orders):
                 body = list(self._module.affected(self._needed, set(sizes), self._makes_tensors))
                 return compile(ast.Module(body, type_ignores=[]), str(self._path), "exec")
         finally:
-            for node, value in literals:
+            for node, value, _ in literals:
                 node.value = value
 
 
@@ -220,9 +213,9 @@ def is_size(value: object) -> bool:
     return type(value) is int and LEAST <= value < 1 << 31
 
 
-def is_size_count(value: object) -> bool:
-    """Whether a value can be how often a literal is written."""
-    return type(value) is int and 1 < value < 1 << 16
+def are_places(value: object) -> bool:
+    """Whether a value can be the places of a literal: a list of small numbers."""
+    return isinstance(value, list) and all(type(one) is int and 0 <= one < len(value) for one in value)
 
 
 def _least(size: int) -> int:

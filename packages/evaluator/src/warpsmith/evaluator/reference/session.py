@@ -25,7 +25,7 @@ from warpsmith.evaluator.processes.failure_attribution import fault_of_a_referen
 from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.recordings.operators import COUNTER
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
-from warpsmith.evaluator.reference.named_sizes import MOST, is_size, is_size_count
+from warpsmith.evaluator.reference.named_sizes import MOST, are_places, is_size
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -319,7 +319,9 @@ class ReferenceSession:
         sizes = [(name, value) for name, value in fields.mapping("sizes").items() if is_size(value)]
         self.sizes: dict[str, int] = dict(sizes[:MOST])
         written = fields.mapping("occurrences").items()
-        self.occurrences = {name: count for name, count in written if name in self.sizes and is_size_count(count)}
+        self.occurrences: dict[str, list[int]] = {
+            name: places for name, places in written if name in self.sizes and are_places(places)
+        }
         self.state = self._placed(state)
         self.state_buffer = self.device.create("reference-state", self.state.size, writable_by_peer=True)
         self._fill("state", self.state, self.state_buffer, fresh=True)

@@ -76,7 +76,7 @@ class Resizing:
         """
         drawn: dict[str, int] = {}
         taken: dict[int, set[int]] = {}
-        groups = [((name,), size) for name, size in self.sizes.items()]
+        groups: list[tuple[tuple[str, ...], int]] = [((name,), size) for name, size in self.sizes.items()]
         groups += [(group, self.sizes[_whole(group[0])]) for group in self.parts]
         for names, size in groups:
             other = self._other(size, taken.setdefault(size, set()), rng)
@@ -242,20 +242,33 @@ def _split(way: Resizing, trial: _Trial) -> Resizing:
         return way
     runs, parts = itertools.count(), list[tuple[str, ...]]()
     for name, size in way.sizes.items():
-        count = trial.session.occurrences.get(name, 1)
-        left = [part(name, number) for number in range(count)] if 1 < count <= MOST_OCCURRENCES else []
-        for together in (1, 2):
-            for group in itertools.combinations(list(left), together):
-                if not set(group) <= set(left) or len(left) == together or next(runs) >= MOST_SPLITS:
-                    continue
-                other = smaller(size, _step(size, way.coarse, way.regular), trial.rng, halves=False)
-                if trial.tolerates_sizes(way, dict.fromkeys(group, other)):
-                    parts.append(group)
-                    left = [one for one in left if one not in group]
+        left = set(range(len(trial.session.occurrences.get(name, []))))
+        for group in _groups(trial.session.occurrences.get(name, [])):
+            if not set(group) < left or next(runs) >= MOST_SPLITS:
+                continue
+            other = smaller(size, _step(size, way.coarse, way.regular), trial.rng, halves=False)
+            names = tuple(part(name, number) for number in group)
+            if trial.tolerates_sizes(way, dict.fromkeys(names, other)):
+                parts.append(names)
+                left -= set(group)
     whole = replace(way, parts=tuple(parts))
     if trial.tolerates(whole):
         return whole
     return next((one for group in parts if trial.tolerates(one := replace(way, parts=(group,)))), way)
+
+
+def _groups(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the occurrences of a literal that may differ from the others, by their numbers.
+
+    These are all in one place of a shape, then two in different places, as the inner sizes of a product, and all in two
+    places. Two in the same place of the same shape never differ alone: that their tensors have one shape is no chance.
+    """
+    if len(places) > MOST_OCCURRENCES:
+        return
+    by_place = [tuple(at for at, one in enumerate(places) if one == place) for place in sorted(set(places))]
+    yield from by_place
+    yield from ((one, two) for one, two in itertools.combinations(range(len(places)), 2) if places[one] != places[two])
+    yield from (one + two for one, two in itertools.combinations(by_place, 2))
 
 
 def _with_batches(way: Resizing, trial: _Trial) -> Resizing:
