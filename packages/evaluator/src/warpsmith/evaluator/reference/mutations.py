@@ -48,6 +48,8 @@ TINY_OCTAVES: Final = (8.0, 16.0)
 SMALL_OCTAVES: Final = (6.0, 16.0)
 LESS_SMALL_OCTAVES: Final = (4.0, 8.0)
 """Range of octaves by which small rows and columns shrink; the second avoids new ties in half precision."""
+SMALL_ROW_OCTAVES: Final = (7.0, 12.0)
+"""The same of the one row that always is small."""
 MOST_SORTED: Final = 1 << 16
 GRID_OCTAVES: Final = 2
 """Octaves between the spread of a draw and the step of its grid: a few dozen distinct numbers remain."""
@@ -356,10 +358,14 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
         return changed
     # The row with the smallest number is always zero, so that there is one.
     zero = (chosen < 0.3) | (chosen == chosen.min()) | _zero_slices(wide, dice)
+    # One row that is not zero always is small, and at FAR one has the largest factor: whether a missing eps or maximum
+    # is found must not depend on luck.
+    left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
+    first, second = (*left.flatten().topk(min(2, left.numel())).values, left.new_tensor(-1.0))[:2]
+    small = second if level == FAR else first
+    changed = torch.where((left == small) & (small >= 0), wide * 2 ** -dice.between(*SMALL_ROW_OCTAVES), changed)
     if level == FAR:
-        # One row always has the largest factor: whether a missing maximum is found must not depend on luck.
-        left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
-        changed = torch.where(left == left.max(), wide * 2.0**high, changed)
+        changed = torch.where(left == first, wide * 2.0**high, changed)
     return changed.masked_fill(zero, 0)
 
 
