@@ -72,3 +72,26 @@ def test_what_puts_numbers_in_order_is_seen(ranking):
 def test_a_search_in_numbers_that_are_not_sorted_is_undefined(search):
     assert seen(lambda: search(torch.tensor([0.0, 1.0, 1.0, 7.0]))) == (True, False, False)
     assert seen(lambda: search(torch.tensor([0.0, 1.0, 0.9, 7.0]))) == (True, True, False)
+
+
+EQUAL = torch.tensor([[1.0, 2.0, 2.0], [3.0, 4.0, 5.0]])
+
+
+@pytest.mark.parametrize(
+    ("ranking", "tied"),
+    [
+        (lambda x: x.argmax(-1), True),
+        (lambda x: x.argmax(0), False),
+        (lambda x: x[1:].sort(), False),
+        (lambda x: x.sort(dim=1), True),
+        (lambda x: torch.topk(x, 2), True),
+        (lambda x: torch.topk(x, 2, 0), False),
+        (lambda x: x.max(dim=0), False),
+        (torch.argmin, True),
+        (lambda x: x.amax(-1), False),
+    ],
+)
+def test_equal_numbers_that_are_ordered_are_noticed(ranking, tied):
+    with AmbiguityFinder() as finder:
+        ranking(EQUAL)
+    assert finder.tied is tied

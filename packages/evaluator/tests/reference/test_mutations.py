@@ -14,11 +14,14 @@ from warpsmith.evaluator.reference.mutations import (
     is_mask,
     perturb,
     scale,
+    structure,
+    to_grid,
     vary,
     vary_constant,
     vary_draw,
     vary_integers,
     vary_permutation,
+    vary_structure,
     vary_tosses,
 )
 
@@ -201,3 +204,79 @@ def test_what_is_small_has_no_equal_numbers_that_it_had_not(shape, seed):
     before = tensor.unique().numel()
     vary_draw(tensor, "small", ANYWHERE, seeded(seed))
     assert tensor.unique().numel() == before
+
+
+TRIANGLE = torch.ones(7, 7).tril()
+INFINITE = torch.full((5, 5), float("-inf")).triu(1)
+MASKS = [TRIANGLE, TRIANGLE.bool(), TRIANGLE.long(), INFINITE, torch.eye(6), torch.ones(2, 3, 4, 4).tril()]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_the_rows_of_a_mask_change_places(mask):
+    assert structure(mask) == "mask"
+    for seed in range(5):
+        changed = mask.clone()
+        vary_structure(changed, seeded(seed))
+        assert not torch.equal(changed, mask)
+        rows, before = (sorted(one.flatten(0, -2).tolist()) for one in (changed, mask))
+        assert rows == before
+
+
+def test_a_mask_of_equal_rows_is_rotated():
+    mask = torch.tensor([True, True, False, False, False]).expand(3, 5).contiguous()
+    changed = mask.clone()
+    vary_structure(changed, seeded())
+    assert not torch.equal(changed, mask)
+    assert torch.equal(changed.sum(-1), mask.sum(-1))
+
+
+def test_positions_are_rotated_in_each_row():
+    positions = torch.arange(3, 12).repeat(2, 1)
+    assert structure(positions) == "positions"
+    changed = positions.clone()
+    vary_structure(changed, seeded())
+    assert torch.equal(changed.sort(-1).values, positions)
+    assert not bool((changed == positions).any())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        torch.randn(4, 4),
+        torch.ones(9),
+        torch.arange(0, 40, 8),
+        torch.arange(3),
+        torch.zeros(3, 3),
+        torch.eye(5).t()[1:, 1:],
+    ],
+)
+def test_what_is_neither_a_mask_nor_positions_has_no_structure(other):
+    assert structure(other) == ""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_distant_draw_has_a_mean_that_is_large_beside_its_spread(seed):
+    draw = torch.randn(30, 40, generator=seeded(seed))
+    moved, opposite, half = draw.clone(), draw.clone(), draw.half()
+    vary_draw(moved, "distant", FAR, seeded())
+    vary_draw(opposite, "distant", FAR, seeded(), opposite=True)
+    vary_draw(half, "distant", FAR, seeded())
+    for means in (moved.mean(0), moved.mean(1), -opposite.mean(0)):
+        assert bool((means > 500 * moved.std()).all())
+    assert float(half.abs().max()) < 100
+
+
+def test_a_shifted_draw_has_a_row_far_below_and_one_far_above():
+    draw = torch.randn(12, 40, generator=seeded())
+    vary_draw(draw, "shifted", FAR, seeded())
+    assert float(draw.amax(-1).min()) < -1e5
+    assert float(draw.amin(-1).max()) > 1e5
+
+
+def test_numbers_of_many_bits_are_planted_in_some_rows_of_single_precision():
+    for dtype, found in ((torch.float32, True), (torch.float16, False)):
+        draw = torch.randn(16, 50, generator=seeded()).to(dtype)
+        to_grid(draw, seeded(), zero=True, long_numbers=(0.1, -0.1))
+        rows = (draw.abs() == torch.tensor(0.1, dtype=dtype)).any(-1)
+        assert bool(rows.any()) is found
+        assert not bool(rows.all())

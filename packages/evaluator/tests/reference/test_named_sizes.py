@@ -1,6 +1,7 @@
 """Sizes found in a problem's source, and the inputs and answers that other sizes give."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,7 @@ def test_a_size_that_cannot_be_smaller_stays():
     assert smaller(24, 24, random.Random(0)) == 24
 
 
-def resizing_of(session: ReferenceSession) -> Resizing | None:
+def resizings_of(session: ReferenceSession) -> tuple[Resizing, ...]:
     session.make_inputs(1)
     return learn(session, random.Random(0), Form.of(session.inputs, session.answer(0)))
 
@@ -130,9 +131,9 @@ REGULAR = [
 
 
 @pytest.mark.parametrize(("made", "divisor"), REGULAR)
-def test_dimensions_stay_powers_of_two_and_multiples_of_sixteen(session_of, made, divisor):
+def test_in_the_last_way_dimensions_stay_powers_of_two_and_multiples_of_sixteen(session_of, made, divisor):
     session = session_of(HEAD + "return x[0] * 2" + inputs(made))
-    found = resizing_of(session)
+    *_, found = resizings_of(session)
     columns = set()
     for seed in range(8):
         if answer_to_others(session, found, random.Random(seed)):
@@ -163,14 +164,65 @@ def inputs(*made: str) -> str:
 )
 def test_a_problem_lets_change_what_its_answer_follows(session_of, forward, made, found):
     learned = learn_problem(session_of(HEAD + forward + inputs(*made)), hidden_shapes=True)
-    assert set(learned.resizing.sizes.values() if learned.resizing else ()) == found
+    for way in learned.resizings or [None]:
+        assert set(way.sizes.values() if way else ()) == found
+
+
+FREE = [
+    ("torch.randn(64, 96)", "x[0] * 2", [(64, 96)]),
+    ("torch.randn(32, 32)", "x[0].t() * 2", [(32, 32)]),
+    ("torch.randn(16, 8), torch.randn(8, 16)", "x[0] @ x[1]", [(16, 8), (8, 16)]),
+]
+
+
+@pytest.mark.parametrize(("made", "forward", "shapes"), FREE)
+def test_in_the_first_way_dimensions_are_odd_and_equal_ones_differ(session_of, made, forward, shapes):
+    session = session_of(HEAD + f"return {forward}" + inputs(made))
+    first, *_ = resizings_of(session)
+    for seed in range(8):
+        assert answer_to_others(session, replace(first, batches=()), random.Random(seed))
+        found = [slot.shape for slot in session.inputs.slots]
+        assert all(size % 2 for shape in found for size in shape), found
+        assert [len(shape) for shape in found] == [len(shape) for shape in shapes]
+        assert len(found) > 1 or found[0][0] != found[0][1]
+        assert len(found) < 2 or (found[0][1] == found[1][0] and found[0][0] != found[1][1])
+
+
+@pytest.mark.parametrize(
+    ("made", "forward", "batches"),
+    [
+        ("torch.randn(16, 64)", "x[0] * 2", ("literal 16",)),
+        ("torch.randn(16, 64)", "x[0].var(0)", ()),
+        ("torch.randn(64)", "x[0] * 2", ()),
+        ("torch.randn(16, 64), torch.randn(16, 1)", "x[0] * x[1]", ("literal 16",)),
+    ],
+)
+def test_a_leading_dimension_can_be_one_where_the_problem_allows_it(session_of, made, forward, batches):
+    session = session_of(HEAD + f"return {forward}" + inputs(made))
+    first, *others = resizings_of(session)
+    assert first.batches == batches
+    assert not any(way.batches for way in others)
+    drawn = [first.draw(random.Random(seed)) for seed in range(40)]
+    assert any(1 in sizes.values() for sizes in drawn) is bool(batches)
+
+
+def test_tensors_written_with_the_same_shape_keep_the_same_one(session_of):
+    forward = "return torch.stack([one[: len(x[1])].sum(0) for one in x])"
+    session = session_of(HEAD + forward + inputs("torch.randn(24, 10)", "torch.randn(24, 10)"))
+    first, *_ = resizings_of(session)
+    for seed in range(8):
+        assert answer_to_others(session, first, random.Random(seed))
+        one, other = session.inputs.slots
+        assert one.shape == other.shape
 
 
 def test_a_problem_that_halves_a_dimension_gets_even_sizes(session_of):
     session = session_of(HEAD + "return x[0].view(x[0].shape[0], 2, -1).sum(1)" + inputs("torch.randn(20, 30)"))
-    found = resizing_of(session)
-    assert found.coarse
-    assert all(size % 2 == 0 for size in found.draw(random.Random(1)).values())
+    found = resizings_of(session)
+    assert len(found) == 2
+    for way in found:
+        assert way.coarse
+        assert all(size % 2 == 0 for size in replace(way, batches=()).draw(random.Random(1)).values())
 
 
 @pytest.mark.parametrize(
@@ -180,14 +232,14 @@ def test_sizes_at_which_the_reference_faults_are_given_up_and_not_the_problem(se
     source = HEAD + f"if x[0].shape[1] != 30: {fault}\n        return x[0] * 2" + inputs("torch.randn(20, 30)")
     session = session_of(source)
     learned = learn_problem(session, hidden_shapes=True)
-    assert learned.resizing.sizes == {"literal 20": 20}
+    assert {tuple(way.sizes.items()) for way in learned.resizings} == {(("literal 20", 20),)}
     session.make_inputs(1)
     assert torch.isfinite(session.answer(0).expected[0].value).all()
 
 
 def test_hidden_shapes_can_be_left_out(session_of):
     session = session_of(HEAD + "return x[0] * 2" + inputs("torch.randn(20, 32)"))
-    assert learn_problem(session, hidden_shapes=False).resizing is None
+    assert learn_problem(session, hidden_shapes=False).resizings == ()
 
 
 def test_inputs_too_large_for_the_judge_leave_the_session_usable(machine, session_of, monkeypatch):
@@ -244,7 +296,7 @@ class ModelNew(torch.nn.Module):
 )
 def test_where_triton_cannot_form_blocks_of_other_shapes_coarser_ones_are_drawn(evaluator, candidate):
     verdict = evaluator.evaluate(Problem.from_source(ABSOLUTE, "absolute"), candidate)
-    assert (verdict.status, verdict.flags, verdict.trials) == ("correct", (), 5)
+    assert (verdict.status, verdict.flags, verdict.trials) == ("correct", (), 6)
 
 
 def test_a_candidate_that_says_so_itself_is_wrong(evaluator):

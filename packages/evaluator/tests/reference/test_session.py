@@ -409,7 +409,12 @@ def test_a_random_problem_is_refused(session_of):
 
 
 NOTHING = Learned()
-FULL = Learned({"site": 3}, "all", Resizing(Form(Placed([], 0), (), {}), {"n": 9}), Placed([], 0))
+FULL = Learned(
+    levels={"site": 3},
+    state={"bias": 4},
+    resizings=(Resizing(Form(Placed([], 0), (), {}), {"n": 9}),),
+    inputs=Placed([], 0),
+)
 
 
 def prepared(session, trial, rng):
@@ -422,17 +427,17 @@ def test_a_plan_has_the_count_and_begins_with_a_plain_trial():
         assert len(trials) == count
         assert trials[0] == Trial()
         assert plan(count, random.Random(count), NOTHING) == [Trial()] * count
-    assert len({tuple(plan(5, random.Random(seed), FULL)) for seed in range(20)}) > 5
+    assert len({tuple(plan(6, random.Random(seed), FULL)) for seed in range(20)}) > 5
 
 
-def test_from_five_trials_on_a_plan_has_every_kind_other_parameters_throughout_and_one_of_other_shapes():
-    for count, seed in product((5, 6, 9), range(40)):
+def test_from_six_trials_on_a_plan_has_every_kind_other_parameters_throughout_and_one_of_other_shapes():
+    for count, seed in product((6, 7, 11), range(40)):
         _, *later = plan(count, random.Random(seed), FULL)
         assert {trial.kind for trial in later} == set(VARIED)
         assert all(trial.new_parameters for trial in later)
-        assert sum(trial.reshaped for trial in later) == (count - 1) // 4
-    positions = {[t.reshaped for t in plan(5, random.Random(seed), FULL)].index(True) for seed in range(60)}
-    assert positions == {1, 2, 3, 4}
+        assert sum(trial.reshaped for trial in later) == (count - 1) // 5
+    positions = {[t.reshaped for t in plan(6, random.Random(seed), FULL)].index(True) for seed in range(60)}
+    assert positions == {1, 2, 3, 4, 5}
 
 
 @pytest.mark.parametrize(("count", "reshaped"), [(1, 0), (2, 0), (3, 1), (4, 1)])
@@ -486,7 +491,39 @@ def test_badly_conditioned_elements_take_no_change_back(session_of):
     assert float(inputs_of(session)[0].abs().max()) > 1
 
 
-@pytest.mark.parametrize("inputs", ["torch.ones(9)", "torch.arange(9)", "torch.eye(3)[:, :3], torch.arange(3)"])
+TRIL = "torch.randn(9, 9), torch.ones(9, 9).tril()"
+
+
+@pytest.mark.parametrize(
+    ("forward", "made", "levels", "constant"),
+    [
+        ("return x * y", TRIL, {"input 1"}, False),
+        ("assert bool((y == y.tril()).all())\nreturn x * y", TRIL, set(), True),
+        ("return x[y]", "torch.randn(9), torch.arange(9)", {"input 1"}, False),
+        ("return x[y]", "torch.randn(9), torch.arange(0, 9, 3)", set(), True),
+        ("return x * y.float()", "torch.randn(9, 9), (torch.rand(9, 9) < 0.5)", set(), False),
+    ],
+)
+def test_inputs_built_of_constants_vary_where_the_problem_allows_it(session_of, forward, made, levels, constant):
+    learned = learn(session_of(problem(forward, made)), hidden_shapes=False)
+    assert {site for site in learned.levels if site.startswith("input ")} == levels
+    assert learned.constant is constant
+
+
+def test_a_plain_number_is_another_one_in_a_scaled_trial(session_of):
+    session = session_of(
+        problem("return x * y", "torch.randn(9, 9), 0.5").replace("forward(self, x)", "forward(self, x, y)")
+    )
+    learned = learn(session, hidden_shapes=False)
+    assert not learned.constant
+    came_about, answer = prepare(session, learned, Trial("scaled"), random.Random(0))
+    assert came_about.rebuilt and "read them" in came_about.remark
+    (x,) = inputs_of(session)
+    ratio = answer.expected[0].value / x
+    assert 0.2 < float(ratio[0, 0]) < 0.48
+
+
+@pytest.mark.parametrize("inputs", ["torch.ones(9)", "torch.arange(3)", "torch.eye(3)[:, :3], torch.arange(3)"])
 def test_a_problem_in_which_nothing_can_change_is_unvaried(session_of, inputs):
     strict = "assert float(x.double().sum()) in (9, 36, 3)\nreturn x * 2"
     assert learn(session_of(problem(strict, inputs)), hidden_shapes=False).unvaried
@@ -566,7 +603,7 @@ ONES = "self.w = nn.Parameter(torch.ones(9))"
 def test_inputs_of_another_form_each_time_are_learned_as_such(session_of):
     session = session_of(problem("return x * 2", "torch.randn(__import__('random').randrange(2, 99))"))
     learned = learn(session, hidden_shapes=True)
-    assert (learned.inputs, learned.resizing, learned.unvaried) == (None, None, False)
+    assert (learned.inputs, learned.resizings, learned.unvaried) == (None, (), False)
     assert prepared(session, Trial("shifted"), random.Random(1))[0].kind == "shifted"
 
 

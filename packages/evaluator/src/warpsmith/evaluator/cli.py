@@ -57,7 +57,7 @@ def check(
     backend: check_options.Backend = "triton",
     device: check_options.Device = "cpu",
     gpu: check_options.Gpu = 0,
-    correctness_trials: check_options.CorrectnessTrials = 5,
+    correctness_trials: check_options.CorrectnessTrials = 6,
     timed_trials: check_options.TimedTrials = 100,
     seed: check_options.Seed = None,
     timeout: check_options.Timeout = 30.0,

@@ -71,7 +71,7 @@ class EvaluatorConfig(BaseModel):
         le=130,
         description="Chip that kernels are compiled for: 90 is sm_90. Ignored on a GPU, whose own chip is used.",
     )
-    trials: int = Field(default=5, ge=1, le=1000, description="Correctness trials, each with a fresh secret seed.")
+    trials: int = Field(default=6, ge=1, le=1000, description="Correctness trials, each with a fresh secret seed.")
     timed_trials: int = Field(
         default=100, ge=LEAST_TIMED, le=MOST_TIMED, description="Timed calls of candidate and reference each."
     )

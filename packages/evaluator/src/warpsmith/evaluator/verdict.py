@@ -62,7 +62,7 @@ Flag = Literal[
     "returns_input",
     "host_memory",
     "missing_buffers",
-    "unvaried",
+    "constant_input",
     "unmatched_parameters",
     "tf32_dot",
     "no_fp64",

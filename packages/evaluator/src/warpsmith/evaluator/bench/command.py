@@ -60,7 +60,7 @@ def bench(
     server: options.Server = None,
     token_env: options.TokenEnv = DEFAULT_TOKEN_ENV,
     slots: options.Slots = 0,
-    correctness_trials: options.CorrectnessTrials = 5,
+    correctness_trials: options.CorrectnessTrials = 6,
     timed_trials: options.TimedTrials = 100,
     timeout: options.Timeout = 30.0,
     reference_timeout: options.ReferenceTimeout = 60.0,

@@ -28,6 +28,10 @@ RELATIVE: Final[dict[str, float]] = {
 """Largest relative tolerance by dtype. Float32 is KernelBench's; float16 is half of its 1e-2."""
 FAR_RELATIVE: Final = 1e-3
 """Relative tolerance in single precision on far inputs: the exponential of a product of two has no more precision."""
+REMOTE_RELATIVE: Final = 2e-5
+"""The same where single rows are remote: a sum with such a row in it that is subtracted again has lost digits."""
+FARTHEST_RELATIVE: Final = 1e-2
+"""The same where several inputs are far from zero as a whole: their products are, and so are sums of these."""
 TF32_RELATIVE: Final = 2e-3
 """Relative tolerance of products in TF32: chips truncate thirteen bits of each operand, always towards zero."""
 
@@ -94,7 +98,8 @@ class Expected:
         tf32: whether it was computed by products in TF32.
         inputs_scale: mean magnitude of the input with the largest mean magnitude.
         inputs_peak: largest magnitude of any input.
-        far: whether some inputs are so far out that precision does not matter: other trials check it.
+        far: least tolerance in single precision, relative to an element and to the mean magnitude of its slice, where
+            some inputs are so far out that precision does not matter, as other trials check it; 0 elsewhere.
         usual: per element, the usual magnitude in its row and column on plain inputs, if known.
     """
 
@@ -104,7 +109,7 @@ class Expected:
     tf32: bool = False
     inputs_scale: float = 1.0
     inputs_peak: float = 0.0
-    far: bool = False
+    far: float = 0.0
     usual: torch.Tensor | None = None
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Expected":
@@ -267,7 +272,7 @@ def _limits(expected: Expected, reduction: float) -> _Limits:
     if name in EPSILON:
         absolute = absolute + EPSILON[name] * min(expected.inputs_peak, MOST_PEAK) * scale.clamp(max=1.0)
     if expected.far and name in EPSILON:
-        relative, absolute = max(relative, FAR_RELATIVE), torch.maximum(absolute, FAR_RELATIVE * scale)
+        relative, absolute = max(relative, expected.far), torch.maximum(absolute, expected.far * scale)
     if expected.spread is None:
         absolute = torch.minimum(torch.maximum(absolute, relative * _low(truth)), relative * scale)
     factor = ALONE_FACTOR if expected.spread is None else OWN_FACTOR

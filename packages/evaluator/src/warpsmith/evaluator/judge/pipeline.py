@@ -62,6 +62,8 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
     learned = _learn(evaluation)
     if learned.unvaried:
         evidence.flags.add("unvaried")
+    if learned.constant:
+        evidence.flags.add("constant_input")
     with lease.shared():
         _record(evaluation, learned, rng)
     for trial in trials.plan(count, rng, learned):

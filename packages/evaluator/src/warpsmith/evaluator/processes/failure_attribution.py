@@ -45,6 +45,13 @@ class CandidateFailedError(Exception):
         self.failure = Failure(status, category, message[:MAX_TEXT])
 
 
+class WrongFormError(CandidateFailedError):
+    """The output has another shape, dtype or structure than the reference's, which nobody would overlook."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("incorrect", None, message)
+
+
 class SuspectError(Exception):
     """The candidate was killed, starved or ran out of memory, possibly because of other processes.
 

@@ -23,6 +23,23 @@ SEARCHES: Final = {"searchsorted": (0, "sorted_sequence"), "bucketize": (1, "bou
 """Functions that search in sorted numbers: position and keyword of the argument with these numbers."""
 
 
+DIMENSION_AFTER_COUNT: Final = frozenset({"topk", "kthvalue"})
+WHOLE: Final = frozenset({"argmax", "argmin"})
+"""Functions that order all numbers where no dimension is given; others then take the last one."""
+
+
+def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a ranking compares equal numbers; also true where that is not known."""
+    numbers = args[0] if args else kwargs.get("input")
+    place = 2 if name in DIMENSION_AFTER_COUNT else 1
+    dim = args[place] if len(args) > place else kwargs.get("dim", None if name in WHOLE else -1)
+    if not isinstance(numbers, torch.Tensor) or "pool" in name or not (dim is None or type(dim) is int):
+        return True
+    numbers = numbers.flatten() if dim is None or not numbers.dim() else numbers
+    ordered = numbers.sort(dim=-1 if dim is None else dim).values
+    return bool((ordered.diff(dim=-1 if dim is None else dim) == 0).any())
+
+
 class AmbiguityFinder(TorchFunctionMode):
     """Detects casts of floating-point numbers to integers, searches, and rankings.
 
@@ -30,10 +47,12 @@ class AmbiguityFinder(TorchFunctionMode):
         found: whether there was a cast or a search.
         undefined: whether one of them was undefined: a cast of a value out of range, or a search in unsorted numbers.
         ranks: whether numbers were ordered.
+        tied: whether some of them were equal.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.tied = False
         self.found = False
         self.undefined = False
         self.ranks = False
@@ -44,7 +63,9 @@ class AmbiguityFinder(TorchFunctionMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         name = getattr(func, "__name__", "")
-        self.ranks |= name in RANKINGS or (name in PICKS and not isinstance(result, torch.Tensor))
+        if name in RANKINGS or (name in PICKS and not isinstance(result, torch.Tensor)):
+            self.ranks = True
+            self.tied = self.tied or _has_ties(name, args, kwargs)
         if name in CASTS and isinstance(result, torch.Tensor):
             self._note(args[0], result.dtype)
         elif name in COPIES and len(args) > 1 and isinstance(args[1], torch.Tensor):

@@ -5,6 +5,8 @@ properties which the code establishes (sorted rows, unit norms, masks, symmetric
 """
 
 import hashlib
+import itertools
+import math
 import random
 import sys
 from collections import Counter
@@ -25,9 +27,13 @@ from warpsmith.evaluator.reference.draw_plan import (
     ANYWHERE,
     FAR,
     IN_RANGE,
+    INPUTS,
     LISTS,
     PLAIN,
+    PLAIN_NUMBERS,
+    RENUMBERED,
     SAME_SIGN,
+    SIGNED,
     DrawPlan,
     Kind,
 )
@@ -36,6 +42,9 @@ DEPTH: Final = 6
 """How many of the problem's own frames identify a site."""
 OCCURRENCES: Final = 8
 """The first draws in one place are sites of their own, up to this number."""
+
+NUMBER_OCTAVES: Final = (-1.0, -0.1)
+"""Range of the power of two that multiplies a plain number: smaller ones stay in a domain that begins at zero."""
 
 FLOATING_DRAWS: Final = frozenset(
     ["rand", "randn", "rand_like", "randn_like", "normal", "uniform_", "normal_", "exponential_", "log_normal_"]
@@ -102,8 +111,11 @@ class Catch(TorchFunctionMode):
         plan: which sites change, and how.
         reseed: seeds torch's global generators.
         literals: `line:column` of calls that make a tensor of literal numbers.
-        numbers: numbers that the problem's forward may compare with; planted in draws on a grid.
+        numbers: numbers of few bits that the problem's forward may compare with; planted in draws on a grid.
+        long_numbers: the same of many bits.
         sites: the sites seen, with the highest level that each can have.
+        built: the same of masks, positions and plain numbers among the inputs, which change only if they are the same
+            in each input set.
     """
 
     path: str
@@ -112,13 +124,16 @@ class Catch(TorchFunctionMode):
     reseed: Callable[[int], None]
     literals: frozenset[str] = frozenset()
     numbers: tuple[float, ...] = ()
+    long_numbers: tuple[float, ...] = ()
     sites: dict[str, int] = field(default_factory=dict)
+    built: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__init__()
         self._stack = ExitStack()
         self._occurrences: Counter[str] = Counter()
         self._converted: set[str] = set()
+        self._signed = 0
         self._gridded: dict[tuple[torch.dtype, int, torch.device], torch.Tensor] = {}
         self._generators: dict[int, tuple[torch.Generator, torch.Generator]] = {}
 
@@ -239,14 +254,25 @@ class Catch(TorchFunctionMode):
         site = self._site()
         level = self._level(site, FAR)
         if level > PLAIN:
-            mutations.vary_draw(made, self.plan.kind, level, self._dice(site, made))
+            opposite = self._is_opposite(level)
+            mutations.vary_draw(made, self.plan.kind, level, self._dice(site, made), opposite=opposite)
         if self.plan.on_grid:
             zero = from_zero or level >= ANYWHERE
             rows = level >= ANY_SIGN
-            mutations.to_grid(made, self._dice(site, made), zero=zero, numbers=self.numbers, rows=rows)
+            planted = {"numbers": self.numbers, "long_numbers": self.long_numbers}
+            mutations.to_grid(made, self._dice(site, made), zero=zero, rows=rows, **planted)
             if made.dim() and rows and made.is_contiguous():
                 self._share_rows(made, self._dice(site, made))
         return frozenset({site})
+
+    def _is_opposite(self, level: int) -> bool:
+        """Whether a draw takes the other sign, as the plan says; of several draws, every second one."""
+        if self.plan.kind not in SIGNED or level < ANY_SIGN:
+            return False
+        self._signed += 1
+        if sum(one >= ANY_SIGN for one in self.plan.levels.values()) < 2:
+            return self.plan.kind == "distant" and self.plan.opposed != 1
+        return self.plan.opposed > 0 and (self._signed + self.plan.opposed) % 2 == 0
 
     def _share_rows(self, made: torch.Tensor, dice: torch.Generator) -> None:
         """Copy rows of an earlier gridded draw with rows of the same length into this one."""
@@ -276,7 +302,9 @@ class Catch(TorchFunctionMode):
         rows = made.dim() > 0 and not made.is_complex() and _sums_to_one(made)
         if rows and _is_sorted(made):
             return frozenset()
-        return frozenset({self._varied(made, IN_RANGE, _rolled if rows else mutations.vary_table)})
+        # On a grid, draws take the very numbers of the source: edges of bins must stay what they are.
+        change = _unchanged if self.plan.on_grid and written else _rolled if rows else mutations.vary_table
+        return frozenset({self._varied(made, IN_RANGE, change)})
 
     def _varied(
         self, made: torch.Tensor, most: int, change: Callable[[torch.Tensor, Kind, torch.Generator], None]
@@ -286,8 +314,36 @@ class Catch(TorchFunctionMode):
             change(made, self.plan.kind, self._dice(site, made))
         return site
 
-    def finish(self, inputs: Any) -> None:
-        """Vary the constants that became inputs unchanged: nothing was computed from them."""
+    def finish(self, inputs: Any) -> Any:
+        """Vary the constants that became inputs, and return the inputs.
+
+        Constants of one number that nothing was computed from vary by themselves; masks, positions and plain numbers
+        only where the plan says so, since the judge finds out which of them are the same in every input set.
+        """
+        self._vary_constants(inputs)
+        if not isinstance(inputs, list | tuple):
+            return inputs
+        flat = all(not isinstance(value, list | tuple | dict) for value in inputs)
+        place = itertools.count()
+        varied = [self._structured(value, place) for value in inputs] if flat else inputs
+        return type(inputs)(varied) if type(inputs) in {list, tuple} else inputs
+
+    def _structured(self, value: Any, place: Iterator[int]) -> Any:
+        if isinstance(value, torch.Tensor):
+            site = f"{INPUTS}{next(place)}"
+            if mutations.structure(value) and self._built_level(site) > PLAIN:
+                mutations.vary_structure(value, self._dice(site, value))
+        elif type(value) is float and value and math.isfinite(value):
+            site = f"{PLAIN_NUMBERS}{value}"
+            if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
+                return value * 2 ** random.Random(self.derive(site)).uniform(*NUMBER_OCTAVES)
+        return value
+
+    def _built_level(self, site: str) -> int:
+        self.built[site] = IN_RANGE
+        return self.plan.level(site, IN_RANGE)
+
+    def _vary_constants(self, inputs: Any) -> None:
         for tensor in _tensors(inputs):
             origin = _origin(tensor)
             if origin is not None and origin.written:
@@ -479,6 +535,10 @@ def _sums_to_one(tensor: torch.Tensor) -> bool:
 def _is_sorted(tensor: torch.Tensor) -> bool:
     steps = tensor.diff(dim=-1)
     return tensor.shape[-1] > 2 and bool((steps > 0).all() or (steps < 0).all())
+
+
+def _unchanged(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
+    """Keep a table."""
 
 
 def _rolled(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:

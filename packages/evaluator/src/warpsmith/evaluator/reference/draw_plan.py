@@ -11,12 +11,14 @@ from typing import Any, Final, Literal, get_args
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 
-Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "everything"]
+Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "distant", "everything"]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
-VARIED: Final[tuple[Kind, ...]] = ("shifted", "outliers", "rows", "scaled")
+VARIED: Final[tuple[Kind, ...]] = ("shifted", "outliers", "rows", "distant", "scaled")
 """The kinds of a trial; `everything` mixes them in one input set, to find out what a problem tolerates."""
-WITHOUT_TIES: Final[tuple[Kind, ...]] = ("shifted", "outliers", "small", "scaled")
+WITHOUT_TIES: Final[tuple[Kind, ...]] = ("shifted", "outliers", "small", "shifted", "scaled")
 """The kinds of a trial for answers that depend on the order of numbers: none makes numbers equal."""
+SIGNED: Final[frozenset[Kind]] = frozenset({"shifted", "distant"})
+"""Kinds that give most numbers of a draw one sign: of several draws, some take the other one."""
 
 PLAIN: Final = 0
 IN_RANGE: Final = 1
@@ -29,6 +31,12 @@ FAR: Final = 5
 """So far that `exp` overflows in single precision; a reference that subtracts the maximum tolerates it."""
 LISTS: Final = "list "
 """Prefix of sites that are lists of integers in the problem's source."""
+INPUTS: Final = "input "
+"""Prefix of sites that are whole inputs of a structure that can have other values: masks, positions, by their place."""
+PLAIN_NUMBERS: Final = "number "
+"""Prefix of sites that are plain floating numbers among the inputs."""
+RENUMBERED: Final[frozenset[Kind]] = frozenset({"scaled", "everything"})
+"""Kinds that change plain numbers: each takes a recording of its own, as trials of other shapes do anyway."""
 MOST_SITES: Final = 64
 
 
@@ -41,19 +49,23 @@ class DrawPlan:
         levels: level by name of site.
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
+        opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
+            the odd or the even ones of several. A single distant one is positive for 1 only.
     """
 
     kind: Kind = "plain"
     levels: Mapping[str, int] = field(default_factory=dict)
     default: int = PLAIN
     on_grid: bool = False
+    opposed: int = 0
 
     def level(self, site: str, most: int) -> int:
         """Return the level of a site that allows at most `most`; 0 in a plain input set."""
         return PLAIN if self.kind == "plain" else min(self.levels.get(site, self.default), most)
 
     def to_wire(self) -> dict[str, Any]:
-        return {"kind": self.kind, "levels": dict(self.levels), "default": self.default, "on_grid": self.on_grid}
+        bounds = {"levels": dict(self.levels), "default": self.default}
+        return {"kind": self.kind, **bounds, "on_grid": self.on_grid, "opposed": self.opposed}
 
     @staticmethod
     def from_wire(fields: codec.Fields) -> "DrawPlan":
@@ -61,7 +73,8 @@ class DrawPlan:
         kind, levels = fields.text("kind", 20), fields.mapping("levels")
         if kind not in KINDS or not all(isinstance(level, int) for level in levels.values()):
             raise WireError(f"{kind!r} with {len(levels)} levels is not a plan of draws.")
-        return DrawPlan(kind, levels, fields.integer("default"), fields.flag("on_grid"))  # type: ignore[arg-type]
+        bounds = fields.integer("default"), fields.flag("on_grid"), fields.integer("opposed")
+        return DrawPlan(kind, levels, *bounds)  # type: ignore[arg-type]
 
 
 PLAINLY: Final = DrawPlan()

@@ -17,12 +17,16 @@ FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR: 200.0}
 """Largest distance of an outlier by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
 LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
 """Range of the power of two that multiplies a large row."""
-REMOTE: Final = 2.0**15
-"""Distance of a remote row, in standard deviations: beyond the -1e4 that some kernels use for minus infinity."""
+REMOTE: Final = 2.0**17
+"""Distance of a remote row, in standard deviations: beyond the -1e4 and -1e5 that some use for minus infinity."""
 LEAST_ROWS: Final = 8
 """Rows of a tensor that gets a remote one."""
 ROOMY: Final = frozenset({torch.float32, torch.float64})
 """Dtypes in which products and sums of a few remote numbers are finite."""
+DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR: 2.0**10}
+"""Distance of a whole draw from zero by level, in standard deviations. At 2^10 a variance by E[x^2] - E[x]^2 in single
+precision has lost most of its digits, and one by deviations from the mean hardly any. The exponential of 72 is finite,
+and products of two such draws summed over 16 are beyond the -1e4 that some kernels use for minus infinity."""
 OUTLIERS: Final = 1 / 500
 NEARLY_CONSTANT: Final = 0.15
 """Remaining share of the spread of a nearly constant row; a one-pass variance in single precision tolerates it."""
@@ -44,15 +48,24 @@ TINY_OCTAVES: Final = (8.0, 16.0)
 SMALL_OCTAVES: Final = (6.0, 16.0)
 LESS_SMALL_OCTAVES: Final = (4.0, 8.0)
 """Range of octaves by which small rows and columns shrink; the second avoids new ties in half precision."""
+SMALL_ROW_OCTAVES: Final = (7.0, 12.0)
+"""The same of the one row that always is small."""
 MOST_SORTED: Final = 1 << 16
 GRID_OCTAVES: Final = 2
 """Octaves between the spread of a draw and the step of its grid: a few dozen distinct numbers remain."""
 PLANTED_SHARE: Final = 1 / 16
 """Share of a gridded draw that is replaced by numbers of the problem's source that are in its range."""
+LONG_ROWS: Final = 1 / 4
+LONG_SHARE: Final = 1 / 4
+"""Share of a gridded draw's rows with numbers of many bits, and their share of such a row."""
 ZERO_SHARE: Final = 1 / 64
 """Share of a parameter's elements that become zero, as in pruning."""
 LEAST_PRUNED: Final = 64
 """Smallest parameter with pruned elements."""
+LEAST_STRUCTURE: Final = 4
+"""Elements that a mask, or a row of positions, must have at least to be taken for one."""
+MOST_ROLLED: Final = 1024
+"""Rows of positions that are rolled each on its own."""
 FLIPPED_SHARE: Final = 0.3
 GROWN_SHARE: Final = 0.3
 """Shares of a parameter of equal elements that change sign, or grow; a parameter of one element always grows."""
@@ -93,29 +106,42 @@ class Dice:
         return self.rand((4,))[part].reshape(tensor.shape)
 
 
-def vary_draw(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator) -> None:
-    """Change a random draw of floating or complex numbers by `kind` and `level`."""
+def vary_draw(
+    tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator, *, opposite: bool = False
+) -> None:
+    """Change a random draw of floating or complex numbers by `kind` and `level`; `opposite` turns the signs round."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     if tensor.numel() > MOST_AT_ONCE and tensor.shape[0] > 1:
         for half in tensor.detach().tensor_split(2):
-            vary_draw(half, kind, level, generator)
+            vary_draw(half, kind, level, generator, opposite=opposite)
         return
     if not tensor.numel():
         return
     wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
+    if kind == "distant" and tensor.dtype != torch.float32:
+        # Half precision has no digits for it, and in double precision a bad variance is within the tolerance.
+        kind = "scaled"
     change = _CHANGES[kind] if level > IN_RANGE else _within_range(kind)
     changed = change(wide.clone(), Dice(generator), level)
     if kind == "shifted" and level == FAR and tensor.dtype in ROOMY:
         changed = _with_remote_rows(changed, wide, Dice(generator))
     if level < ANY_SIGN:
         changed = _as_before(wide, changed)
+    elif opposite:
+        changed = -changed
     most = torch.finfo(tensor.dtype).max
     tensor.detach().copy_(changed.clamp(-most, most))
 
 
 def to_grid(
-    tensor: torch.Tensor, generator: torch.Generator, *, zero: bool, numbers: Sequence[float] = (), rows: bool = False
+    tensor: torch.Tensor,
+    generator: torch.Generator,
+    *,
+    zero: bool,
+    numbers: Sequence[float] = (),
+    long_numbers: Sequence[float] = (),
+    rows: bool = False,
 ) -> None:
     """Round a draw to multiples of a power of two, at most a quarter of its spread, within its own range.
 
@@ -126,7 +152,10 @@ def to_grid(
         tensor: changed in place.
         generator: random generator on the tensor's device.
         zero: whether numbers of one sign can become zero.
-        numbers: numbers that the problem may compare with; those in the range replace some elements.
+        numbers: numbers of few bits that the problem may compare with; those in the range replace some elements.
+        long_numbers: the same of many bits, such as 0.1. They are rounded to single precision, replace elements of few
+            rows only, as sums with them are not exact, and are left out in other dtypes: a kernel that computes in
+            single precision compares a half with another 0.1 than torch does.
         rows: whether some rows become equal to others.
     """
     if tensor.is_complex():
@@ -146,12 +175,24 @@ def to_grid(
         rounded = torch.where((rounded == 0) & (wide != 0) & (not zero), wide, rounded)
     least, most = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
     rounded = torch.where((rounded < least) | (rounded > most), wide, rounded)
-    within = [number for number in numbers if least <= number <= most]
-    if within:
-        some = torch.tensor(within, dtype=rounded.dtype, device=rounded.device)
-        which = torch.randint(len(within), rounded.shape, **_drawn_by(generator))
-        rounded = torch.where(dice.rand(rounded.shape) < PLANTED_SHARE, some[which], rounded)
+    rounded = _with_numbers(rounded, [one for one in numbers if least <= one <= most], dice)
+    if tensor.dtype == torch.float32:
+        ranks = dice.rows(rounded)
+        chosen = (ranks < LONG_ROWS) | (ranks == ranks.min())
+        planted = _with_numbers(rounded, [one for one in long_numbers if low <= one <= high], dice, LONG_SHARE)
+        rounded = torch.where(chosen, planted, rounded)
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
+
+
+def _with_numbers(
+    wide: torch.Tensor, numbers: Sequence[float], dice: Dice, share: float = PLANTED_SHARE
+) -> torch.Tensor:
+    """Replace a share of the elements by some of the numbers."""
+    if not numbers:
+        return wide
+    some = torch.tensor(numbers, dtype=wide.dtype, device=wide.device)
+    which = torch.randint(len(numbers), wide.shape, **_drawn_by(dice.generator))
+    return torch.where(dice.rand(wide.shape) < share, some[which], wide)
 
 
 def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
@@ -202,9 +243,11 @@ def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 
 
 def _with_remote_rows(changed: torch.Tensor, wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Move one row as a whole far below all others; unless all numbers are negative, move another one far above.
+    """Move one row as a whole far below all others, and another one far above.
 
-    A maximum that starts at 0, at -1000 or at -1e4 instead of minus infinity is wrong only in such rows.
+    A maximum that starts at 0, at -1000 or at -1e4 instead of minus infinity is wrong only in such rows. A maximum of
+    all numbers that starts at 0 shows where a draw is distant; in double precision, which has no such trial, there is
+    no row above if all numbers are negative.
     """
     ranks = dice.rows(changed)
     if changed.dim() < 2 or ranks.numel() < LEAST_ROWS:
@@ -212,7 +255,7 @@ def _with_remote_rows(changed: torch.Tensor, wide: torch.Tensor, dice: Dice) -> 
     below, above = ranks.flatten().topk(2).values
     far = REMOTE * (_spread(wide) + wide.abs())
     moved = torch.where(ranks == below, -far, changed)
-    return torch.where(ranks == above, far, moved) if float(changed.max()) > 0 else moved
+    return torch.where(ranks == above, far, moved) if wide.dtype == torch.float32 or changed.max() > 0 else moved
 
 
 def _negative_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
@@ -233,8 +276,19 @@ def _along(wide: torch.Tensor, dim: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
+def _distant(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Move a draw as a whole far from zero, so that its mean is large beside its spread in every row and column."""
+    if level < ANY_SIGN:
+        return wide * dice.between(1.5, 3.0)
+    # Draws of about one spread move by the same distance, so that differences between them lose digits too.
+    return wide + DISTANT[level] * 2.0 ** round(math.log2(_spread(wide)))
+
+
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    factor = dice.between(1.5, 4.0) if dice.coin() else 2 ** -dice.between(*REDUCED_OCTAVES)
+    # Small numbers keep their sign: a kernel that skips what is below a threshold shows only there.
+    if dice.coin():
+        return wide * 2 ** -dice.between(*REDUCED_OCTAVES)
+    factor = dice.between(1.5, 4.0)
     return -factor * wide.abs() if level >= ANY_SIGN and dice.coin() else factor * wide
 
 
@@ -304,10 +358,14 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
         return changed
     # The row with the smallest number is always zero, so that there is one.
     zero = (chosen < 0.3) | (chosen == chosen.min()) | _zero_slices(wide, dice)
+    # One row that is not zero always is small, and at FAR one has the largest factor: whether a missing eps or maximum
+    # is found must not depend on luck.
+    left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
+    first, second = (*left.flatten().topk(min(2, left.numel())).values, left.new_tensor(-1.0))[:2]
+    small = second if level == FAR else first
+    changed = torch.where((left == small) & (small >= 0), wide * 2 ** -dice.between(*SMALL_ROW_OCTAVES), changed)
     if level == FAR:
-        # One row always has the largest factor: whether a missing maximum is found must not depend on luck.
-        left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
-        changed = torch.where(left == left.max(), wide * 2.0**high, changed)
+        changed = torch.where(left == first, wide * 2.0**high, changed)
     return changed.masked_fill(zero, 0)
 
 
@@ -350,6 +408,7 @@ _CHANGES: Final[dict[str, Change]] = {
     "outliers": _outliers,
     "rows": _rows,
     "small": lambda wide, dice, level: _with_small_slices(wide, dice, LESS_SMALL_OCTAVES),
+    "distant": _distant,
     "everything": _everything,
 }
 
@@ -409,6 +468,7 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
     "outliers": _at_the_ends,
     "rows": _calm_rows,
     "small": _narrowed,
+    "distant": _skewed,
     "everything": _skewed,
 }
 
@@ -512,6 +572,41 @@ def _some_of_both(tensor: torch.Tensor, value: bool, dice: Dice) -> torch.Tensor
         flipped.view(-1)[1 + dice.below(tensor.numel() - 1)] = True
         flipped[..., 0] &= flipped.shape[-1] == 1
     return flipped ^ value
+
+
+def structure(tensor: torch.Tensor) -> str:
+    """Return what values of a tensor look like that code builds of constants: `mask`, `positions`, or nothing.
+
+    A mask holds zeros and ones, or zeros and minus infinities, both at least once. Positions are whole numbers that
+    count up by one along each row.
+    """
+    if tensor.is_complex() or not tensor.dim() or tensor.shape[-1] < 2 or tensor.numel() < LEAST_STRUCTURE:
+        return ""
+    if not tensor.is_contiguous():
+        return ""
+    whole = not tensor.dtype.is_floating_point and tensor.dtype != torch.bool
+    if whole and tensor.shape[-1] >= LEAST_STRUCTURE and bool((tensor.diff(dim=-1) == 1).all()):
+        return "positions"
+    zeros = tensor == 0
+    others = tensor[~zeros]
+    same = bool(others.numel()) and bool((others == others.flatten()[0]).all())
+    return "mask" if same and bool(zeros.any()) and others.flatten()[0].item() in {1, -math.inf} else ""
+
+
+def vary_structure(tensor: torch.Tensor, generator: torch.Generator) -> None:
+    """Put the rows of a mask in another order, and rotate each row of positions.
+
+    So what holds of each row still does: its number of ones, that they come first, that there is one.
+    """
+    dice, before = Dice(generator), tensor.clone()
+    if structure(tensor) == "mask" and tensor.dim() > 1:
+        order = torch.randperm(tensor.shape[-2], **_drawn_by(generator))
+        tensor.copy_(before[..., order, :])
+        if not torch.equal(tensor, before):
+            return
+    rows = tensor.view(-1, tensor.shape[-1])
+    for row in rows[:MOST_ROLLED]:
+        row.copy_(row.roll(1 + dice.below(len(row) - 1)))
 
 
 def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:

@@ -6,7 +6,7 @@ Runs in the reference worker. A size is a module constant that only `get_inputs`
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
@@ -27,12 +27,26 @@ LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
 EMPTY: Final[Mapping[int, int]] = {}
 
 
-def _short_numbers(tree: ast.Module) -> tuple[float, ...]:
-    """Return the numbers of a source that every floating dtype represents exactly, and their negatives."""
+def written_numbers(tree: ast.Module) -> frozenset[float]:
+    """Return the magnitudes of the numbers in a source, up to the largest that is planted."""
     written = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    sizes = {float(value) for value in written if isinstance(value, int | float) and value <= LARGEST_NUMBER}
-    short = sorted(size for size in sizes if size * NUMBER_STEPS == int(size * NUMBER_STEPS))[:MOST_NUMBERS]
-    return tuple(number for size in short for number in dict.fromkeys((size, -size)))
+    return frozenset(float(value) for value in written if isinstance(value, int | float) and value <= LARGEST_NUMBER)
+
+
+def short_numbers(sizes: Iterable[float]) -> tuple[float, ...]:
+    """Return the numbers that every floating dtype represents exactly, and their negatives."""
+    return _of_both_signs(sorted(size for size in sizes if size * NUMBER_STEPS == int(size * NUMBER_STEPS)))
+
+
+def long_numbers(sizes: Iterable[float]) -> tuple[float, ...]:
+    """Return the other numbers, and their negatives; the largest first, as small ones are added to avoid a zero."""
+    return _of_both_signs(
+        sorted((size for size in sizes if size * NUMBER_STEPS != int(size * NUMBER_STEPS)), reverse=True)
+    )
+
+
+def _of_both_signs(sizes: Sequence[float]) -> tuple[float, ...]:
+    return tuple(number for size in sizes[:MOST_NUMBERS] for number in dict.fromkeys((size, -size)))
 
 
 class InputSizes:
@@ -42,16 +56,19 @@ class InputSizes:
         values: sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`. Excluded are
             numbers that may be the length, the sum or a bound of a literal list, alone or as a product with another
             integer: 4 blocks of 8 hold lengths up to 32.
+        occurrences: for each literal of `values` that is written several times, the number of the place of each time:
+            the same place of the same shape, as in two calls of `torch.randn(4, 16)`, has one number. One time may
+            take another value than the rest, under the name `part("literal 16", 1)` for the second.
         lists: the lists of integers that can be reordered.
         literal_calls: places of calls that make a tensor of literal numbers.
-        numbers: numbers of few bits in the source, and their negatives: a forward may compare with them.
+        numbers: magnitudes of the numbers in the source: a forward may compare with them.
     """
 
     def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
         self._namespace = namespace
         self._path = path
         tree = ast.parse(source)
-        self.numbers = _short_numbers(tree)
+        self.numbers = written_numbers(tree)
         self._module = _Module(tree)
         self._needed = self._module.closure(["get_inputs"])
         self._own = self._needed - self._fixed()
@@ -64,6 +81,8 @@ class InputSizes:
         found = (self._find_constants() | literals).items()
         factors = self._factors(integers)
         self.values = dict([(name, size) for name, size in found if not self._is_bound(size, factors)][:MOST])
+        places = ((f"literal {value}", self._numbered_places(nodes)) for value, nodes in self._literals.items())
+        self.occurrences = {name: found for name, found in places if name in self.values and len(found) > 1}
 
     def _fixed(self) -> set[str]:
         """Return the names that set parameter shapes."""
@@ -120,6 +139,13 @@ class InputSizes:
             if isinstance(statement, ast.FunctionDef):
                 yield from (node for node in ast.walk(statement) if isinstance(node, ast.Constant))
 
+    def _numbered_places(self, nodes: Sequence[ast.Constant]) -> list[int]:
+        """Return the number of each node's place, in order of appearance."""
+        statements = self._module.binders.get("get_inputs", [])
+        places = {id(one): place for statement in statements for one, place in _places_in_shapes(statement)}
+        known: dict[object, int] = {}
+        return [known.setdefault(places.get(id(node), id(node)), len(known)) for node in nodes]
+
     def _makes_tensors(self, statement: ast.stmt) -> bool:
         """Whether a statement that only `get_inputs` depends on makes tensors, which must differ each time."""
         if not isinstance(statement, ast.Assign | ast.AnnAssign) or not set(_bound(statement)) <= self._own:
@@ -148,16 +174,31 @@ class InputSizes:
 
     def _code(self, sizes: Mapping[str, int], orders: Mapping[int, int]) -> CodeType:
         """Compile the statements to execute again for other sizes and orders."""
-        literals = [(node, value) for value, nodes in self._literals.items() for node in nodes]
+        found = self._literals.items()
+        literals = [(node, value, number) for value, nodes in found for number, node in enumerate(nodes)]
         try:
-            for node, value in literals:
-                node.value = sizes.get(f"literal {value}", value)
+            for node, value, number in literals:
+                name = f"literal {value}"
+                node.value = sizes.get(part(name, number), sizes.get(name, value))
             with self.lists.in_order(orders):
                 body = list(self._module.affected(self._needed, set(sizes), self._makes_tensors))
                 return compile(ast.Module(body, type_ignores=[]), str(self._path), "exec")
         finally:
-            for node, value in literals:
+            for node, value, _ in literals:
                 node.value = value
+
+
+def _places_in_shapes(statement: ast.stmt) -> Iterator[tuple[ast.expr, object]]:
+    """Yield the expressions that are written in a row, as in a shape, with what the row says and their place in it."""
+    for node in ast.walk(statement):
+        row = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple | ast.List) else []
+        said = tuple(map(ast.dump, row))
+        yield from ((one, (said, place)) for place, one in enumerate(row))
+
+
+def part(name: str, number: int) -> str:
+    """Return the name of one occurrence, counted from 0, of a literal size."""
+    return f"{name} #{number}"
 
 
 def _calls_library(statement: ast.Assign | ast.AnnAssign, namespace: Mapping[str, Any]) -> bool:
@@ -170,6 +211,11 @@ def _calls_library(statement: ast.Assign | ast.AnnAssign, namespace: Mapping[str
 def is_size(value: object) -> bool:
     """Whether a value can be the size of a dimension: an integer, not a boolean, at least LEAST and below 2^31."""
     return type(value) is int and LEAST <= value < 1 << 31
+
+
+def are_places(value: object) -> bool:
+    """Whether a value can be the places of a literal: a list of small numbers."""
+    return isinstance(value, list) and all(type(one) is int and 0 <= one < len(value) for one in value)
 
 
 def _least(size: int) -> int:

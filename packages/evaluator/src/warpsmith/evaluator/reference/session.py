@@ -25,7 +25,7 @@ from warpsmith.evaluator.processes.failure_attribution import fault_of_a_referen
 from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.recordings.operators import COUNTER
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
-from warpsmith.evaluator.reference.named_sizes import MOST, is_size
+from warpsmith.evaluator.reference.named_sizes import MOST, are_places, is_size
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -133,6 +133,7 @@ class Answer:
     Attributes:
         defined: whether it depends on no undefined cast and no search in unsorted numbers (`ambiguity.py`).
         ranks: whether the problem orders numbers; ties then have no defined order.
+        tied: whether it orders equal numbers.
     """
 
     output: codec.Value
@@ -140,6 +141,7 @@ class Answer:
     expected: list[Expected]
     defined: bool = True
     ranks: bool = False
+    tied: bool = False
 
     @property
     def finite(self) -> bool:
@@ -316,6 +318,10 @@ class ReferenceSession:
         self.other_names = {name: str(first) for name, first in fields.mapping("other_names").items()}
         sizes = [(name, value) for name, value in fields.mapping("sizes").items() if is_size(value)]
         self.sizes: dict[str, int] = dict(sizes[:MOST])
+        written = fields.mapping("occurrences").items()
+        self.occurrences: dict[str, list[int]] = {
+            name: places for name, places in written if name in self.sizes and are_places(places)
+        }
         self.state = self._placed(state)
         self.state_buffer = self.device.create("reference-state", self.state.size, writable_by_peer=True)
         self._fill("state", self.state, self.state_buffer, fresh=True)
@@ -453,8 +459,8 @@ class ReferenceSession:
         scale, peak = self._inputs_scale() if extra_ms else (1.0, 0.0)
         tf32 = fields.flag("tf32")
         expected = [replace(item, tf32=tf32, inputs_scale=scale, inputs_peak=peak) for item in expected]
-        defined, ranks = not fields.flag("undefined"), fields.flag("ranks")
-        return Answer(tree.value("output"), tree.slot_map("buffers"), expected, defined=defined, ranks=ranks)
+        facts = {"defined": not fields.flag("undefined"), "ranks": fields.flag("ranks"), "tied": fields.flag("tied")}
+        return Answer(tree.value("output"), tree.slot_map("buffers"), expected, **facts)
 
     def _inputs_scale(self) -> tuple[float, float]:
         """Return the largest mean and the largest magnitude of any floating input, from a sample of each."""

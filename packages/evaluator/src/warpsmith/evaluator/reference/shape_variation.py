@@ -1,21 +1,33 @@
 """Inputs of other shapes than the sample's: which of a problem's sizes can change, and to what.
 
 Sizes only shrink: a block or a grid sized for the sample is legitimate tuning, and stays valid for fewer elements.
-Powers of two remain powers of two and multiples of 16 remain multiples, since blocks and alignment may rely on them.
+`learn` returns several ways, the freest first. In the freest no size stays a power of two or a multiple of 16, equal
+sizes become different, and sometimes there is a batch of one. A candidate that refuses such shapes gets the next way;
+in the last, powers of two and multiples of 16 remain what they are, since blocks and alignment may rely on them.
 """
 
+import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan
+from warpsmith.evaluator.reference.named_sizes import part
 from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 
 COARSEST: Final = 16
+MOST_OCCURRENCES: Final = 8
+"""A literal that is written more often is one size: the sets of its occurrences would be too many to try."""
+MOST_SPLITS: Final = 40
+"""Most runs of a reference to find out which equal sizes can differ."""
+MOST_SPLIT_ELEMENTS: Final = 1 << 22
+"""Elements of inputs above which equal sizes stay equal: each of those runs would take too long."""
+BATCHES_OF_ONE: Final = 1 / 2
+DISTINCT_ATTEMPTS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,10 @@ class Form:
     def of(inputs: Placed, answer: Answer) -> "Form":
         return Form(inputs, tuple(codec.slots(answer.output)), answer.buffers)
 
+    def resembles(self, other: "Form") -> bool:
+        """Whether all tensors have the same form; plain arguments may differ."""
+        return (self.inputs.slots, self.output, self.buffers) == (other.inputs.slots, other.output, other.buffers)
+
 
 @dataclass(frozen=True)
 class Resizing:
@@ -40,19 +56,43 @@ class Resizing:
         sizes: the sample's value, by name, of each size that changes.
         coarse: whether they stay multiples of a power of two, for problems that split or pool dimensions.
         keeps_narrow: whether sizes up to 16 stay unchanged, since Triton multiplies no narrower blocks.
+        regular: whether powers of two stay powers of two, and multiples of 16 multiples of 16.
+        parts: groups of occurrences of one literal; each group takes a size of its own.
+        batches: names of sizes that can be 1: leading dimensions.
     """
 
     sample: Form
     sizes: Mapping[str, int]
     coarse: bool = False
     keeps_narrow: bool = False
+    regular: bool = True
+    parts: tuple[tuple[str, ...], ...] = ()
+    batches: tuple[str, ...] = ()
 
     def draw(self, rng: random.Random) -> dict[str, int]:
-        """Return other sizes, each an odd multiple of the step that it must keep if possible (see `smaller`)."""
-        return {
-            name: size if self.keeps_narrow and size <= COARSEST else smaller(size, _step(size, self.coarse), rng)
-            for name, size in self.sizes.items()
-        }
+        """Return other sizes, each an odd multiple of the step that it must keep if possible (see `smaller`).
+
+        Names with equal sizes get different ones if possible, unless the sizes are regular.
+        """
+        drawn: dict[str, int] = {}
+        taken: dict[int, set[int]] = {}
+        groups: list[tuple[tuple[str, ...], int]] = [((name,), size) for name, size in self.sizes.items()]
+        groups += [(group, self.sizes[_whole(group[0])]) for group in self.parts]
+        for names, size in groups:
+            other = self._other(size, taken.setdefault(size, set()), rng)
+            taken[size].add(other)
+            drawn |= dict.fromkeys(names, other)
+        if self.batches and rng.random() < BATCHES_OF_ONE:
+            batch = rng.choice(self.batches)
+            drawn = {name: size for name, size in drawn.items() if _whole(name) != batch} | {batch: 1}
+        return drawn
+
+    def _other(self, size: int, taken: set[int], rng: random.Random) -> int:
+        if self.keeps_narrow and size <= COARSEST:
+            return size
+        step = _step(size, self.coarse, self.regular)
+        found = [smaller(size, step, rng, halves=self.regular) for _ in range(DISTINCT_ATTEMPTS)]
+        return next((other for other in found if other not in taken), found[0])
 
     def fits(self, inputs: Placed, answer: Answer) -> bool:
         """Whether an answer to other sizes has the form of the sample's answer with correspondingly changed dimensions.
@@ -63,9 +103,10 @@ class Resizing:
         if found.buffers != self.sample.buffers or not _no_larger(placed, inputs.slots):
             return False
         moved = _moved(placed, inputs.slots)
+        as_regular = (_as_regular(before, after) for before, after in _dimensions(placed, inputs.slots))
         return (
             any(after != {before} for before, after in moved.items())
-            and all(_as_regular(before, after) for before, after in _dimensions(placed, inputs.slots))
+            and (not self.regular or all(as_regular))
             and _no_larger(self.sample.output, found.output)
             and all(
                 after in moved.get(before, {after}) for before, after in _dimensions(self.sample.output, found.output)
@@ -79,12 +120,17 @@ class Resizing:
         return ", ".join(dict.fromkeys(changed[:4]))
 
 
-def smaller(size: int, step: int, rng: random.Random) -> int:
+def _whole(name: str) -> str:
+    """Return the name of the literal that a part belongs to, or the name itself."""
+    return name.partition(part("", 0)[:-1])[0]
+
+
+def smaller(size: int, step: int, rng: random.Random, *, halves: bool = True) -> int:
     """Return a multiple of `step` in [size/2, size), an odd multiple if possible; `size` if there is none.
 
-    A power of two is halved, so that a kernel of whole blocks gets the same verdict every time.
+    With `halves`, a power of two is halved, so that a kernel of whole blocks gets the same verdict every time.
     """
-    if is_power_of_two(size):
+    if halves and is_power_of_two(size):
         return size // 2
     least = -(-size // (2 * step))
     choices = range((least | 1) * step, size, 2 * step) or range(least * step, size, step)
@@ -100,12 +146,12 @@ def _as_regular(before: int, after: int) -> bool:
     return is_power_of_two(after) if is_power_of_two(before) else before % COARSEST != 0 or after % COARSEST == 0
 
 
-def _step(size: int, coarse: bool) -> int:
-    """Return the step of smaller sizes: 16 if it divides `size`, else 1, or the coarse step.
+def _step(size: int, coarse: bool, regular: bool) -> int:
+    """Return the step of smaller sizes: 16 if they are regular and it divides `size`, else 1, or the coarse step.
 
     The coarse step is the largest power of two, up to 16 and a quarter of `size`, that divides `size`.
     """
-    if size % COARSEST == 0:
+    if regular and size % COARSEST == 0:
         return COARSEST
     step = 1
     while coarse and size % (2 * step) == 0 and 2 * step <= min(size // 4, COARSEST):
@@ -137,27 +183,104 @@ def _moved(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> dict[in
     return moved
 
 
-def learn(session: ReferenceSession, rng: random.Random, sample: Form, *, finite: bool = True) -> Resizing | None:
-    """Find by trial the sizes that a problem lets change: all at once, then one by one; None if there are none.
+def learn(session: ReferenceSession, rng: random.Random, sample: Form, *, finite: bool = True) -> tuple[Resizing, ...]:
+    """Find by trial how a problem's sizes can change, the freest way first; empty if they cannot.
 
-    Takes a few runs of the reference, once per session. `finite` says whether its answers must be finite.
+    Takes some runs of the reference, once per session. `finite` says whether its answers must be finite.
     """
-    if not session.sizes:
-        return None
-    return next(filter(None, _settings(session, sample, rng, finite=finite)), None)
+    trial = _Trial(session, rng, finite)
+    ways: list[Resizing] = []
+    for regular in (False, True) if session.sizes else ():
+        ways += [way for way in _settings(session.sizes, Resizing(sample, {}, regular=regular), trial) if way]
+    if not ways:
+        return ()
+    first, *others = ways
+    if first.regular:
+        return tuple(ways)
+    split = _split(first, trial)
+    return (_with_batches(split, trial), *([first] if split.parts else []), *others)
 
 
-def _settings(
-    session: ReferenceSession, sample: Form, rng: random.Random, *, finite: bool
-) -> Iterator[Resizing | None]:
+class _Trial:
+    """Tries whether a problem tolerates other sizes."""
+
+    def __init__(self, session: ReferenceSession, rng: random.Random, finite: bool) -> None:
+        self.session, self.rng, self.finite = session, rng, finite
+
+    def tolerates(self, way: Resizing) -> bool:
+        return answer_to_others(self.session, way, self.rng, finite=self.finite) is not None
+
+    def tolerates_sizes(self, way: Resizing, sizes: Mapping[str, int]) -> bool:
+        answer = tried_answer(self.session, self.rng, sizes, finite=self.finite, exact=False)
+        return answer is not None and way.fits(self.session.inputs, answer)
+
+
+def _settings(sizes: Mapping[str, int], start: Resizing, trial: _Trial) -> list[Resizing | None]:
+    """Return tolerated ways: all sizes at once, and for free sizes coarse ones as well; or else those that can."""
+    found: list[Resizing | None] = []
     for coarse in (False, True):
-        whole = Resizing(sample, session.sizes, coarse=coarse)
-        yield whole if answer_to_others(session, whole, rng, finite=finite) else None
+        whole = replace(start, sizes=sizes, coarse=coarse)
+        if trial.tolerates(whole):
+            found.append(whole)
+            if start.regular:
+                break
+    if found:
+        return found
     kept: Resizing | None = None
-    for name, size in session.sizes.items():
-        more = Resizing(sample, {**(kept.sizes if kept else {}), name: size})
-        kept = more if answer_to_others(session, more, rng, finite=finite) else kept
-    yield kept
+    for name, size in sizes.items():
+        more = replace(start, sizes={**(kept.sizes if kept else {}), name: size})
+        kept = more if trial.tolerates(more) else kept
+    return [kept]
+
+
+def _split(way: Resizing, trial: _Trial) -> Resizing:
+    """Let occurrences of a literal differ, alone or in pairs: `torch.randn(32, 32)` need not be square.
+
+    A constant with a name is one size, wherever it is used.
+    """
+    if sum(slot.numel for slot in way.sample.inputs.slots) > MOST_SPLIT_ELEMENTS:
+        return way
+    runs, parts = itertools.count(), list[tuple[str, ...]]()
+    for name, size in way.sizes.items():
+        left = set(range(len(trial.session.occurrences.get(name, []))))
+        for group in _groups(trial.session.occurrences.get(name, [])):
+            if not set(group) < left or next(runs) >= MOST_SPLITS:
+                continue
+            other = smaller(size, _step(size, way.coarse, way.regular), trial.rng, halves=False)
+            names = tuple(part(name, number) for number in group)
+            if trial.tolerates_sizes(way, dict.fromkeys(names, other)):
+                parts.append(names)
+                left -= set(group)
+    whole = replace(way, parts=tuple(parts))
+    if trial.tolerates(whole):
+        return whole
+    return next((one for group in parts if trial.tolerates(one := replace(way, parts=(group,)))), way)
+
+
+def _groups(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the occurrences of a literal that may differ from the others, by their numbers.
+
+    These are all in one place of a shape, then two in different places, as the inner sizes of a product, and all in two
+    places. Two in the same place of the same shape never differ alone: that their tensors have one shape is no chance.
+    """
+    if len(places) > MOST_OCCURRENCES:
+        return
+    by_place = [tuple(at for at, one in enumerate(places) if one == place) for place in sorted(set(places))]
+    yield from by_place
+    yield from ((one, two) for one, two in itertools.combinations(range(len(places)), 2) if places[one] != places[two])
+    yield from (one + two for one, two in itertools.combinations(by_place, 2))
+
+
+def _with_batches(way: Resizing, trial: _Trial) -> Resizing:
+    """Find the leading dimensions that can be 1."""
+    before, found = way.sample.inputs.slots, []
+    for name in way.sizes:
+        if trial.tolerates_sizes(way, {name: 1}):
+            pairs = zip(before, trial.session.inputs.slots, strict=True)
+            changed = [(one.shape, two.shape) for one, two in pairs if one.shape != two.shape]
+            if all(len(one) > 1 and one[1:] == two[1:] for one, two in changed):
+                found.append(name)
+    return replace(way, batches=tuple(found))
 
 
 def answer_to_others(

@@ -6,12 +6,13 @@ tolerates is found once, from seeds fixed per problem, so that verdicts are repr
 """
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import torch
 
+from warpsmith.evaluator.correctness.compare import FAR_RELATIVE, FARTHEST_RELATIVE, REMOTE_RELATIVE
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, TensorSlot
@@ -21,10 +22,13 @@ from warpsmith.evaluator.reference.draw_plan import (
     ANYWHERE,
     FAR,
     IN_RANGE,
+    INPUTS,
     LISTS,
     PLAIN,
+    PLAIN_NUMBERS,
     PLAINLY,
     SAME_SIGN,
+    SIGNED,
     VARIED,
     WITHOUT_TIES,
     DrawPlan,
@@ -40,6 +44,7 @@ DRAWS: Final[Mapping[Kind, str]] = {
     "outliers": "a few large numbers among the others",
     "rows": "rows of zeros and rows that are nearly constant",
     "small": "small rows and columns",
+    "distant": "numbers far from zero beside their spread",
 }
 ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
 GRID_KIND: Final[Kind] = "outliers"
@@ -53,8 +58,14 @@ CHANGED_STATE: Final = (
     "parameters or buffers changed after construction: derive nothing from them in the constructor or in an earlier "
     "call, and take no step, position or flag of the module for a constant"
 )
+REBUILT: Final = "other values in masks, positions or numbers that get_inputs() builds of constants: read them"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
+OPPOSED: Final = (0, 0, 1, 2)
+"""Which of several draws take the other sign. Products of two negative draws are positive, and those of a negative and
+a positive one negative: a maximum of products that starts at zero shows in the latter, a lost digit in the former."""
+REGULAR_WAYS: Final = 2
+"""The last ways of changing shapes: a kernel that refuses those as well is right for the sample's shapes alone."""
 INDEX: Final = "int64"
 """The dtype of indices in torch."""
 MOST_TRIED: Final = 12
@@ -76,8 +87,9 @@ class Trial:
         kind: how the numbers of the inputs are made.
         new_parameters: whether parameters and buffers differ from the constructor's.
         reshaped: whether the inputs have other shapes than the sample's.
-        coarse: whether these shapes stay multiples of a power of two.
+        way: which of the learned ways its shapes change; 0 is the freest.
         reordered: whether literal lists of integers are reordered.
+        rebuilt: whether inputs that get_inputs() builds of constants have other values.
         on_grid: whether floating draws are multiples of a power of two.
         shapes: the changed shapes, once they are made.
     """
@@ -85,8 +97,9 @@ class Trial:
     kind: Kind = "plain"
     new_parameters: bool = False
     reshaped: bool = False
-    coarse: bool = False
+    way: int = 0
     reordered: bool = False
+    rebuilt: bool = False
     on_grid: bool = False
     shapes: str = ""
 
@@ -99,6 +112,7 @@ class Trial:
             NO_PROMISE.format(DRAWS[self.kind]) if self.kind in DRAWS else "",
             ON_GRID if self.on_grid else "",
             OTHER_ORDER if self.reordered else "",
+            REBUILT if self.rebuilt else "",
         ]
         return "; and ".join(filter(None, remarks))
 
@@ -122,28 +136,32 @@ class Learned:
 
     Attributes:
         levels: highest level of each site that can change, by its name.
+        remote: levels of `shifted` trials where the problem ranks, if some rows can be far from the others.
         draws: the sites whose numbers have a size that multiplies: floating draws, but not coin tosses or constants.
         state: highest level of each parameter and buffer that can change, by its name.
         reached: its buffers after each of its own calls, if these change them.
-        resizing: how the shapes of its inputs can change, if they can.
+        resizings: how the shapes of its inputs can change, the freest way first; empty if they cannot.
         inputs: the form of its inputs; None if that depends on the seed.
         answered: the form of its answer to these, without values.
         finite: whether the reference answers plain inputs with finite numbers.
         ranks: whether it orders numbers, or answers with int64, as picks do: ties then have no defined order.
         on_grid: whether its inputs are small enough to be rounded to multiples of a power of two.
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
+        constant: whether some input is the same in every trial of the sample's shapes.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
+    remote: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, int] = field(default_factory=dict)
     reached: tuple[Mapping[str, torch.Tensor], ...] = ()
-    resizing: Resizing | None = None
+    resizings: tuple[Resizing, ...] = ()
     inputs: Placed | None = None
     answered: Answer | None = None
     finite: bool = True
     ranks: bool = False
     on_grid: bool = False
     unvaried: bool = False
+    constant: bool = False
     draws: frozenset[str] = frozenset()
 
 
@@ -183,7 +201,8 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     rng = random.Random(f"learn {session.init_seed}")
     session.reset_state()
     session.make_inputs(two_seeds(session)[0])
-    sites = {site: most for site, most in session.sites.items() if most > PLAIN}
+    found = {site: most for site, most in session.sites.items() if most > PLAIN}
+    sites = {site: most for site, most in found.items() if not site.startswith((INPUTS, PLAIN_NUMBERS))}
     answer = session.answer(rng.getrandbits(48), exact=False)
     sample = Form.of(session.inputs, answer)
     ranks = answer.ranks or any(slot.dtype == INDEX for slot in sample.output)
@@ -195,10 +214,13 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     known = replace(known, state=_tolerated_state(session, known, rng))
     session.reset_state()
     known = replace(known, levels=_tolerated_levels(session, known, sample, sites, rng))
+    built, constant = _built_levels(session, known, sample, found.keys() - sites.keys(), rng)
+    known = replace(known, levels={**known.levels, **built}, constant=constant)
     known = replace(known, draws=frozenset(site for site, most in sites.items() if most == FAR))
+    known = replace(known, remote=_remote_levels(session, known, sample, rng) if answer.ranks else {})
     if seen.steady and hidden_shapes:
-        known = replace(known, resizing=shape_variation.learn(session, rng, sample, finite=known.finite))
-    varied = bool(known.levels or known.state or known.reached) or known.resizing is not None
+        known = replace(known, resizings=shape_variation.learn(session, rng, sample, finite=known.finite))
+    varied = bool(known.levels or known.state or known.reached or known.resizings)
     return replace(known, unvaried=seen.alike and not varied)
 
 
@@ -268,6 +290,52 @@ def _tolerated_levels(
     return found
 
 
+def _remote_levels(session: ReferenceSession, known: Learned, sample: Form, rng: random.Random) -> dict[str, int]:
+    """Return the levels with which rows can be far from the others though the problem ranks; empty if they cannot.
+
+    That must not make numbers equal, as softmax of a far row does: equal numbers have no defined order.
+    """
+    levels = {site: FAR if site in known.draws else level for site, level in known.levels.items()}
+    if levels == known.levels:
+        return {}
+    answer = tried_answer(session, rng, draws=DrawPlan("shifted", levels), finite=known.finite, exact=False)
+    fits = answer is not None and (known.inputs is None or Form.of(session.inputs, answer).resembles(sample))
+    return levels if answer is not None and fits and not answer.tied else {}
+
+
+def _built_levels(
+    session: ReferenceSession, known: Learned, sample: Form, candidates: Set[str], rng: random.Random
+) -> tuple[dict[str, int], bool]:
+    """Return the levels of inputs that code builds of constants, and whether an input remains the same in every trial.
+
+    A tensor changes only if it is the only one of its kind: a list of lengths may have been computed from a mask.
+    """
+    same = _same_slots(session, known, rng) if known.inputs is not None else {}
+    related = [
+        site for site, slot in same.items() if slot.numel > 1 and (slot.dtype not in FLOATING or site in candidates)
+    ]
+    numbers = [site for site in sorted(candidates) if site.startswith(PLAIN_NUMBERS)]
+    levels: dict[str, int] = {}
+    for site in [*numbers, *(related if len(related) == 1 else [])]:
+        draws = DrawPlan("everything", {**known.levels, **levels, site: IN_RANGE})
+        if site in candidates and _tolerates(session, known, sample, draws, rng):
+            levels[site] = IN_RANGE
+    return levels, not levels.keys() >= {*same, *numbers}
+
+
+def _same_slots(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, TensorSlot]:
+    """Return the input tensors that are the same in three input sets, two of them varied, by their site."""
+    contents: list[list[torch.Tensor]] = []
+    for kind in (*VARIED[:2], "plain"):
+        draws = DrawPlan(kind, known.levels)
+        if tried_answer(session, rng, draws=draws, finite=False, exact=False) is None:
+            return {}
+        contents.append([tensor_views.view(session.inputs_buffer, slot).clone() for slot in session.inputs.slots])
+    same = (all(tensor_views.equal(one[0], other) for other in one[1:]) for one in zip(*contents, strict=False))
+    slots = enumerate(zip(session.inputs.slots, same, strict=False))
+    return {f"{INPUTS}{number}": slot for number, (slot, is_same) in slots if slot.numel and is_same}
+
+
 def _far_alone(sites: Mapping[str, int], tolerated: Callable[[dict[str, int]], bool]) -> dict[str, int]:
     """Return the sites that can be far while the others are plain, as they are in a trial."""
     able = [site for site, most in sites.items() if most == FAR]
@@ -276,7 +344,7 @@ def _far_alone(sites: Mapping[str, int], tolerated: Callable[[dict[str, int]], b
 
 def _tolerates(session: ReferenceSession, known: Learned, sample: Form, draws: DrawPlan, rng: random.Random) -> bool:
     answer = tried_answer(session, rng, draws=draws, finite=known.finite, exact=False)
-    return answer is not None and (known.inputs is None or Form.of(session.inputs, answer) == sample)
+    return answer is not None and (known.inputs is None or Form.of(session.inputs, answer).resembles(sample))
 
 
 def _tolerated_state(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, int]:
@@ -306,7 +374,7 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
     turn = min(count - 1, len(VARIED))
-    resized = learned.resizing is not None and turn > 1
+    resized = bool(learned.resizings) and turn > 1
     later = [
         Trial(kinds[number % len(kinds)], bool(learned.state or learned.reached), resized and number % turn == turn - 1)
         for number in range(count - 1)
@@ -326,25 +394,46 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     chosen = replace(learned, levels=one_far(learned, rng)) if trial.kind in GOES_FAR else learned
-    for attempt, draws in _attempts(trial, chosen):
+    if trial.kind == "shifted" and learned.remote:
+        chosen = replace(learned, levels=learned.remote)
+    opposed = rng.choice(OPPOSED)
+    for attempt, plainly in _attempts(trial, chosen):
+        draws = replace(plainly, opposed=opposed) if plainly.kind in SIGNED else plainly
         _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
-        if attempt.reshaped and learned.resizing is not None:
-            others = learned.resizing
-            if attempt.coarse:
-                others = replace(others, coarse=True, keeps_narrow=True)
+        if attempt.reshaped and learned.resizings:
+            others = _way(learned, attempt.way)
             answer = shape_variation.answer_to_others(session, others, rng, draws, finite=learned.finite)
             if answer is not None:
-                reshaped = replace(attempt, shapes=others.describe(session.inputs), reordered=reorders(draws))
-                return reshaped, _as_far(answer, draws)
+                return _made(replace(attempt, shapes=others.describe(session.inputs)), draws), _as_far(answer, draws)
             continue
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
-        if answer is not None and draws.on_grid and answer.ranks and not answer.is_steady:
+        if answer is not None and not _is_evidence(answer, draws):
             continue
-        if answer is not None and learned.inputs in (None, session.inputs):
-            return replace(attempt, reordered=reorders(draws)), _as_far(answer, draws)
+        if answer is not None and (learned.inputs is None or learned.inputs.slots == session.inputs.slots):
+            return _made(attempt, draws), _as_far(answer, draws)
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
+
+
+def _is_evidence(answer: Answer, draws: DrawPlan) -> bool:
+    """Whether an answer does not rest on what rounding decides: the order of ties, the largest of far products."""
+    precise = draws.kind == "distant" and (FAR in draws.levels.values() or not draws.opposed)
+    steady = precise or (draws.on_grid and answer.ranks)
+    remote = answer.ranks and draws.kind == "shifted" and FAR in draws.levels.values()
+    return not (steady and not answer.is_steady) and not (remote and answer.tied)
+
+
+def ways(learned: Learned) -> int:
+    """Return in how many ways the shapes of a problem's inputs change; the last one is drawn twice."""
+    return len(learned.resizings) - 1 + REGULAR_WAYS
+
+
+def _way(learned: Learned, way: int) -> Resizing:
+    """Return a way in which shapes change; beyond those learned, the last of them, coarse and for wide blocks only."""
+    if way < len(learned.resizings):
+        return learned.resizings[way]
+    return replace(learned.resizings[-1], coarse=True, keeps_narrow=True)
 
 
 def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
@@ -352,12 +441,22 @@ def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
 
     Not needed on a grid: there the reference's roundings are perturbed instead of its inputs.
     """
-    if draws.on_grid:
-        return answer
     levels = list(draws.levels.values())
-    large = draws.kind == "outliers" and sum(level >= ANY_SIGN for level in levels) > 1
-    far = large or (draws.kind in GOES_FAR and FAR in levels)
+    several = sum(level >= ANY_SIGN for level in levels) > 1
+    far = 0.0
+    if draws.kind == "distant":
+        far = FARTHEST_RELATIVE if several and draws.opposed else FAR_RELATIVE
+    elif not draws.on_grid and draws.kind in GOES_FAR:
+        far = FAR_RELATIVE if FAR in levels or (several and draws.kind == "outliers") else 0.0
+    elif draws.kind == "shifted" and FAR in levels:
+        far = REMOTE_RELATIVE
     return replace(answer, expected=[replace(one, far=far) for one in answer.expected])
+
+
+def _made(trial: Trial, draws: DrawPlan) -> Trial:
+    """Return a trial with what its plan changed besides draws."""
+    rebuilt = any(site.startswith((INPUTS, PLAIN_NUMBERS)) and level > PLAIN for site, level in draws.levels.items())
+    return replace(trial, reordered=reorders(draws), rebuilt=rebuilt and draws.kind != "plain")
 
 
 def reorders(draws: DrawPlan) -> bool:
@@ -394,6 +493,8 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
         if learned.levels:
             yield replace(trial, kind="scaled"), DrawPlan("scaled", learned.levels)
         yield from [(replace(trial, kind="plain"), PLAINLY)] * RESHAPINGS
+        if trial.way + 1 < len(learned.resizings):
+            yield replace(trial, kind="plain", way=trial.way + 1), PLAINLY
         yield replace(trial, kind="plain", new_parameters=False), PLAINLY
     trial = replace(trial, reshaped=False)
     most = max(learned.levels.values(), default=PLAIN) if trial.kind != "plain" else PLAIN

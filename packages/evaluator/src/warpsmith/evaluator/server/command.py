@@ -32,7 +32,7 @@ def serve(
     judges: options.Judges = 1,
     slots: options.Slots = 0,
     queue: options.Queue = 64,
-    trials: options.Trials = 5,
+    trials: options.Trials = 6,
     timed_trials: options.TimedTrials = 100,
     timeout: options.Timeout = 30.0,
     isolation: options.Isolation = "landlock",

@@ -40,7 +40,7 @@ class EvalBody(BaseModel):
     custom_model_src: str = Field(description="The candidate: `ModelNew`.")
     seed_num: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 64, description="42 if both are missing.")
     seed: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 64, description="The same by its other name.")
-    num_correct_trials: int = Field(default=5, ge=1, le=MOST_TRIALS, description="Correctness trials.")
+    num_correct_trials: int = Field(default=6, ge=1, le=MOST_TRIALS, description="Correctness trials.")
     num_perf_trials: int = Field(default=100, ge=0, description="Ignored; the server's --timed-trials applies.")
     verbose: bool = Field(default=False, description="Ignored.")
     measure_performance: bool = Field(default=True, description="Ignored; the server's --timed-trials applies.")

@@ -29,6 +29,7 @@ from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING
 from warpsmith.evaluator.recordings import module_state, outputs
+from warpsmith.evaluator.reference import named_sizes
 from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
 from warpsmith.evaluator.reference.draw_hooks import Catch
 from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPlan
@@ -47,6 +48,9 @@ HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
 TIE_PAIRS: Final = 4
 """Pairs of runs for integers in an answer to half-precision inputs, in which a few per cent of numbers are tied."""
+STEP: Final = 1e-3
+STEP_SPREADS: Final = 16.0
+"""Relative distance, and multiple of the spread, beyond which an fp64 run took the other side of a step."""
 MOST_PAIRED_TWICE: Final = 1 << 20
 """Most elements of inputs and parameters for two pairs of perturbed runs; larger sets get one."""
 
@@ -97,20 +101,22 @@ class Reference:
             self.init = list(calling.init_arguments(maker(), self._model_class()))
             device.seed(seed)
             self.model: nn.Module = self._construct().to(device.torch_device)
+        self._held_numbers = _numbers_held(self.model)
         self.other_names = module_state.aliases(self.model)
         buffers = self._named_once(module_state.buffers(self.model))
         self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
         self.made: list[torch.Tensor] = []
         self.sites: dict[str, int] = {}
+        self.built_sites: dict[str, int] = {}
         self.inputs_tree: codec.Value = []
         self.answers: list[_AnswerTensor] = []
         self._changes = Changes(device.torch_device)
         # Whether its forward has products that a chip can compute in TF32; determined once.
         self._has_products: bool | None = None
-        # Whether its forward has casts or searches that may be undefined; determined once.
+        # Whether its forward has casts, searches or rankings that may be undefined; determined once.
         self._may_be_undefined: bool | None = None
         self._inexact: set[int] = set()
-        self._undefined = self._ranks = self._on_grid = False
+        self._undefined = self._ranks = self._tied = self._on_grid = False
         # The encoded form of the last inputs and answer, and where the judge put them.
         self.inputs_form = b""
         self.inputs_place: tuple[bytes, codec.Value] | None = None
@@ -149,6 +155,7 @@ class Reference:
             "other_names": self.other_names,
             "constants": sorted(self.initial_buffers.keys() - self.model.state_dict().keys()),
             "sizes": self.sizes.values,
+            "occurrences": self.sizes.occurrences,
         }
 
     def _parameters(self) -> module_state.Named:
@@ -176,13 +183,23 @@ class Reference:
         `fill_inputs` then copies it, or `fill_inputs_as_before` if it has the slots of the previous set.
         """
         self._on_grid = draws.on_grid
-        catch = Catch(str(self.path), seed, draws, self.device.seed, self.sizes.literal_calls, self.sizes.numbers)
+        sizes_written = self.sizes.numbers | self._held_numbers
+        catch = Catch(
+            str(self.path),
+            seed,
+            draws,
+            self.device.seed,
+            self.sizes.literal_calls,
+            named_sizes.short_numbers(sizes_written),
+            named_sizes.long_numbers(sizes_written),
+        )
         seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
         with self.device.as_default(), catch:
             get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
             inputs = get_inputs()
-        catch.finish(inputs)
+        inputs = catch.finish(inputs)
         self.sites = dict(list(catch.sites.items())[:MOST_SITES])
+        self.built_sites = catch.built
         inputs = calling.forward_arguments(inputs)
         self.made = []
         tree = tensor_views.describe(inputs, self.made, keep_strides=True)
@@ -225,13 +242,15 @@ class Reference:
             if exact and budget.allows(EXACT_COST):
                 self._add_exact(arena, seed)
             self._add_spread(arena, seed, budget)
+            if self._on_grid:
+                self._forget_other_steps()
         self.device.release_if_scarce()
         available = {
             "exact": [one.exact is not None for one in self.answers],
             "spread": [one.spread is not None for one in self.answers],
         }
         self.answer_form = codec.encode([answer, available])
-        facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks}
+        facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks, "tied": self._tied}
         return {"answer": answer, **available, **facts}
 
     @property
@@ -244,8 +263,8 @@ class Reference:
             return self._plain_answer(arena, seed)
         with AmbiguityFinder() as finder:
             answer = self._plain_answer(arena, seed)
-        self._may_be_undefined = finder.found or bool(self._may_be_undefined)
-        self._undefined, self._ranks = finder.undefined, self._ranks or finder.ranks
+        self._may_be_undefined = finder.found or finder.ranks or bool(self._may_be_undefined)
+        self._undefined, self._ranks, self._tied = finder.undefined, self._ranks or finder.ranks, finder.tied
         return answer
 
     def _plain_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
@@ -283,6 +302,20 @@ class Reference:
         if len(wide) == len(self.answers):
             for one, tensor in zip(self.answers, wide, strict=True):
                 one.exact = tensor if _usable(one.own, tensor) else None
+
+    def _forget_other_steps(self) -> None:
+        """On a grid, replace fp64 results that lie across a step which no perturbed run crossed.
+
+        Such inputs lie exactly on a number of the problem's source as its dtype rounds it; in fp64 that number is
+        another one, so that run compared with something else.
+        """
+        for one in self.answers:
+            if one.exact is None or one.spread is None or one.own.dtype != torch.float32:
+                continue
+            own = one.own.double()
+            near = STEP * (own.abs() + own.abs().mean()) + STEP_SPREADS * one.spread.double()
+            crossed = (one.exact - own).abs() > near
+            one.exact = torch.where(crossed & torch.isfinite(own), own, one.exact)
 
     def _add_spread(self, arena: "Shared", seed: int, budget: _Budget) -> None:
         """Add the distances of perturbed runs from the own run.
@@ -396,6 +429,13 @@ def _plain_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, torc
         yield from ((attributes, name, held) for name, held in attributes.items() if isinstance(held, torch.Tensor))
 
 
+def _numbers_held(model: nn.Module) -> frozenset[float]:
+    """Return the magnitudes of the plain numbers that modules hold: thresholds that a constructor was given."""
+    held = (value for module in model.modules() for value in vars(module).values())
+    numbers = (abs(float(value)) for value in held if type(value) in {int, float})
+    return frozenset(number for number in numbers if number <= named_sizes.LARGEST_NUMBER)
+
+
 def _form(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size]:
     return tensor.dtype, tensor.shape
 
@@ -461,7 +501,11 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             draws = DrawPlan.from_wire(codec.Fields(fields.mapping("draws")))
             tree = reference.make_inputs(fields.integer("seed"), fields.mapping("sizes"), draws)
             # Most sets have the form of the previous one, and then one message suffices instead of two.
-            made = {"inputs": tree, "sites": reference.sites, "filled": reference.fill_inputs_as_before()}
+            made = {
+                "inputs": tree,
+                "sites": reference.sites | reference.built_sites,
+                "filled": reference.fill_inputs_as_before(),
+            }
             messages.send(channel, Kind.INPUTS, made)
         case Kind.RUN:
             arena = reference.memory.buffers["inputs"]

@@ -23,7 +23,7 @@ from warpsmith.evaluator.judge.host_execution.recording import (
     tuning_remark,
 )
 from warpsmith.evaluator.judge.launches import Launches
-from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
+from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, WrongFormError
 from warpsmith.evaluator.processes.pool import Worker
 from warpsmith.evaluator.recordings import operators
 from warpsmith.evaluator.recordings.history import Called, History
@@ -192,7 +192,7 @@ class HostExecution(ABC):
                 self.evidence.flags.add(flag)
         mismatch = form_mismatch(done.value("output"), answer.output)
         if mismatch:
-            raise CandidateFailedError("incorrect", None, f"{mismatch}.")
+            raise WrongFormError(f"{mismatch}.")
 
     def _in_source(self, used: dict[str, Any]) -> str:
         """Return the names of operators, each with the source line that first uses it according to the worker."""

@@ -6,14 +6,11 @@ from typing import Final
 
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import Evidence, claims
-from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError
+from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, WrongFormError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
 from warpsmith.evaluator.reference.session import Answer
 from warpsmith.evaluator.reference.trials import Trial
-
-RESHAPINGS: Final = 3
-"""How often other shapes are drawn where the language cannot form a block of the last ones."""
 
 
 @in_phase("correctness")
@@ -36,28 +33,32 @@ def _run_reshaped(
 ) -> None:
     """Judge a replay on inputs of other shapes, which need not compile: they are none of the problem's own.
 
-    What raises here, after the problem's own shapes went well, is right for these alone. Where the
-    language cannot form a block of such a shape, coarser ones are drawn.
+    What raises here, after the problem's own shapes went well, is right for these alone. Where host code refuses
+    such a shape, or the language cannot form a block of it, more regular ones are drawn: a kernel may be made for
+    whole blocks if it says so. The coarsest are drawn twice.
     """
     with evaluation.launches.uncounted():
-        for attempt in range(RESHAPINGS):
-            if not _fails_to_form_blocks(evaluation, trial, answer, rng, last=attempt + 1 == RESHAPINGS):
-                return
-            trial, answer = trials.prepare(evaluation.session, learned, replace(trial, coarse=True), rng)
+        most = trials.ways(learned)
+        while _refuses(evaluation, trial, answer, rng, left=most - trial.way):
+            trial, answer = trials.prepare(evaluation.session, learned, replace(trial, way=trial.way + 1), rng)
             if not trial.reshaped:
                 return
 
 
-def _fails_to_form_blocks(
-    evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Random, *, last: bool
-) -> bool:
+def _refuses(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Random, *, left: int) -> bool:
+    """Judge a replay; return whether the candidate refuses these shapes and gets others, in one of the ways `left`."""
+    # The last ways must do: who refuses those as well is right for the sample's shapes alone.
+    may_refuse = left > trials.REGULAR_WAYS
     try:
         _replay(evaluation, trial, answer, rng)
     except CandidateFailedError as error:
         failure = error.failure
+        if may_refuse and isinstance(error, WrongFormError):
+            return True
         if failure.status not in {"runtime_error", "compile_error"} or failure.category in _NO_MISTAKES:
             raise
-        if not last and evaluation.machine.language.cannot_form(failure.category, failure.message):
+        cannot = evaluation.machine.language.cannot_form(failure.category, failure.message)
+        if left and (cannot or (may_refuse and failure.category in _RAISED)):
             return True
         message = f"{failure.message[: MAX_TEXT // 2]}\n(this trial had {trial.remark})"
         raise CandidateFailedError("incorrect", failure.category, message) from error
@@ -102,4 +103,9 @@ def _depends_on_content(evidence: Evidence, wrong: str) -> CandidateFailedError:
     )
 
 
+_RAISED: Final = frozenset(
+    {"assertion_error", "value_error", "not_implemented_error", "shape_error", "type_error", "index_error"}
+    | {"key_error", "runtime_error", "arithmetic_error"}
+)
+"""Categories of what Python or torch raises in host code: it says that it was not made for these shapes."""
 _NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})
