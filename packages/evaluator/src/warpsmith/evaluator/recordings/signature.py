@@ -44,10 +44,39 @@ def _argument(described: Any) -> list[Any]:
             return ["descriptor", dtype, block]
         case ["tuple", list(items)]:
             return ["tuple", [_argument(item) for item in items]]
-        case ["value", None | bool() | int() | float() | str()] | ["dtype" | "kernel", str()]:
+        case ["named", str(name), list(items)]:
+            return ["named", name, [_argument(item) for item in items]]
+        case ["value", None | bool() | int() | float() | str()] | ["dtype", str()]:
             return list(described)
+        case ["kernel" | "library" | "captured", *_]:
+            return _constant(described)
         case _:
             raise WireError(f"{str(described)[:80]} is no argument of a traced launch.")
+
+
+def _constant(described: Any) -> list[Any]:
+    """Return a function that is passed, or what a kernel captures, as they are described (`triton.captures`)."""
+    match described:
+        case ["value", bool() | int() | float() | str() | None] | ["dtype" | "library" | "kernel", str()]:
+            return list(described)
+        case ["constexpr", inner]:
+            return ["constexpr", _constant(inner)]
+        case ["tuple", list(items)]:
+            return ["tuple", [_constant(item) for item in items]]
+        case ["named", str(name), list(items)]:
+            return ["named", name, [_constant(item) for item in items]]
+        case ["kernel", str(name), dict(captured)]:
+            return ["kernel", name, _constants(captured)]
+        case ["captured", dict(captured)]:
+            return ["captured", _constants(captured)]
+        case ["unsupported", str(kind)]:
+            return ["unsupported", kind]
+        case _:
+            raise WireError(f"{str(described)[:80]} is no constant of a traced launch.")
+
+
+def _constants(captured: dict[Any, Any]) -> dict[str, list[Any]]:
+    return {str(name): _constant(value) for name, value in captured.items()}
 
 
 def kinds_of(binary: Any) -> dict[str, Any]:

@@ -9,7 +9,8 @@ An event is a list: `["alloc", id, bytes]`, `["const", id, content]`, `["literal
 or `["launch", kernel, grid, arguments, options]`. A `literal` is what host code wrote down in the call itself, as by
 `torch.tensor([1, 2])`; a `const` is what was there before. A tensor is
 `["tensor", memory, start, dtype, shape, stride, offset]`: `memory` is an arena's name with `start` a byte in it, or
-`fresh` with `start` an id of an allocation; the offset is in elements.
+`fresh` with `start` an id of an allocation; the offset is in elements. Other arguments of a launch are
+`["value", plain]`, `["tuple", arguments]`, `["named", class, arguments]`, or of kinds of the language's own.
 """
 
 import ctypes
@@ -153,7 +154,8 @@ class Recorder:
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
         if isinstance(value, tuple):
-            return ["tuple", [self._argument(item) for item in value]]
+            items = [self._argument(item) for item in value]
+            return ["named", type(value).__name__, items] if hasattr(value, "_fields") else ["tuple", items]
         return self._language.describe(value, self.tensor)
 
     def tensor(self, tensor: torch.Tensor) -> list[Any]:

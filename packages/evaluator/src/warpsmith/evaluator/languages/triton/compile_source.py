@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from warpsmith.evaluator.languages.triton import compilation, extract
+from warpsmith.evaluator.languages.triton import captures, compilation, extract
+from warpsmith.evaluator.languages.triton.kernel_names import own_name
 from warpsmith.evaluator.system.exhaustion import USED_SHARE, is_exhaustion, is_machines, used_much_memory, with_advice
 
 ALLOCATOR: Final = "set_allocator"
@@ -64,7 +65,7 @@ def _compiled(kernels: dict[str, Any], launch: dict[str, Any], arch: int, *, bin
         match described:
             case ["tensor", str(dtype), *_] if dtype in NO_TENSORS:
                 raise compilation.KernelCompilationError(
-                    f"The argument {name} of {launch['kernel']} is a {dtype} tensor, which Triton has no pointer for. "
+                    f"The argument {name} of {own_name(str(launch['kernel']))} is a {dtype} tensor, which Triton has no pointer for. "
                     "Pass torch.view_as_real(tensor), or its bytes as torch.uint8."
                 )
     return compilation.compile_launch(kernels, launch, arch, binary=binary)
@@ -143,9 +144,9 @@ def _bytes_below(folder: Path, device: int) -> int:
 def _check_usable(extracted: extract.Extracted, launches: list[dict[str, Any]]) -> None:
     """Raise the reason why a kernel was refused that is launched or passed to one; what never runs may be anything."""
     for launch in launches:
-        passed = [value[1] for value in dict(launch["arguments"]).values() if value[:1] == ["kernel"]]
-        for name in [launch["kernel"], *passed]:
-            if (error := extracted.refused.get(str(name))) is not None:
+        passed = [name for value in dict(launch["arguments"]).values() for name in captures.kernels_in(value)]
+        for name in [str(launch["kernel"]), *passed]:
+            if (error := extracted.refused.get(extracted.text_name(name))) is not None:
                 raise error
 
 

@@ -25,6 +25,7 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Kernel,
     Library,
     NotConstantError,
+    Record,
     Unknown,
     Value,
     Version,
@@ -354,7 +355,7 @@ class Evaluator:
                 return self._call_math(name.removeprefix("math."), node)
             case Foreign(name=name):
                 return self._call_foreign(name, node)
-            case Function(node=definition):
+            case Function(node=definition) | Kernel(node=definition, computes=True):
                 try:
                     return self._by_convention(definition.name, node)
                 except NotConstantError:
@@ -448,7 +449,7 @@ def _truth(value: Value) -> bool:
     match value:
         case Constexpr(value=inner):
             return _truth(inner)
-        case Library() | Foreign() | Function() | Kernel() | Version():
+        case Library() | Foreign() | Function() | Kernel() | Record() | Version():
             return True
         case Unknown(why=why):
             raise NotConstantError(why)

@@ -70,6 +70,22 @@ FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
         ast.IsNot: (),
     }
 )
+COMPUTING_FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
+    {
+        **FIELDS,
+        ast.For: ("target", "iter", "body", "orelse"),
+        ast.While: ("test", "body", "orelse"),
+        ast.Break: (),
+        ast.Continue: (),
+        ast.Raise: ("exc", "cause"),
+        ast.ListComp: ("elt", "generators"),
+        ast.GeneratorExp: ("elt", "generators"),
+        ast.comprehension: ("target", "iter", "ifs", "is_async"),
+        ast.In: (),
+        ast.NotIn: (),
+    }
+)
+"""What a function that the compiler calls with constants may use: it runs as Python, compiled and interpreted."""
 DEFINITION: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
     {
         ast.FunctionDef: ("name", "args", "body", "decorator_list", "returns"),

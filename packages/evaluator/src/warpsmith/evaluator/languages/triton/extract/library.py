@@ -31,6 +31,9 @@ SAME_MEMBERS: Final = ("triton.language.core", "triton.language.standard", "trit
 """Modules that `triton.language` shows the public members of: a name is taken from there where it is the same."""
 HELPERS: Final = frozenset({"triton.cdiv", "triton.next_power_of_2"})
 JIT: Final = "triton.jit"
+COMPUTING: Final = frozenset({"triton.constexpr_function", "triton.runtime.jit.constexpr_function"})
+"""Decorators of functions that the compiler calls with constants."""
+TUPLE_CLASSES: Final = frozenset({"typing.NamedTuple", "collections.namedtuple"})
 LAUNCH_DECORATORS: Final = frozenset({"triton.autotune", "triton.heuristics"})
 ENUMS: Final = frozenset({"triton.language.PropagateNan"})
 CONSTEXPR: Final = "triton.language.constexpr"
