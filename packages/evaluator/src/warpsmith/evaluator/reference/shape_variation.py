@@ -4,6 +4,7 @@ Sizes only shrink: a block or a grid sized for the sample is legitimate tuning, 
 Powers of two remain powers of two and multiples of 16 remain multiples, since blocks and alignment may rely on them.
 """
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,20 +40,30 @@ class Resizing:
         sample: the shapes of the sample.
         sizes: the sample's value, by name, of each size that changes.
         coarse: whether they stay multiples of a power of two, for problems that split or pool dimensions.
-        keeps_narrow: whether sizes up to 16 stay unchanged, since Triton multiplies no narrower blocks.
+        kept: how much of their divisibility sizes keep beyond that. From 1 on, sizes up to 16 stay unchanged, since
+            Triton multiplies no narrower blocks, and sizes that lie in a row stay multiples of the power of two up to
+            16 that divides them, since tensor descriptors take rows of multiples of 16 bytes. From 2 on, all do.
     """
 
     sample: Form
     sizes: Mapping[str, int]
     coarse: bool = False
-    keeps_narrow: bool = False
+    kept: int = 0
 
     def draw(self, rng: random.Random) -> dict[str, int]:
         """Return other sizes, each an odd multiple of the step that it must keep if possible (see `smaller`)."""
-        return {
-            name: size if self.keeps_narrow and size <= COARSEST else smaller(size, _step(size, self.coarse), rng)
-            for name, size in self.sizes.items()
-        }
+        return {name: self._drawn(size, rng) for name, size in self.sizes.items()}
+
+    def _drawn(self, size: int, rng: random.Random) -> int:
+        if self.kept and size <= COARSEST:
+            return size
+        aligned = self.kept > 1 or (self.kept and self._lies_in_a_row(size))
+        return smaller(size, math.gcd(size, COARSEST) if aligned else _step(size, self.coarse), rng)
+
+    def _lies_in_a_row(self, size: int) -> bool:
+        """Whether a dimension behind a tensor's first may be made of it: strides depend on those."""
+        slots = (*self.sample.inputs.slots, *self.sample.output)
+        return any(side % size == 0 for slot in slots for side in slot.shape[1:])
 
     def fits(self, inputs: Placed, answer: Answer) -> bool:
         """Whether an answer to other sizes has the form of the sample's answer with correspondingly changed dimensions.

@@ -76,7 +76,7 @@ class Trial:
         kind: how the numbers of the inputs are made.
         new_parameters: whether parameters and buffers differ from the constructor's.
         reshaped: whether the inputs have other shapes than the sample's.
-        coarse: whether these shapes stay multiples of a power of two.
+        kept: how much of their divisibility these shapes keep, as of `Resizing`.
         reordered: whether literal lists of integers are reordered.
         on_grid: whether floating draws are multiples of a power of two.
         shapes: the changed shapes, once they are made.
@@ -85,7 +85,7 @@ class Trial:
     kind: Kind = "plain"
     new_parameters: bool = False
     reshaped: bool = False
-    coarse: bool = False
+    kept: int = 0
     reordered: bool = False
     on_grid: bool = False
     shapes: str = ""
@@ -329,9 +329,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     for attempt, draws in _attempts(trial, chosen):
         _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
         if attempt.reshaped and learned.resizing is not None:
-            others = learned.resizing
-            if attempt.coarse:
-                others = replace(others, coarse=True, keeps_narrow=True)
+            others = replace(learned.resizing, kept=attempt.kept)
             answer = shape_variation.answer_to_others(session, others, rng, draws, finite=learned.finite)
             if answer is not None:
                 reshaped = replace(attempt, shapes=others.describe(session.inputs), reordered=reorders(draws))

@@ -37,13 +37,14 @@ def _run_reshaped(
     """Judge a replay on inputs of other shapes, which need not compile: they are none of the problem's own.
 
     What raises here, after the problem's own shapes went well, is right for these alone. Where the
-    language cannot form a block of such a shape, coarser ones are drawn.
+    language cannot form a block of such a shape, coarser ones are drawn: first rows that a descriptor takes, with any
+    number of them, then sizes that all keep their divisibility. One that fails on these too is wrong.
     """
     with evaluation.launches.uncounted():
         for attempt in range(RESHAPINGS):
             if not _fails_to_form_blocks(evaluation, trial, answer, rng, last=attempt + 1 == RESHAPINGS):
                 return
-            trial, answer = trials.prepare(evaluation.session, learned, replace(trial, coarse=True), rng)
+            trial, answer = trials.prepare(evaluation.session, learned, replace(trial, kept=attempt + 1), rng)
             if not trial.reshaped:
                 return
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warpsmith.evaluator.languages.triton import captures, compilation, extract
+from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.kernel_names import own_name
 from warpsmith.evaluator.system.exhaustion import USED_SHARE, is_exhaustion, is_machines, used_much_memory, with_advice
 
@@ -21,6 +22,7 @@ NEW_BLOCK: Final = 512
 """Of a trusted kernel that no zygote has compiled: the assembler is to run."""
 _PTXAS_CRASHED: Final = re.compile(r"\A(PTXAS error: )?(`ptxas` failed with error code -\d+\b|`ptxas` raised SIGSEGV)")
 """Of one that a signal ended: by the kernel, or for want of memory that it did not look for."""
+_NO_BLOCK_POINTERS: Final = "Block pointers have been removed"
 MAX_LOST: Final = 800
 NO_TENSORS: Final = frozenset({"complex32", "complex64", "complex128", "float8_e8m0fnu"})
 """Dtypes of tensors for which Triton has no pointer."""
@@ -78,9 +80,16 @@ def _category_and_message(error: Exception) -> tuple[str, str]:
         case extract.ExtractionError():
             return "triton_compilation_error", str(error)
         case compilation.KernelCompilationError():
-            return error.category, str(error)
+            return error.category, _with_remedy(str(error))
         case _:
             return "triton_compilation_error", f"{type(error).__name__}: {error}"
+
+
+def _with_remedy(message: str) -> str:
+    """Return a message of Triton's with what to write instead, where that does not say it."""
+    if _NO_BLOCK_POINTERS in message:
+        return f"{message.removesuffix(' ()')}. {library.DESCRIPTORS}"
+    return message
 
 
 def _failure(error: Exception, arch: int, scratch: Path) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
 from warpsmith.evaluator.languages.triton.extract.flow import LoopIndices, read_where_unbound, stored
-from warpsmith.evaluator.languages.triton.extract.grammar import DEFINITION, FIELDS, unlisted
+from warpsmith.evaluator.languages.triton.extract.grammar import DEFINITION, FIELDS, INSTEAD, unlisted
 from warpsmith.evaluator.languages.triton.extract.module import Module
 from warpsmith.evaluator.languages.triton.extract.values import (
     RESERVED_PREFIX,
@@ -126,6 +127,7 @@ class KernelCheck:
             ast.Constant: self._constant,
             ast.keyword: self._keyword,
             ast.JoinedStr: self._formatted,
+            ast.Starred: self._not_starred,
         }
         self._called: set[ast.expr] = set()
 
@@ -257,11 +259,10 @@ class KernelCheck:
     def _copy(self, node: Node) -> Node:
         """Return a node built anew of its checked parts."""
         if type(node) not in self.fields:
-            raise self.refused(
-                node, f"a {type(node).__name__}", "Leave it out; define helpers at module level with @triton.jit."
-            )
+            remedy = INSTEAD.get(type(node), "Leave it out.")
+            raise self.refused(node, f"a {type(node).__name__}", remedy)
         if name := unlisted(node, self.fields):
-            raise self.refused(node, f"{name} of a {type(node).__name__}", "Leave it out.")
+            raise self.refused(node, f"{name} of a {type(node).__name__}", _IN_PARTS.get(name, "Leave it out."))
         build = self._built.get(type(node), self._generic)
         return ast.copy_location(build(node), node)  # type: ignore[return-value]
 
@@ -359,9 +360,15 @@ class KernelCheck:
         build = self._message if full in MESSAGE_CALLS else self._copy
         return ast.Call(
             func=self._copy(node.func),
-            args=[build(argument) for argument in node.args],
+            args=[self._starred(each) if isinstance(each, ast.Starred) else build(each) for each in node.args],
             keywords=self._field_keywords(node) or [self._copy(keyword) for keyword in node.keywords],
         )
+
+    def _starred(self, node: ast.Starred) -> ast.expr:
+        return ast.copy_location(ast.Starred(value=self._copy(node.value), ctx=ast.Load()), node)
+
+    def _not_starred(self, node: ast.Starred) -> ast.AST:
+        raise self.refused(node, "a Starred outside of a call", INSTEAD[ast.Starred])
 
     def _field_keywords(self, node: ast.Call) -> list[ast.keyword]:
         """Return the keywords of a call that makes a named tuple, which are its fields."""
@@ -580,6 +587,12 @@ def field_name(field: str) -> str:
     return field if field in VALUE_ATTRIBUTES else f"{RESERVED_PREFIX}_field_{field}"
 
 
+_IN_PARTS: Final = MappingProxyType(
+    {
+        "orelse": "Kernels have no `else` of a loop: write what it does behind the loop.",
+        "type_comment": "Leave the comment out.",
+    }
+)
 _NAMES: Final = (
     "A kernel may name its arguments and locals, other @triton.jit functions of the file, and module-level "
     "tl.constexpr constants."

@@ -6,19 +6,24 @@ it sees a tensor, a module or the compiler. That it is given constants alone is 
 """
 
 import ast
+from dataclasses import replace
 from typing import Any, Final
 
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.check import Checked, KernelCheck
 from warpsmith.evaluator.languages.triton.extract.grammar import COMPUTING_FIELDS
 from warpsmith.evaluator.languages.triton.extract.module import Module
-from warpsmith.evaluator.languages.triton.extract.values import Binding, Kernel
+from warpsmith.evaluator.languages.triton.extract.values import Binding, Kernel, frozen
 
 COMPUTING_BUILTINS: Final = frozenset(
     {"min", "max", "abs", "int", "float", "bool", "len", "range", "tuple", "list", "sum", "round", "any", "all"}
     | {"sorted", "divmod", "enumerate", "zip", "reversed"}
 )
 """Functions of Python that such a function may call."""
+
+
+METHODS: Final = frozenset({"bit_length", "bit_count", "is_integer", "startswith", "endswith", "count", "index"})
+"""Methods of numbers, texts and tuples that change nothing."""
 
 
 def check_computing(kernel: Kernel, module: Module) -> Checked:
@@ -72,13 +77,28 @@ class _ComputingCheck(KernelCheck):
             bound = None if node.func.id in self._local else self._scope.get(node.func.id)
             if node.func.id in self._local or not (bound is None or _computes(bound)):
                 raise self.refused(node, f"a call of {node.func.id}", _CALLS)
-        elif not full:
+        elif not full and not self._is_method(node.func):
             raise self.refused(node, f"a call of {ast.unparse(node.func)[:60]}", _CALLS)
         self._called.add(node.func)
         arguments: list[Any] = [self._copy(argument) for argument in node.args]
         return ast.Call(
             func=self._copy(node.func), args=arguments, keywords=[self._copy(keyword) for keyword in node.keywords]
         )
+
+    @staticmethod
+    def _is_method(node: ast.expr) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr in METHODS
+
+    def _attribute(self, node: ast.Attribute) -> ast.AST:
+        if node in self._called and self._is_method(node):
+            return ast.Attribute(value=self._copy(node.value), attr=node.attr, ctx=ast.Load())
+        return super()._attribute(node)
+
+    def _global(self, node: ast.Name) -> None:
+        """Note a name of the module. Of a list a tuple is made."""
+        super()._global(node)
+        if (bound := self._names.get(node.id)) is not None:
+            self._names[node.id] = replace(bound, value=frozen(bound.value))
 
 
 def _computes(bound: Binding) -> bool:

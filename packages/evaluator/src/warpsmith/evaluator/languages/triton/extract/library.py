@@ -71,16 +71,20 @@ _SAME_MODULES: Final = MappingProxyType(
 )
 """Modules that torch shows under names of its own."""
 LIBDEVICE: Final = f"{LANGUAGE}.extra.libdevice"
-_DESCRIPTORS: Final = "Use tl.make_tensor_descriptor, whose load and store take offsets, or pointers with masks."
+DESCRIPTORS: Final = (
+    "Use pointers with masks, tl.load(p + rows[:, None] * stride + columns[None, :], mask=..., other=0.0), or "
+    "tl.make_tensor_descriptor(p, shape, strides, block_shape), whose load and store take offsets."
+)
+"""What to write for block pointers."""
 LACKING: Final = f"Triton {importlib.metadata.version('triton')} does not have it"
 """Why a kernel may not use a member that there is not."""
 _REPLACEMENTS: Final = MappingProxyType(
     {
-        "advance": _DESCRIPTORS,
-        "make_block_ptr": _DESCRIPTORS,
+        "advance": DESCRIPTORS,
+        "make_block_ptr": DESCRIPTORS,
         **dict.fromkeys(
             ("_experimental_make_tensor_descriptor", "experimental_descriptor_load", "experimental_descriptor_store"),
-            _DESCRIPTORS,
+            DESCRIPTORS,
         ),
         "libdevice": "Write `from triton.language.extra import libdevice` at module level.",
         "any": "Use tl.max((x != 0).to(tl.int32), axis) != 0.",

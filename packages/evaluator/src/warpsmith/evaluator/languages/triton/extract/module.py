@@ -25,6 +25,7 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Record,
     Unknown,
     Value,
+    frozen,
     same,
 )
 
@@ -358,7 +359,9 @@ class _Scope:
         return any(Evaluator(self._names).value(part) == Library(library.JIT) for part in parts)
 
     def _define_computing(self, function: ast.FunctionDef, names: list[str]) -> None:
-        kernel = replace(self._kernel(function, None, ""), computes=True)
+        plain = self._kernel(function, None, "")
+        defaults = {name: frozen(value) for name, value in plain.defaults.items()}
+        kernel = replace(plain, computes=True, defaults=defaults)
         others = [name for name in names if name not in {*library.COMPUTING, "staticmethod"}]
         kernel.wrapped = ast.unparse(function.decorator_list[0])[:60] if others else ""
         self._add(kernel)

@@ -163,6 +163,11 @@ def same(one: Value, other: Value) -> bool:
     return type(one) is type(other) and not isinstance(one, Unknown | Ambiguous | dict) and one == other
 
 
+def frozen(value: Value) -> Value:
+    """Return a value with tuples in place of lists: what a function does to a list, its next call would see."""
+    return tuple(map(frozen, value)) if isinstance(value, tuple | list) else value
+
+
 def is_number(value: Value) -> bool:
     """Whether a value is a finite number or a truth value."""
     return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
