@@ -200,7 +200,7 @@ def _lost(kernel: Checked, checked: dict[str, Checked], refused: dict[str, Extra
 
 
 def _kernels_reached(kernel: Checked) -> Iterator[Kernel]:
-    values: list[Value] = [*(bound.value for bound in kernel.names.values()), *kernel.kernel.defaults.values()]
+    values: list[Value] = [*(bound.value for bound in kernel.names.values()), *kernel.defaults.values()]
     while values:
         match values.pop():
             case Kernel() as found:

@@ -19,6 +19,7 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     ExtractionError,
     Foreign,
     Function,
+    Instance,
     Kernel,
     Library,
     Record,
@@ -73,13 +74,15 @@ class Checked:
         names: the names of the module that it reaches, with what they stand for.
         reached: the dotted names of the library that it reaches.
         captured: the names of functions around it that it reaches. What they stand for, each of its launches tells.
+        defaults: the default values that are known without running the source.
     """
 
     kernel: Kernel
     definition: ast.FunctionDef
     names: dict[str, Binding]
     reached: frozenset[str]
-    captured: frozenset[str] = frozenset()
+    captured: frozenset[str]
+    defaults: Mapping[str, Value]
 
 
 def check(kernel: Kernel, module: Module) -> Checked:
@@ -138,7 +141,8 @@ class KernelCheck:
         self._check_scopes()
         arguments, body = self._definition_arguments(), self._body(node.body)
         definition = ast.copy_location(_function(self._kernel.text_name, arguments, body), node)
-        return Checked(self._kernel, definition, self._names, frozenset(self._reached), frozenset(self._captured))
+        reached, captured = frozenset(self._reached), frozenset(self._captured)
+        return Checked(self._kernel, definition, self._names, reached, captured, self._known_defaults())
 
     def refused(self, node: ast.AST, what: str, remedy: str) -> ExtractionError:
         """Return the error for a part of the kernel."""
@@ -187,13 +191,6 @@ class KernelCheck:
 
     def _definition_arguments(self) -> ast.arguments:
         """Return the arguments in the order in which the compiler takes them, all by name or position."""
-        for name, default in self._kernel.defaults.items():
-            if not _is_renderable(default):
-                raise self.refused(
-                    self._kernel.node,
-                    f"a default value of {name} that is no constant",
-                    "Use a literal, or a module-level constant made of literals.",
-                )
         defaults = [argument.arg in self._kernel.defaults for argument in self._arguments]
         if defaults != sorted(defaults):
             raise self.refused(
@@ -201,6 +198,16 @@ class KernelCheck:
             )
         parameters = [ast.arg(arg=each.arg, annotation=self._annotation(each)) for each in self._arguments]
         return ast.arguments(posonlyargs=[], args=parameters, kwonlyargs=[], kw_defaults=[], defaults=[])
+
+    def _known_defaults(self) -> dict[str, Value]:
+        """Return the defaults that are known, of the last arguments: a launch tells each argument's value anyway."""
+        known: dict[str, Value] = {}
+        for argument in reversed(self._arguments):
+            default = self._kernel.defaults.get(argument.arg, _ABSENT)
+            if not _is_renderable(default):
+                break
+            known[argument.arg] = default
+        return known
 
     def _annotation(self, argument: ast.arg) -> ast.expr | None:
         """Return the annotation that tells Triton something: a constexpr, or the dtype of a number."""
@@ -556,6 +563,12 @@ class KernelCheck:
                 )
             case Kernel(wrapped=wrapped) if wrapped:
                 raise self.refused(node, f"{name}, which {wrapped} wraps", "Call a kernel that nothing wraps.")
+            case Instance():
+                raise self.refused(
+                    node,
+                    f"the global {name} of line {bound.line}, a class or an object of one",
+                    "Take what you need of it into a constant of the module: N = tl.constexpr(Config.n).",
+                )
             case Function():
                 raise self.refused(node, f"the global {name}, a plain function", "Decorate it with @triton.jit.")
             case Foreign(name=full):
@@ -587,6 +600,7 @@ def field_name(field: str) -> str:
     return field if field in VALUE_ATTRIBUTES else f"{RESERVED_PREFIX}_field_{field}"
 
 
+_ABSENT: Final = Unknown("there is none")
 _IN_PARTS: Final = MappingProxyType(
     {
         "orelse": "Kernels have no `else` of a loop: write what it does behind the loop.",

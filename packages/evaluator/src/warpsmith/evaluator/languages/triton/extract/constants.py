@@ -22,6 +22,7 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Constexpr,
     Foreign,
     Function,
+    Instance,
     Kernel,
     Library,
     NotConstantError,
@@ -172,6 +173,8 @@ class Evaluator:
                 return library.member(base, node.attr)
             case Constexpr(value=value) if node.attr == "value":
                 return value
+            case Instance(attributes=attributes) if node.attr in attributes:
+                return self._told(attributes[node.attr])
             case (major, minor, micro) if node.attr in _RELEASE:
                 return (major, minor, micro)[_RELEASE.index(node.attr)]
             case _:
@@ -246,7 +249,10 @@ class Evaluator:
             raise NotConstantError("a subscript of this is not computed")
         if isinstance(node.slice, ast.Slice):
             return self._sliced(base, node.slice)
-        found: Value = base[_plain(self.known(node.slice))]
+        return self._told(base[_plain(self.known(node.slice))])
+
+    @staticmethod
+    def _told(found: Value) -> Value:
         if isinstance(found, Unknown):
             raise NotConstantError(found.why)
         return found
@@ -355,6 +361,11 @@ class Evaluator:
                 return self._call_math(name.removeprefix("math."), node)
             case Foreign(name=name):
                 return self._call_foreign(name, node)
+            case Instance(attributes=defaults, fields=tuple(fields)):
+                given = dict(zip(fields, self._arguments(node), strict=False)) | self._keywords(node)
+                if len(node.args) > len(fields) or not given.keys() <= {*fields} <= given.keys() | defaults.keys():
+                    raise NotConstantError(f"{ast.unparse(node.func)[:60]} takes other arguments")
+                return Instance({**defaults, **given})
             case Function(node=definition) | Kernel(node=definition, computes=True):
                 try:
                     return self._by_convention(definition.name, node)
@@ -449,7 +460,7 @@ def _truth(value: Value) -> bool:
     match value:
         case Constexpr(value=inner):
             return _truth(inner)
-        case Library() | Foreign() | Function() | Kernel() | Record() | Version():
+        case Library() | Foreign() | Function() | Kernel() | Record() | Version() | Instance():
             return True
         case Unknown(why=why):
             raise NotConstantError(why)

@@ -33,6 +33,8 @@ HELPERS: Final = frozenset({"triton.cdiv", "triton.next_power_of_2"})
 JIT: Final = "triton.jit"
 COMPUTING: Final = frozenset({"triton.constexpr_function", "triton.runtime.jit.constexpr_function"})
 """Decorators of functions that the compiler calls with constants."""
+ENUMERATIONS: Final = frozenset({"enum.Enum", "enum.IntEnum"})
+DATACLASS: Final = "dataclasses.dataclass"
 TUPLE_CLASSES: Final = frozenset({"typing.NamedTuple", "collections.namedtuple"})
 LAUNCH_DECORATORS: Final = frozenset({"triton.autotune", "triton.heuristics"})
 ENUMS: Final = frozenset({"triton.language.PropagateNan"})

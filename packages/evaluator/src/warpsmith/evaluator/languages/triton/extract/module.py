@@ -20,6 +20,7 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     ExtractionError,
     Foreign,
     Function,
+    Instance,
     Kernel,
     Library,
     Record,
@@ -189,7 +190,7 @@ class _Scope:
         while isinstance(root, ast.Subscript | ast.Attribute):
             root = root.value
         bound = self._names.get(root.id) if isinstance(root, ast.Name) else None
-        if isinstance(root, ast.Name) and bound is not None and isinstance(bound.value, tuple | list | dict):
+        if isinstance(root, ast.Name) and bound is not None and isinstance(bound.value, tuple | list | dict | Instance):
             self._bind(root.id, Unknown(f"it is changed in line {statement.lineno}"), statement)
 
     def _import(self, statement: ast.Import) -> None:
@@ -318,7 +319,30 @@ class _Scope:
         record = self._record_class(statement)
         if record is not None:
             self._module.records[record.name] = record
-        self._bind(statement.name, record or Unknown("it is a class"), statement)
+        self._bind(statement.name, record or self._constants_class(statement), statement)
+
+    def _constants_class(self, statement: ast.ClassDef) -> Value:
+        """Return what is known of a class of constants, an enumeration or a dataclass: its attributes."""
+        decorators = [self._decorator(one) for one in statement.decorator_list]
+        is_enumeration = bool(statement.bases) and self._decorator(statement.bases[-1]) in library.ENUMERATIONS
+        methods = {part.name for part in statement.body if isinstance(part, ast.FunctionDef)}
+        makes = not methods & _MAKING
+        if (statement.bases and not (is_enumeration and makes)) or statement.keywords or self._around is not None:
+            return Unknown("it is a class")
+        if decorators not in ([], [library.DATACLASS]):
+            return Unknown("its decorators make it")
+        annotated = [part for part in statement.body if isinstance(part, ast.AnnAssign)]
+        inner = dict(self._names)
+        _Scope(self._module, inner).run(
+            [part for part in statement.body if isinstance(part, ast.Assign | ast.AnnAssign)]
+        )
+        names = {name for part in statement.body if isinstance(part, ast.Assign) for name in _bound_here(part)}
+        names |= {name for part in annotated if part.value is not None for name in _bound_here(part)}
+        values = {name: inner[name].value for name in names}
+        if is_enumeration:
+            return Instance({name: Instance({"value": value}) for name, value in values.items()})
+        fields = [part.target.id for part in annotated if isinstance(part.target, ast.Name) and not _is_shared(part)]
+        return Instance(values, tuple(fields) if decorators and makes else None)
 
     def _record_class(self, statement: ast.ClassDef) -> Record | None:
         """Return the named tuples that a class makes; None for any other class."""
@@ -478,6 +502,15 @@ def _field_names(node: ast.expr) -> tuple[str, ...]:
             return tuple(name for name in names if isinstance(name, str)) if len(names) == len(parts) else ()
         case _:
             return ()
+
+
+def _is_shared(part: ast.AnnAssign) -> bool:
+    """Whether an annotation of a dataclass makes no field: `x: ClassVar[int] = 1`."""
+    return "ClassVar" in ast.unparse(part.annotation)
+
+
+_MAKING: Final = frozenset({"__init__", "__post_init__", "__new__", "__getattribute__", "_missing_", "value"})
+"""Methods that make an object another one than its class says."""
 
 
 def _is_option(value: Value) -> bool:

@@ -48,7 +48,9 @@ def _definition(checked: Checked) -> list[ast.stmt]:
     """Return a kernel's definition, and the call that makes a kernel of it where no decorator does."""
     function, kernel = checked.definition, checked.kernel
     function.args.defaults = [
-        value_node(kernel.defaults[argument.arg]) for argument in function.args.args if argument.arg in kernel.defaults
+        value_node(checked.defaults[argument.arg])
+        for argument in function.args.args
+        if argument.arg in checked.defaults
     ]
     options = [ast.keyword(arg=name, value=value_node(value)) for name, value in kernel.options.items()]
     jit = ast.Name(id=COMPUTE_NAME if kernel.computes else JIT_NAME, ctx=ast.Load())

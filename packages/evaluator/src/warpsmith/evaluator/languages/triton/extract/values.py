@@ -119,6 +119,19 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Instance:
+    """A class of constants, a member of an enumeration, or what a dataclass makes: what its attributes are.
+
+    Attributes:
+        attributes: their values.
+        fields: the arguments that a call of it takes, of a dataclass; None where it cannot be called.
+    """
+
+    attributes: "Mapping[str, Value]"
+    fields: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Unknown:
     """What cannot be told without running the source, and why."""
 
@@ -135,7 +148,7 @@ class Ambiguous:
 Plain: TypeAlias = "bool | int | float | str | None"
 Value: TypeAlias = (
     "Plain | tuple[Value, ...] | list[Value] | dict[Plain, Value] | Library | Foreign | Constexpr | Version | Function "
-    "| Kernel | Record | Unknown | Ambiguous"
+    "| Kernel | Record | Instance | Unknown | Ambiguous"
 )
 
 
@@ -160,7 +173,7 @@ def same(one: Value, other: Value) -> bool:
         return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return repr(one) == repr(other)
-    return type(one) is type(other) and not isinstance(one, Unknown | Ambiguous | dict) and one == other
+    return type(one) is type(other) and not isinstance(one, Unknown | Ambiguous | Instance | dict) and one == other
 
 
 def frozen(value: Value) -> Value:

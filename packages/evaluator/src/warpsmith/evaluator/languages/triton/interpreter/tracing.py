@@ -446,8 +446,7 @@ def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
         if warmup:
             return facts and facts.of(self, args, kwargs)
         names: Sequence[str] = self.arg_names
-        bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
-        arguments = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
+        arguments = bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
         options = {key: _describe_option(value) for key, value in kwargs.items() if key not in names}
         event = monitor.launch(identity(self.fn), captures.with_captured(self.fn, arguments), options)
         if event is not None:
