@@ -57,26 +57,21 @@ def _argument(described: Any) -> list[Any]:
 def _constant(described: Any) -> list[Any]:
     """Return a function that is passed, or what a kernel captures, as they are described (`triton.captures`)."""
     match described:
-        case ["value", bool() | int() | float() | str() | None] | ["dtype" | "library" | "kernel", str()]:
-            return list(described)
+        case ["value", bool() | int() | float() | str() | None]:
+            found: list[Any] = list(described)
+        case ["dtype" | "library" | "kernel" | "unsupported", str()]:
+            found = list(described)
         case ["constexpr", inner]:
-            return ["constexpr", _constant(inner)]
+            found = ["constexpr", _constant(inner)]
         case ["tuple", list(items)]:
-            return ["tuple", [_constant(item) for item in items]]
+            found = ["tuple", [_constant(item) for item in items]]
         case ["named", str(name), list(items)]:
-            return ["named", name, [_constant(item) for item in items]]
-        case ["kernel", str(name), dict(captured)]:
-            return ["kernel", name, _constants(captured)]
-        case ["captured", dict(captured)]:
-            return ["captured", _constants(captured)]
-        case ["unsupported", str(kind)]:
-            return ["unsupported", kind]
+            found = ["named", name, [_constant(item) for item in items]]
+        case [("kernel" | "captured") as kind, *names, dict(captured)] if all(isinstance(name, str) for name in names):
+            found = [kind, *names, {str(name): _constant(value) for name, value in captured.items()}]
         case _:
             raise WireError(f"{str(described)[:80]} is no constant of a traced launch.")
-
-
-def _constants(captured: dict[Any, Any]) -> dict[str, list[Any]]:
-    return {str(name): _constant(value) for name, value in captured.items()}
+    return found
 
 
 def kinds_of(binary: Any) -> dict[str, Any]:

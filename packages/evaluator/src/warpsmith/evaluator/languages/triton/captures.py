@@ -6,9 +6,9 @@
 
 The host says what `factor` and `act` are, and so it does of the arguments of a launch; neither can hold more than plain
 values and functions of the source or of Triton. In a launch they are one more argument, `ARGUMENT`, described as
-`["captured", {name: constant}]`. A constant is `["value", plain]`, `["dtype", name]`, `["tuple", constants]`, `["named", class, constants]`,
-`["constexpr", constant]`, `["library", dotted name]`, or `["kernel", name]` with, as a third item, what that kernel
-captures. A kernel that is passed as an argument is described in the same way.
+`["captured", {name: constant}]`. A constant is `["value", plain]`, `["dtype", name]`, `["tuple", constants]`,
+`["named", class, constants]`, `["constexpr", constant]`, `["library", dotted name]`, or `["kernel", name]` with, as a
+third item, what that kernel captures. A kernel that is passed as an argument is described in the same way.
 """
 
 from collections.abc import Mapping

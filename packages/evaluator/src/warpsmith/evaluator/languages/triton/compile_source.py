@@ -63,11 +63,12 @@ def compile_source(
 
 
 def _compiled(kernels: dict[str, Any], launch: dict[str, Any], arch: int, *, binary: bool) -> dict[str, Any]:
+    kernel = own_name(str(launch["kernel"]))
     for name, described in dict(launch["arguments"]).items():
         match described:
             case ["tensor", str(dtype), *_] if dtype in NO_TENSORS:
                 raise compilation.KernelCompilationError(
-                    f"The argument {name} of {own_name(str(launch['kernel']))} is a {dtype} tensor, which Triton has no pointer for. "
+                    f"The argument {name} of {kernel} is a {dtype} tensor, which Triton has no pointer for. "
                     "Pass torch.view_as_real(tensor), or its bytes as torch.uint8."
                 )
     return compilation.compile_launch(kernels, launch, arch, binary=binary)

@@ -1,4 +1,4 @@
-"""The kernels of a rendered source, ready to be compiled or interpreted, with what they capture bound at each launch."""
+"""The kernels of a rendered source, ready to be compiled or interpreted; what they capture is bound at each launch."""
 
 import functools
 import hashlib
@@ -57,7 +57,7 @@ class KernelSet(Mapping[str, Any]):
     def record(self, name: str, fields: tuple[str, ...], defaults: tuple[Any, ...] = ()) -> Any:
         """Return a class of named tuples: the source's, or one for an argument of a launch."""
         if name not in self._records:
-            self._records[name] = namedtuple(name, fields, defaults=defaults)  # type: ignore[misc]
+            self._records[name] = namedtuple(name, fields, defaults=defaults)
         return self._records[name]
 
     def named(self, name: str, items: list[Any]) -> Any:
@@ -129,26 +129,26 @@ class KernelSet(Mapping[str, Any]):
         """Return what a description of a constant describes; KernelCompilationError for what no kernel can capture."""
         match described:
             case ["value", value]:
-                return value
+                found = value
             case ["constexpr", inner]:
-                return tl.constexpr(self.constant(inner))
+                found = tl.constexpr(self.constant(inner))
             case ["dtype", str(name)]:
-                return triton_dtype(name)
+                found = triton_dtype(name)
             case ["tuple", list(items)]:
-                return tuple(map(self.constant, items))
+                found = tuple(map(self.constant, items))
             case ["named", str(name), list(items)]:
-                return self.named(name, [self.constant(item) for item in items])
+                found = self.named(name, [self.constant(item) for item in items])
             case ["library", str(name)]:
-                return library_function(name)
+                found = library_function(name)
             case ["kernel", str(name), *rest]:
-                return self.kernel(name, *rest[:1])
-            case [_, str(kind), *_]:
+                found = self.kernel(name, *rest[:1])
+            case _:
+                kind = described[1] if isinstance(described, list) and described[:1] == ["unsupported"] else "value"
                 raise KernelCompilationError(
                     f"A kernel uses a {kind} of the function around it. It may use numbers in tl.constexpr, dtypes, "
                     "tuples of these and @triton.jit functions; pass tensors as arguments."
                 )
-            case _:
-                raise KernelCompilationError("A kernel uses a value of no known kind of the function around it.")
+        return found
 
 
 class _Computing(ConstexprFunction[Any]):  # type: ignore[misc]

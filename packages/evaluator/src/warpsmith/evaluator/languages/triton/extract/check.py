@@ -540,9 +540,11 @@ class KernelCheck:
 
     def _check_value(self, name: str, bound: Binding, node: ast.Name) -> None:
         match bound.value:
-            case Record(fields=fields):
+            case Record(fields=fields, defaults=defaults):
                 if any(not field.isidentifier() or field.startswith("_") for field in fields):
                     raise self.refused(node, f"the class {name}", "Let the names of its fields begin with a letter.")
+                if not all(map(_is_renderable, defaults)):
+                    raise self.refused(node, f"a default of the class {name}", "Let its defaults be constants.")
                 self._check_called_class(node)
             case Library(name=full):
                 remedy = "Name what you need of it: tl.load, math.pi."
@@ -658,8 +660,9 @@ def _is_renderable(value: Value) -> bool:
         case tuple() | list():
             return all(map(_is_renderable, value))
         case Library(name=name):
+            # A function in a constant could be compared with another, which tells by what the kernel is run.
             named = name.startswith(library.LANGUAGE) or library.number(name) is not None
-            return named and not library.why_closed(name)
+            return named and not library.why_closed(name) and not library.is_function(name)
         case int() | str():
             return value.bit_length() <= MAX_INTEGER_BITS if isinstance(value, int) else len(value) <= MAX_TEXT
         case _:

@@ -94,6 +94,11 @@ class _ComputingCheck(KernelCheck):
             return ast.Attribute(value=self._copy(node.value), attr=node.attr, ctx=ast.Load())
         return super()._attribute(node)
 
+    def _check_value(self, name: str, bound: Binding, node: ast.Name) -> None:
+        if isinstance(bound.value, Kernel) and not (bound.value.computes and node in self._called):
+            raise self.refused(node, f"{name}, a function, as a value", _CALLS)
+        super()._check_value(name, bound, node)
+
     def _global(self, node: ast.Name) -> None:
         """Note a name of the module. Of a list a tuple is made."""
         super()._global(node)

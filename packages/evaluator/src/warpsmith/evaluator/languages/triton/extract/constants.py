@@ -350,6 +350,14 @@ class Evaluator:
                     return library.member(Library(module), member) if there else default[0]
         raise NotConstantError(f"{name} of this is not computed")
 
+    def _instance(self, made: Instance, node: ast.Call) -> Value:
+        """Return what a dataclass makes."""
+        fields = made.fields or ()
+        given = dict(zip(fields, self._arguments(node), strict=False)) | self._keywords(node)
+        if len(node.args) > len(fields) or not given.keys() <= {*fields} <= given.keys() | made.attributes.keys():
+            raise NotConstantError(f"{ast.unparse(node.func)[:60]} takes other arguments")
+        return Instance({**made.attributes, **given})
+
     def _call_known(self, function: Value, node: ast.Call) -> Value:
         match function:
             case Library(name=library.CONSTEXPR):
@@ -359,20 +367,18 @@ class Evaluator:
                 return _apply(_HELPERS[name], self._arguments(node), {})
             case Library(name=name) if name.startswith("math."):
                 return self._call_math(name.removeprefix("math."), node)
-            case Foreign(name=name):
-                return self._call_foreign(name, node)
-            case Instance(attributes=defaults, fields=tuple(fields)):
-                given = dict(zip(fields, self._arguments(node), strict=False)) | self._keywords(node)
-                if len(node.args) > len(fields) or not given.keys() <= {*fields} <= given.keys() | defaults.keys():
-                    raise NotConstantError(f"{ast.unparse(node.func)[:60]} takes other arguments")
-                return Instance({**defaults, **given})
+            case Foreign() | Instance(fields=tuple()):
+                return self._call_foreign(function, node)
             case Function(node=definition) | Kernel(node=definition, computes=True):
-                try:
-                    return self._by_convention(definition.name, node)
-                except NotConstantError:
-                    return self._call_function(definition, node)
+                return self._call_own(definition, node)
             case _:
                 raise NotConstantError(f"{ast.unparse(node.func)[:60]} is not computed")
+
+    def _call_own(self, definition: ast.FunctionDef, node: ast.Call) -> Value:
+        try:
+            return self._by_convention(definition.name, node)
+        except NotConstantError:
+            return self._call_function(definition, node)
 
     def _by_convention(self, name: str, node: ast.Call) -> Value:
         """`is_hip()` and `compare_version("triton", operator.ge, "3.0.0")`, which each project writes anew."""
@@ -408,7 +414,10 @@ class Evaluator:
             _too_large()
         return _apply(function, arguments, self._keywords(node))
 
-    def _call_foreign(self, name: str, node: ast.Call) -> Value:
+    def _call_foreign(self, function: Foreign | Instance, node: ast.Call) -> Value:
+        if isinstance(function, Instance):
+            return self._instance(function, node)
+        name = function.name
         if name in library.ANSWERS:
             return library.ANSWERS[name]
         if name in _ENVIRONMENT_CALLS and node.args:

@@ -6,7 +6,7 @@ they bind is known only where the source runs, but for what they import.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -599,10 +599,10 @@ def _bound_here(statement: ast.stmt) -> Iterator[str]:
                     yield from _bound_names(child)
 
 
-def _imported(module: Module, imports: list[ast.stmt], names: Environment, wanted: frozenset[str]) -> Environment:
+def _imported(module: Module, imports: Sequence[ast.stmt], names: Environment, wanted: frozenset[str]) -> Environment:
     """Return what statements of a function import, of the names that are wanted and of what kernels may use."""
     inside = _Scope(module, dict(names))
-    inside.run(imports)
+    inside.run(list(imports))
     return {name: inside._names[name] for name in wanted if isinstance(inside._names[name].value, Library)}
 
 

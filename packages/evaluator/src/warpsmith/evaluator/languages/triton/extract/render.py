@@ -89,14 +89,11 @@ def _alias(name: str, bound: str) -> ast.alias:
 def value_node(value: Value) -> ast.expr:
     """Return the expression that gives a computed value."""
     match value:
-        case Constexpr(value=inner):
-            return ast.Call(func=_member(library.CONSTEXPR), args=[value_node(inner)], keywords=[])
+        case Constexpr() | Record():
+            return _called(value)
         case Library(name=name):
             number = library.number(name)
             return _member(name) if number is None else _number(number)
-        case Record(name=name, fields=fields, defaults=defaults):
-            made = [value_node(name), value_node(tuple(map(field_name, fields))), value_node(defaults)]
-            return ast.Call(func=ast.Name(id=RECORD_NAME, ctx=ast.Load()), args=made, keywords=[])
         case Kernel():
             return ast.Name(id=value.text_name, ctx=ast.Load())
         case tuple() | list():
@@ -108,6 +105,14 @@ def value_node(value: Value) -> ast.expr:
             return _number(value)
         case _:
             raise TypeError(f"{type(value).__name__} is no value of a kernel")
+
+
+def _called(value: Constexpr | Record) -> ast.expr:
+    """Return the call that makes a value."""
+    if isinstance(value, Constexpr):
+        return ast.Call(func=_member(library.CONSTEXPR), args=[value_node(value.value)], keywords=[])
+    made = [value_node(value.name), value_node(tuple(map(field_name, value.fields))), value_node(value.defaults)]
+    return ast.Call(func=ast.Name(id=RECORD_NAME, ctx=ast.Load()), args=made, keywords=[])
 
 
 def _number(value: float) -> ast.expr:
