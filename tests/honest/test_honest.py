@@ -32,8 +32,8 @@ SPOILT = {
     "kernel_factory_in_dict": ('"add_relu": make_kernel(add_relu)', '"add_relu": make_kernel(mul_tanh)'),
     "kernel_factory_in_constructor": ("SLOPE = tl.constexpr(slope)", "SLOPE = tl.constexpr(2 * slope)"),
     "online_softmax_named_tuple": ("running_max=new_max", "running_max=state.running_max"),
-    "constexpr_strides_permute": ("dims[axis + 1:]", "dims[axis:]"),
-    "matmul_descriptors_narrow_rows": ("range(0, K, BK)", "range(0, 64, BK)"),
+    "constexpr_strides_permute": ("dims[axis + 1:]", "dims[axis + 2:]"),
+    "matmul_descriptors_narrow_rows": ("acc.to(tl.float16)", "(2 * acc).to(tl.float16)"),
     "leaky_relu_triton_op": ("leaky_relu(x, self.negative_slope)", "leaky_relu(x)"),
 }
 """One change to a pair's candidate that makes it wrong."""
@@ -99,4 +99,4 @@ def test_there_are_many_and_each_is_of_its_own() -> None:
     candidates = [pair(name)[1] for name in FILES]
     kernels = [ast.dump(ast.parse(candidate)) for candidate in candidates]
     assert len(set(kernels)) == len(kernels)
-    assert all("@triton.jit" in candidate and "class ModelNew" in candidate for candidate in candidates)
+    assert all("triton.jit" in candidate and "class ModelNew" in candidate for candidate in candidates)

@@ -14,7 +14,7 @@ from triton.runtime.jit import ConstexprFunction, JITCallable
 
 from warpsmith.evaluator.errors import EvaluatorError
 from warpsmith.evaluator.languages.triton import captures
-from warpsmith.evaluator.languages.triton.extract import Extracted, library
+from warpsmith.evaluator.languages.triton.extract import Extracted, ExtractionError, library
 from warpsmith.evaluator.languages.triton.kernel_names import own_name
 
 
@@ -77,6 +77,10 @@ class KernelSet(Mapping[str, Any]):
     def has(self, told: str) -> bool:
         """Whether there is a kernel that a recording calls so."""
         return self._extracted.text_name(told) in self._made
+
+    def refused(self, told: str) -> ExtractionError | None:
+        """Return why the kernel that a recording calls so was refused; None for one that was not."""
+        return self._extracted.refused.get(self._extracted.text_name(told))
 
     def launched(self, told: str, arguments: Mapping[str, Any]) -> Any:
         """Return the kernel of a launch, given what a recording calls it and its arguments, as they are described."""

@@ -9,7 +9,7 @@ from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.base import Described, MakeTensor
 from warpsmith.evaluator.languages.triton import captures, compilation, descriptors
-from warpsmith.evaluator.languages.triton.extract import Extracted, extract_usable
+from warpsmith.evaluator.languages.triton.extract import extract_usable
 from warpsmith.evaluator.languages.triton.fence import FenceError
 from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel
@@ -18,9 +18,8 @@ from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKe
 class Kernels:
     """The kernels of a source, taken from it by syntax and ready to be interpreted."""
 
-    def __init__(self, kernels: KernelSet, extracted: Extracted) -> None:
+    def __init__(self, kernels: KernelSet) -> None:
         self._kernels = kernels
-        self._extracted = extracted
 
     @staticmethod
     def of(source: str, folder: Path) -> "Kernels":
@@ -33,16 +32,14 @@ class Kernels:
         Raises:
             ExtractionError, SyntaxError: they cannot be taken from it.
         """
-        extracted = extract_usable(source)
-        return Kernels(compilation.execute_kernels(extracted, folder), extracted)
+        return Kernels(compilation.execute_kernels(extract_usable(source), folder))
 
     def __getitem__(self, name: str) -> Any:
         self._check(name)
         return _Launchable(self._kernels, name)
 
     def _check(self, name: str) -> None:
-        refused = self._extracted.refused.get(self._extracted.text_name(name))
-        if refused is not None:
+        if (refused := self._kernels.refused(name)) is not None:
             raise refused
         if not self._kernels.has(name):
             raise WireError(f"The source has no kernel {name[:80]} that can be taken from it.")
