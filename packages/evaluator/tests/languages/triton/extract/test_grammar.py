@@ -155,6 +155,7 @@ SAME = [
     ),
     *("u'ab' == 'ab'", "several(i, b=2)", "several(*pair(i))", "several(*(i, 2), c=7)"),
     *("Two(i, b=5).b", "Two(first=i, b=2).first", "swapped(Two(i, 7)).first", "Two(i)[1]", "Two(i, 4).sum + i"),
+    *("Two(-9, 4).first // Two(-9, 4).b", "swapped(Two(-9, 4)).first // 3", "half(-18) // 4", "Two(-9).b // -4"),
     *("C + half(8)", "i * half(C)", "grown(C, by=(1, 2))", "listed(3)"),
     *("(i > 2).to(tl.int32)", "i.to(tl.int64).dtype.primitive_bitwidth", "math.floor(math.pi)", "D.value + 1", "D"),
     # statements, the last of which binds r
@@ -173,6 +174,12 @@ SAME = [
     "tl.static_print(f'{C}')\nr = sum_of(i, n=2)",
     "N = 5\nr = N",
     "H: tl.constexpr = half(C)\nr = H * i",
+    "t = Two(-9, 4)\nr = t.first // t.b",
+    "t = Two(C, i)\nu = t\nr = (t.first - 13) // u.b",
+    "h = half(-18)\nr = h // 4",
+    "h: tl.constexpr = half(-18)\nr = h // 4 + i",
+    "a, b, c = swapped(Two(4, -9))\nr = a // b + c",
+    "t = Two(half(-18), 4)\nr = 0\nfor j in range(i):\n    r += t.first // t.b\n    t = Two(t.first - j, t.b)",
     "t = Two(i, 5)\nfor j in range(3):\n    t = Two(t.b, t.first)\nr = t.first * 10 + t.b",
     "tl.static_assert(half(C) == 2)\nr = 0\nfor j in tl.static_range(half(C)):\n    r += j + 1",
 ]
