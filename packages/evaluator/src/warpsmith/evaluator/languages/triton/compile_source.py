@@ -9,6 +9,7 @@ from typing import Any, Final
 from warpsmith.evaluator.languages.triton import captures, compilation, extract
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.kernel_names import own_name
+from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError, KernelSet
 from warpsmith.evaluator.system.exhaustion import USED_SHARE, is_exhaustion, is_machines, used_much_memory, with_advice
 
 ALLOCATOR: Final = "set_allocator"
@@ -62,12 +63,12 @@ def compile_source(
     }
 
 
-def _compiled(kernels: dict[str, Any], launch: dict[str, Any], arch: int, *, binary: bool) -> dict[str, Any]:
+def _compiled(kernels: KernelSet, launch: dict[str, Any], arch: int, *, binary: bool) -> dict[str, Any]:
     kernel = own_name(str(launch["kernel"]))
     for name, described in dict(launch["arguments"]).items():
         match described:
             case ["tensor", str(dtype), *_] if dtype in NO_TENSORS:
-                raise compilation.KernelCompilationError(
+                raise KernelCompilationError(
                     f"The argument {name} of {kernel} is a {dtype} tensor, which Triton has no pointer for. "
                     "Pass torch.view_as_real(tensor), or its bytes as torch.uint8."
                 )
@@ -80,7 +81,7 @@ def _category_and_message(error: Exception) -> tuple[str, str]:
             return "syntax_error", f"line {error.lineno}: {error.msg}"
         case extract.ExtractionError():
             return "triton_compilation_error", str(error)
-        case compilation.KernelCompilationError():
+        case KernelCompilationError():
             return error.category, _with_remedy(str(error))
         case _:
             return "triton_compilation_error", f"{type(error).__name__}: {error}"
@@ -168,7 +169,7 @@ def _check_allocator(source: str) -> None:
         or (isinstance(name, ast.Name) and name.id == ALLOCATOR)
         for name in called
     ):
-        raise compilation.KernelCompilationError(
+        raise KernelCompilationError(
             "A kernel needs global scratch memory, as tl.make_tensor_descriptor does, and the source sets no allocator "
             "for it. Call triton.set_allocator(lambda size, alignment, stream: "
             'torch.empty(size, dtype=torch.int8, device="cuda")) before the launch, or use pointers.'
