@@ -17,7 +17,7 @@ from warpsmith.evaluator.verdict import Verdict
 FOLDER = Path(__file__).parent / "styles"
 FILES = {path.stem: path for path in sorted(FOLDER.glob("*.py"))}
 BORDER = "\n# ----- candidate -----\n"
-LEAST = 120
+LEAST = 150
 REPETITIONS = 20
 SLOTS = 2
 TIMEOUT_S = 60.0
@@ -29,6 +29,11 @@ SPOILT = {
     "conv2d_padded_input": ("F.pad(x, (1, 1, 1, 1))", "F.pad(x, (1, 1, 1, 1), value=1.0)"),
     "silu_oneliner": ("x * tl.sigmoid(x)", "tl.sigmoid(x)"),
     "problem_on_cuda_kwargs": ("if HAS_OFFSET:", "if not HAS_OFFSET:"),
+    "kernel_factory_in_dict": ('"add_relu": make_kernel(add_relu)', '"add_relu": make_kernel(mul_tanh)'),
+    "kernel_factory_in_constructor": ("SLOPE = tl.constexpr(slope)", "SLOPE = tl.constexpr(2 * slope)"),
+    "online_softmax_named_tuple": ("running_max=new_max", "running_max=state.running_max"),
+    "constexpr_strides_permute": ("dims[axis + 1:]", "dims[axis + 2:]"),
+    "matmul_descriptors_narrow_rows": ("acc.to(tl.float16)", "(2 * acc).to(tl.float16)"),
     "leaky_relu_triton_op": ("leaky_relu(x, self.negative_slope)", "leaky_relu(x)"),
 }
 """One change to a pair's candidate that makes it wrong."""
@@ -94,4 +99,4 @@ def test_there_are_many_and_each_is_of_its_own() -> None:
     candidates = [pair(name)[1] for name in FILES]
     kernels = [ast.dump(ast.parse(candidate)) for candidate in candidates]
     assert len(set(kernels)) == len(kernels)
-    assert all("@triton.jit" in candidate and "class ModelNew" in candidate for candidate in candidates)
+    assert all("triton.jit" in candidate and "class ModelNew" in candidate for candidate in candidates)

@@ -11,6 +11,8 @@ from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.ipc.tensor_slots import pack
+from warpsmith.evaluator.languages.triton.extract import Extracted
+from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.replayed_kernels import Kernels
 from warpsmith.evaluator.recordings import movement, trace
@@ -50,7 +52,7 @@ def record(forward, buffer):
 
 
 def replayed(events, described, buffer, tmp_path):
-    player = Replay(Kernels({}), memory_of(buffer).buffers)
+    player = Replay(Kernels(KernelSet(Extracted("", (), frozenset()))), memory_of(buffer).buffers)
     player.run(events)
     return player.tensor(described)
 
@@ -178,7 +180,7 @@ def test_a_buffer_of_a_module_begins_as_what_the_judge_gives_it(tmp_path):
     slot = tensor_views.contiguous("float32", (4,))
     recorder.starts_as(count, slot)
     tensor_views.view(memory.buffers["state"], slot).copy_(torch.arange(4.0))
-    player = Replay(Kernels({}), memory.buffers)
+    player = Replay(Kernels(KernelSet(Extracted("", (), frozenset()))), memory.buffers)
     described = recorder.tensor(count)
     player.run(recorder.events)
     assert player.tensor(described).tolist() == [0.0, 1.0, 2.0, 3.0]
@@ -280,7 +282,7 @@ def test_bytes_that_are_called_booleans_stay_what_they_are():
     st.lists(st.lists(st.integers(-5, 5) | st.sampled_from(["alloc", "fill", "copy", "const", "tensor"]), max_size=5))
 )
 def test_any_list_of_events_is_performed_or_refused(tmp_path_factory, events):
-    player = Replay(Kernels({}), memory_of(arena(1)).buffers)
+    player = Replay(Kernels(KernelSet(Extracted("", (), frozenset()))), memory_of(arena(1)).buffers)
     player._left = 1 << 20
     try:
         player.run(events)
@@ -358,7 +360,7 @@ def test_an_option_of_a_forged_launch_is_no_argument(tmp_path, monkeypatch):
     player = Replay(Kernels.of(DEFAULTED, tmp_path), memory_of(arena(1)).buffers)
     out = ["tensor", "fresh", 0, "float32", [1], [1], 0]
     player.run([["alloc", 0, 4], ["launch", "fill_kernel", [1], {"out_ptr": out}, {"VALUE": 7.0}]])
-    assert list(player._kernels["fill_kernel"].launched) == ["out_ptr"]
+    assert list(player._kernels.argument(["kernel", "fill_kernel"], None).launched) == ["out_ptr"]
 
 
 class _Recording:

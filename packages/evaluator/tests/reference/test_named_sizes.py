@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from warpsmith.evaluator import BadProblemError, Problem
+from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.reference.named_sizes import InputSizes
-from warpsmith.evaluator.reference.session import ReferenceSession
+from warpsmith.evaluator.reference.session import Placed, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Form, Resizing, answer_to_others, learn, smaller
 from warpsmith.evaluator.reference.trials import learn as learn_problem
 
@@ -297,6 +298,29 @@ class ModelNew(torch.nn.Module):
 def test_where_triton_cannot_form_blocks_of_other_shapes_coarser_ones_are_drawn(evaluator, candidate):
     verdict = evaluator.evaluate(Problem.from_source(ABSOLUTE, "absolute"), candidate)
     assert (verdict.status, verdict.flags, verdict.trials) == ("correct", (), 6)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("abs_kernel[(1,)]", "x = x if x.shape[1] == 20 else x.as_strided(x.shape, (1, 1))\n        abs_kernel[(1,)]"),
+        ("TensorDescriptor.from_tensor(tensor, [32, 32])", "TensorDescriptor(tensor, [12, 20], [20, 1], [32, 32])"),
+    ],
+    ids=["no descriptor of other shapes", "the shape of the sample"],
+)
+def test_descriptors_do_not_keep_a_wrong_kernel_from_other_shapes(evaluator, wrong):
+    candidate = BY_DESCRIPTORS_OF_THE_HOST.replace(*wrong)
+    assert candidate != BY_DESCRIPTORS_OF_THE_HOST
+    verdict = evaluator.evaluate(Problem.from_source(ABSOLUTE, "absolute"), candidate)
+    assert verdict.status == "incorrect", verdict
+
+
+def test_rows_of_descriptors_keep_their_alignment_and_other_sizes_need_not():
+    sample = Form(Placed((TensorSlot("float16", (40, 24), (24, 1)),), 1920), (), {})
+    drawn = [Resizing(sample, {"m": 40, "n": 24}, kept=1).draw(random.Random(seed)) for seed in range(40)]
+    assert {sizes["n"] % 8 for sizes in drawn} == {0}
+    assert any(sizes["m"] % 8 for sizes in drawn)
+    assert {size % 8 for size in Resizing(sample, {"m": 40}, kept=2).draw(random.Random(1)).values()} == {0}
 
 
 def test_a_candidate_that_says_so_itself_is_wrong(evaluator):

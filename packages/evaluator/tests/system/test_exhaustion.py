@@ -12,8 +12,8 @@ import pytest
 
 from warpsmith.evaluator import Problem, _native
 from warpsmith.evaluator.judge.service import Service
-from warpsmith.evaluator.languages.triton import compilation
 from warpsmith.evaluator.languages.triton import compile_source as compiler
+from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
 from warpsmith.evaluator.system.exhaustion import OF_MACHINE, is_exhaustion, is_machines, with_advice
 
@@ -61,7 +61,7 @@ def test_room_that_the_input_used_up_is_its_own_doing(measured):
 
 @pytest.mark.parametrize("number", sorted(OF_MACHINE))
 def test_what_no_input_exhausts_is_the_machines_however_it_is_wrapped(number, tmp_path):
-    error = compilation.KernelCompilationError("BlockingIOError: ptxas")
+    error = KernelCompilationError("BlockingIOError: ptxas")
     error.__cause__ = OSError(number, "ran out")
     assert is_machines(error)
     assert compiler.lacked_by_the_machine(error, tmp_path)

@@ -3,6 +3,7 @@ import pytest
 from warpsmith.evaluator.languages.triton import compilation
 from warpsmith.evaluator.languages.triton.compile_source import compile_source
 from warpsmith.evaluator.languages.triton.extract import Extracted
+from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError
 
 POINTER = ["tensor", "float32", True]
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -101,7 +102,7 @@ def test_a_forged_launch_is_a_failed_compilation(tmp_path, launch, add_candidate
     ["triton.language.core", "triton.language.core.builtins", "triton.language.nothing", "triton.language.math.wraps"],
 )
 def test_what_a_kernel_may_not_reach_is_refused(name):
-    with pytest.raises(compilation.KernelCompilationError):
+    with pytest.raises(KernelCompilationError):
         compilation.check_reached(name)
 
 

@@ -44,10 +44,34 @@ def _argument(described: Any) -> list[Any]:
             return ["descriptor", dtype, block]
         case ["tuple", list(items)]:
             return ["tuple", [_argument(item) for item in items]]
-        case ["value", None | bool() | int() | float() | str()] | ["dtype" | "kernel", str()]:
+        case ["named", str(name), list(items)]:
+            return ["named", name, [_argument(item) for item in items]]
+        case ["value", None | bool() | int() | float() | str()] | ["dtype", str()]:
             return list(described)
+        case ["kernel" | "library" | "captured", *_]:
+            return _constant(described)
         case _:
             raise WireError(f"{str(described)[:80]} is not an argument of a traced launch.")
+
+
+def _constant(described: Any) -> list[Any]:
+    """Return a function that is passed, or what a kernel captures, as they are described (`triton.captures`)."""
+    match described:
+        case ["value", bool() | int() | float() | str() | None]:
+            found: list[Any] = list(described)
+        case ["dtype" | "library" | "kernel" | "unsupported", str()]:
+            found = list(described)
+        case ["constexpr", inner]:
+            found = ["constexpr", _constant(inner)]
+        case ["tuple", list(items)]:
+            found = ["tuple", [_constant(item) for item in items]]
+        case ["named", str(name), list(items)]:
+            found = ["named", name, [_constant(item) for item in items]]
+        case [("kernel" | "captured") as kind, *names, dict(captured)] if all(isinstance(name, str) for name in names):
+            found = [kind, *names, {str(name): _constant(value) for name, value in captured.items()}]
+        case _:
+            raise WireError(f"{str(described)[:80]} is no constant of a traced launch.")
+    return found
 
 
 def kinds_of(binary: Any) -> dict[str, Any]:

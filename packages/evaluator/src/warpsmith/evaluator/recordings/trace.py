@@ -9,7 +9,8 @@ An event is a list: `["alloc", id, bytes]`, `["const", id, content]`, `["literal
 or `["launch", kernel, grid, arguments, options]`. A `literal` is a tensor made from numbers in the call itself, such as
 `torch.tensor([1, 2])`; a `const` is one made before the call. A tensor is
 `["tensor", memory, start, dtype, shape, stride, offset]`: `memory` is an arena's name and `start` a byte offset in it,
-or `fresh` and the id of an allocation; `offset` is in elements.
+or `fresh` and the id of an allocation; `offset` is in elements. Other arguments of a launch are `["value", plain]`,
+`["tuple", arguments]`, `["named", class, arguments]`, or of kinds of the language's own.
 """
 
 import ctypes
@@ -154,7 +155,8 @@ class Recorder:
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
         if isinstance(value, tuple):
-            return ["tuple", [self._argument(item) for item in value]]
+            items = [self._argument(item) for item in value]
+            return ["named", type(value).__name__, items] if hasattr(value, "_fields") else ["tuple", items]
         return self._language.describe(value, self.tensor)
 
     def tensor(self, tensor: torch.Tensor) -> list[Any]:

@@ -2,15 +2,17 @@
 
 Sizes only shrink: a block or a grid sized for the sample is legitimate tuning, and stays valid for fewer elements.
 `learn` returns several ways, the freest first. In the freest no size stays a power of two or a multiple of 16, equal
-sizes become different, and sometimes there is a batch of one. A candidate that refuses such shapes gets the next way;
+sizes become different, and sometimes there is a batch of one. A candidate that refuses such shapes gets the next way,
+such as rows that a tensor descriptor takes with any number of them;
 in the last, powers of two and multiples of 16 remain what they are, since blocks and alignment may rely on them.
 """
 
 import itertools
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
@@ -56,6 +58,9 @@ class Resizing:
         sizes: the sample's value, by name, of each size that changes.
         coarse: whether they stay multiples of a power of two, for problems that split or pool dimensions.
         keeps_narrow: whether sizes up to 16 stay unchanged, since Triton multiplies no narrower blocks.
+        aligned: which sizes stay multiples of the power of two up to 16 that divides them, beside multiples of 16 of
+            regular ones: those of dimensions after a tensor's first (`rows`), or all. Tensor descriptors take rows of
+            multiples of 16 bytes.
         regular: whether powers of two stay powers of two, and multiples of 16 multiples of 16.
         parts: groups of occurrences of one literal; each group takes a size of its own.
         batches: names of sizes that can be 1: leading dimensions.
@@ -65,6 +70,7 @@ class Resizing:
     sizes: Mapping[str, int]
     coarse: bool = False
     keeps_narrow: bool = False
+    aligned: Literal["none", "rows", "all"] = "none"
     regular: bool = True
     parts: tuple[tuple[str, ...], ...] = ()
     batches: tuple[str, ...] = ()
@@ -91,8 +97,16 @@ class Resizing:
         if self.keeps_narrow and size <= COARSEST:
             return size
         step = _step(size, self.coarse, self.regular)
+        if self._keeps_alignment(size):
+            step = max(step, math.gcd(size, COARSEST))
         found = [smaller(size, step, rng, halves=self.regular) for _ in range(DISTINCT_ATTEMPTS)]
         return next((other for other in found if other not in taken), found[0])
+
+    def _keeps_alignment(self, size: int) -> bool:
+        if self.aligned != "rows":
+            return self.aligned == "all"
+        slots = (*self.sample.inputs.slots, *self.sample.output)
+        return any(side % size == 0 for slot in slots for side in slot.shape[1:])
 
     def fits(self, inputs: Placed, answer: Answer) -> bool:
         """Whether an answer to other sizes has the form of the sample's answer with correspondingly changed dimensions.
@@ -198,7 +212,13 @@ def learn(session: ReferenceSession, rng: random.Random, sample: Form, *, finite
     if first.regular:
         return tuple(ways)
     split = _split(first, trial)
-    return (_with_batches(split, trial), *([first] if split.parts else []), *others)
+    rows = replace(first, keeps_narrow=True, aligned="rows")
+    return (
+        _with_batches(split, trial),
+        *([first] if split.parts else []),
+        *([rows] if trial.tolerates(rows) else []),
+        *others,
+    )
 
 
 class _Trial:

@@ -433,7 +433,7 @@ def _way(learned: Learned, way: int) -> Resizing:
     """Return a way in which shapes change; beyond those learned, the last of them, coarse and for wide blocks only."""
     if way < len(learned.resizings):
         return learned.resizings[way]
-    return replace(learned.resizings[-1], coarse=True, keeps_narrow=True)
+    return replace(learned.resizings[-1], coarse=True, keeps_narrow=True, aligned="all")
 
 
 def _as_far(answer: Answer, draws: DrawPlan) -> Answer:

@@ -521,7 +521,7 @@ class _Place:
                 return self.tensor(described)
             case ["value", value]:
                 return value
-            case ["tuple", list(items)]:
+            case ["tuple", list(items)] | ["named", str(), list(items)]:
                 return tuple(self.argument(item) for item in items)
             case _:
                 return self._language.device_argument(described, self.tensor)

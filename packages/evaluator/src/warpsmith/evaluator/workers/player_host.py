@@ -125,6 +125,9 @@ class Replay:
                 return value
             case ["tuple", list(items)]:
                 return tuple(self._argument(item) for item in items)
+            case ["named", str(name), list(items)]:
+                made = self._kernels.argument(["record", name], self.tensor)
+                return made(*(self._argument(item) for item in items))
             case _:
                 return self._kernels.argument(described, self.tensor)
 

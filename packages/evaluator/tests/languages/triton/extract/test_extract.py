@@ -202,9 +202,9 @@ def test_what_a_function_inside_another_reads_is_not_taken_for_a_global():
         "def make(A):\n    def f():\n        return A\n"
         "    @triton.jit\n    def inner(x, N: tl.constexpr = f()):\n        tl.store(x, N)\n"
     )
-    found = extract_usable(source)
-    assert found.kernels == ("k",)
-    assert "only where the source runs" in str(found.refused["inner"]) or "default" in str(found.refused["inner"])
+    found = extract(source)
+    assert found.kernels == ("k", "inner")
+    assert "def inner(x, N: tl.constexpr):" in found.source
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_annotations_in_a_body_are_dropped_but_for_constexpr():
         ("y = {1, 2}", "Set"),
         ("y = [z for z in BLOCK]", "ListComp"),
         ("y = sorted(x, key=lambda a: a)", "global sorted"),
-        ("y = tl.load(*x)", "Starred"),
+        ("y = (*x, 1)", "Starred"),
         ("y = tl.load(**x)", "the keyword **"),
         ("y = tl.load(x, _semantic=None)", "the keyword _semantic"),
         ("unknown_function(x)", "global unknown_function"),
@@ -476,7 +476,6 @@ except ImportError:
         (kernel("pass", head="@triton.jit(None)"), "decorator"),
         (kernel("pass", head="@triton.jit(do_not_specialize=os.listdir())"), "do_not_specialize"),
         (kernel("pass", head="@triton.jit(**{})"), "argument"),
-        (kernel("pass", arguments="x=os.getpid()"), "default value of x"),
         (kernel("pass", arguments="x, /, y"), "posonlyargs"),
         (kernel("pass", arguments="*x"), "vararg"),
         (kernel("pass", arguments="**x"), "kwarg"),
@@ -484,8 +483,8 @@ except ImportError:
         (PRELUDE + "@triton.jit\ndef warpsmith_jit(x):\n    pass\n", "reserved name"),
         (PRELUDE + "@triton.jit\ndef \u00e9(x):\n    pass\n", "reserved name"),
         (
-            PRELUDE + "class A:\n    @triton.jit\n    def k(x):\n        pass\n"
-            "class B:\n    @triton.jit\n    def k(x):\n        return\n",
+            PRELUDE + "if os.getpid():\n    @triton.jit\n    def k(x):\n        pass\n"
+            "else:\n    @triton.jit\n    def k(x):\n        return\n",
             "defined in lines 7 and 11",
         ),
         (
@@ -493,8 +492,13 @@ except ImportError:
             "a kernel has that name too",
         ),
         (
-            PRELUDE + "def make(n):\n    @triton.jit\n    def k(x):\n        tl.store(x, n)\n    return k\n",
-            "n of the function around it",
+            PRELUDE + "def make():\n    global n\n    n = 1\n    @triton.jit\n    def k(x):\n        tl.store(x, n)\n",
+            "a function binds it",
+        ),
+        (
+            PRELUDE + "import math as m\ndef make():\n    import triton.language as m\n    @triton.jit\n    def f(x):\n"
+            "        m.store(x, 1)\n@triton.jit\ndef k(x):\n    tl.store(x, m.pi)\n",
+            "another kernel has that name for something else",
         ),
         (kernel("g(x)", before="@triton.jit\ndef g(x):\n    eval(x)\n"), "global eval"),
         (kernel("g(x)", before="@os.getpid\n@triton.jit\ndef g(x):\n    pass\n"), "wraps"),
@@ -592,3 +596,161 @@ def test_any_body_reads_back_on_its_own_lines(body):
 
 def lines_of(tree):
     return {node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)}
+
+
+MADE = (
+    PRELUDE
+    + """
+def scaled_by(factor, act):
+    import triton.language as lang
+    @triton.jit
+    def k(x, N: lang.constexpr):
+        tl.store(x, act(lang.load(x) * factor) + N)
+    return k
+
+def other():
+    @triton.jit
+    def k(x):
+        tl.store(x, 1)
+    return k
+"""
+)
+
+
+def test_what_a_kernel_takes_of_the_function_around_it_is_named_and_bound_nowhere():
+    found = extract(MADE)
+    assert set(found.captured.values()) == {frozenset({"factor", "act"}), frozenset()}
+    statements = ast.parse(found.source).body
+    bound = {
+        node.id for one in statements for node in ast.walk(one) if isinstance(getattr(node, "ctx", None), ast.Store)
+    }
+    assert not bound & {"factor", "act"}
+    assert "import triton.language as lang" in found.source
+
+
+def test_kernels_of_one_name_in_two_functions_are_told_apart_by_their_lines():
+    found = extract(MADE)
+    assert len(set(found.kernels)) == 2
+    assert set(found.told) == {"k@8", "k@14"}
+    assert {found.text_name("k@8"), found.text_name("k@14")} == set(found.kernels)
+    assert found.text_name("k") not in found.kernels
+
+
+def test_defaults_that_are_not_known_are_left_to_the_launch_and_others_are_kept():
+    found = extract(kernel("tl.store(x, a)", arguments="x, a=1, b=os.getpid(), c: tl.constexpr = 2"))
+    assert "def k(x, a, b, c: tl.constexpr=2):" in found.source
+
+
+@pytest.mark.parametrize(
+    ("made", "value"),
+    [
+        ("class C:\n    n = 3\nN = tl.constexpr(C.n)", "3"),
+        ("import enum\nclass C(enum.IntEnum):\n    A = 3\nN = tl.constexpr(C.A.value)", "3"),
+        (
+            "from dataclasses import dataclass\n@dataclass\nclass C:\n    n: int = 3\nN = tl.constexpr(C(4).n + C().n)",
+            "7",
+        ),
+        ("class C:\n    n = 3\nC.n = 4\nN = tl.constexpr(C.n)", None),
+        ("class C:\n    n = os.getpid()\nN = tl.constexpr(C.n)", None),
+        ("class C(os.PathLike):\n    n = 3\nN = tl.constexpr(C.n)", None),
+        (
+            "from dataclasses import dataclass\n@dataclass\nclass C:\n    n: int = 3\n    def __post_init__(self):\n"
+            "        self.n = 4\nN = tl.constexpr(C().n)",
+            None,
+        ),
+    ],
+)
+def test_a_constant_may_be_an_attribute_of_a_class_or_of_a_dataclass(made, value):
+    if value is None:
+        with pytest.raises(ExtractionError, match="global N"):
+            value_of(made)
+    else:
+        assert value_of(made) == f"N = tl.constexpr({value})"
+
+
+def test_a_name_that_a_function_around_binds_is_not_the_modules():
+    source = PRELUDE + "n = tl.constexpr(3)\ndef make(n):\n    @triton.jit\n    def k(x):\n        tl.store(x, n)\n"
+    found = extract(source)
+    assert found.captured == {"k": frozenset({"n"})}
+    assert "constexpr(3)" not in found.source
+    assert "def k(x, N: tl.constexpr):" in extract(source.replace("k(x)", "k(x, N: tl.constexpr = n)")).source
+
+
+@pytest.mark.parametrize(
+    "made", ["class P(NamedTuple):\n    handle: int\n    max: int = 2", "P = namedtuple('P', 'handle max')"]
+)
+def test_a_field_of_a_named_tuple_opens_no_other_value(made):
+    head = f"from typing import NamedTuple\nfrom collections import namedtuple\n{made}\n"
+    text = extract(kernel("p = P(x, max=3)\ntl.store(p.handle, p.max)\ny = x.handle", before=head)).source
+    assert "x.warpsmith_field_handle" in text
+    assert ".handle" not in text
+    assert "p.max" in text
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ("return open(n)", "global open"),
+        ("return n.__class__", "attribute __class__"),
+        ("return n.format(n)", "call of n.format"),
+        ("return tl.load(n)", "call of tl.load"),
+        ("return k(n)", "call of k"),
+        ("return (lambda: n)()", "call of"),
+        ("return getattr(n, 'x')", "global getattr"),
+        ("import os\n    return n", "Import"),
+        ("n[0] = 1\n    return n", "assignment to n"),
+        ("return isinstance(n, n)", "global isinstance"),
+        ("return f'{n}'", "JoinedStr"),
+        ("yield n", "Yield"),
+        ("global N\n    N = n", "Global"),
+        ("return len", "as a value"),
+    ],
+)
+def test_what_a_constexpr_function_may_not_do_is_refused(body, what):
+    source = kernel("tl.store(x, f(BLOCK))", before=f"@triton.constexpr_function\ndef f(n):\n    {body}\n")
+    with pytest.raises(ExtractionError, match=what):
+        extract(source)
+
+
+def test_kernels_that_functions_and_decorators_of_the_module_make_are_found():
+    source = (
+        PRELUDE
+        + """
+def shown(f):
+    return triton.jit(f)
+
+def plain(x):
+    tl.store(x, 1)
+
+@shown
+def wrapped(x):
+    tl.store(x, 2)
+
+def host(x):
+    return os.getpid()
+
+class M:
+    def __init__(self):
+        self.k = triton.jit(plain)
+"""
+    )
+    assert set(extract(source).kernels) == {"plain", "wrapped"}
+
+
+@pytest.mark.parametrize(
+    ("body", "remedy"),
+    [
+        ("for i in range(3):\n    break", "while"),
+        ("y = [i for i in range(3)]", "static_range"),
+        ("y = x @ x", "tl.dot"),
+        ("y = BLOCK in (1, 2)", "=="),
+        ("raise ValueError", "tl.static_assert"),
+        ("y = lambda: 1", "@triton.jit"),
+        ("if (y := 1) > 2:\n    pass", "line of its own"),
+        ("y = tl.advance(x, 1)", "make_tensor_descriptor"),
+    ],
+)
+def test_a_refusal_says_what_to_write_instead(body, remedy):
+    with pytest.raises(ExtractionError) as refused:
+        extract(kernel(body))
+    assert remedy in refused.value.remedy

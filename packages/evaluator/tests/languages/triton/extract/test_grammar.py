@@ -92,7 +92,6 @@ REFUSED = {
     "comprehension": "y = [z for z in x if z]",
     "Yield": "yield x",
     "YieldFrom": "yield from x",
-    "Starred": "y = (*x,)",
     "Del": "del x",
     "MatMult": "y = x @ x",
     "In": "y = x in x",
@@ -154,7 +153,10 @@ SAME = [
         "tl.cdiv(7, i)",
         "pair(i)[1]",
     ),
-    *("u'ab' == 'ab'", "several(i, b=2)"),
+    *("u'ab' == 'ab'", "several(i, b=2)", "several(*pair(i))", "several(*(i, 2), c=7)"),
+    *("Two(i, b=5).b", "Two(first=i, b=2).first", "swapped(Two(i, 7)).first", "Two(i)[1]", "Two(i, 4).sum + i"),
+    *("Two(-9, 4).first // Two(-9, 4).b", "swapped(Two(-9, 4)).first // 3", "half(-18) // 4", "Two(-9).b // -4"),
+    *("C + half(8)", "i * half(C)", "grown(C, by=(1, 2))", "listed(3)"),
     *("(i > 2).to(tl.int32)", "i.to(tl.int64).dtype.primitive_bitwidth", "math.floor(math.pi)", "D.value + 1", "D"),
     # statements, the last of which binds r
     "a, (b, c) = 1, (2, i)\nr = a + b * 10 + c * 100",
@@ -171,15 +173,50 @@ SAME = [
     "tl.static_assert(C == 4, 'C')\n'text'\npass\nr = early(i)",
     "tl.static_print(f'{C}')\nr = sum_of(i, n=2)",
     "N = 5\nr = N",
+    "H: tl.constexpr = half(C)\nr = H * i",
+    "t = Two(-9, 4)\nr = t.first // t.b",
+    "t = Two(C, i)\nu = t\nr = (t.first - 13) // u.b",
+    "h = half(-18)\nr = h // 4",
+    "h: tl.constexpr = half(-18)\nr = h // 4 + i",
+    "a, b, c = swapped(Two(4, -9))\nr = a // b + c",
+    "t = Two(half(-18), 4)\nr = 0\nfor j in range(i):\n    r += t.first // t.b\n    t = Two(t.first - j, t.b)",
+    "t = Two(i, 5)\nfor j in range(3):\n    t = Two(t.b, t.first)\nr = t.first * 10 + t.b",
+    "tl.static_assert(half(C) == 2)\nr = 0\nfor j in tl.static_range(half(C)):\n    r += j + 1",
 ]
 """In each, i is a tensor that holds 3, and C and D are constants of the kernel and the module that hold 4."""
 
 HELPERS = """
 import math
+from typing import NamedTuple
 import triton
 import triton.language as tl
 D = tl.constexpr(4)
 N = tl.constexpr(9)
+class Two(NamedTuple):
+    first: tl.tensor
+    b: int = 6
+    sum: int = 1
+KNOWN = [1, 2, 3]
+@triton.constexpr_function
+def half(n):
+    if n % 2:
+        raise ValueError("odd")
+    return n // 2
+@triton.constexpr_function
+def grown(n, by=[1]):
+    for step in by:
+        if step == 1:
+            continue
+        n += step * math.floor(math.pi)
+    return n + half(2 * len([x for x in by if x in (1, 2)]))
+@triton.constexpr_function
+def listed(n):
+    known = KNOWN
+    known += (9,)
+    return len(known) + n.bit_length() + sum(x for x in known)
+@triton.jit
+def swapped(t):
+    return Two(t.b, t.first)
 @triton.jit
 def pair(i) -> tuple:
     return i, i + 1
@@ -309,7 +346,7 @@ def compiled(source: str, folder: Path) -> list[int | None]:
     """The constants that the compiled code stores: nothing in it depends on an argument but the address."""
     kernels = compilation.load_kernels(extract(source), folder)
     launch = {"kernel": "k", "arguments": {"p": ["tensor", "int32", True], "C": ["value", 4]}, "options": {}}
-    code = compilation.prepare(kernels, kernels["k"], launch, 90).compiled()
+    code = compilation.prepare(kernels, launch, 90).compiled()
     numbers: dict[str, int] = {}
     places: dict[str, int] = {}
     stored: list[int | None] = [None] * len(SAME)

@@ -16,20 +16,25 @@ from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
 from triton.runtime.cache import FileCacheManager
 from triton.runtime.errors import OutOfResources, PTXASError
-from triton.runtime.jit import JITCallable, JITFunction, MockTensor, create_function_from_signature
+from triton.runtime.jit import JITCallable, MockTensor, create_function_from_signature
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
-from warpsmith.evaluator.errors import EvaluatorError
+from warpsmith.evaluator.languages.triton import captures
 from warpsmith.evaluator.languages.triton.extract import (
     ALLOWED_MODULES,
     BODY_BUILTINS,
+    COMPUTE_NAME,
+    COMPUTING_BUILTINS,
     INNER_FUNCTIONS,
     JIT_NAME,
     LANGUAGE_NAME,
+    RECORD_NAME,
     TYPE_TEST,
     Extracted,
 )
+from warpsmith.evaluator.languages.triton.kernel_names import own_name
+from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError, KernelSet
 from warpsmith.evaluator.languages.triton.twins import Beside, twin_of
 
 MODULE_NAME: Final = "candidate_kernels"
@@ -42,16 +47,8 @@ SHARED_MEMORY_BYTES: Final = {75: 65536, 80: 166912, 86: 101376, 89: 101376, 90:
 """Most shared memory of a block in bytes, by chip (CUDA C++ Programming Guide, compute capabilities)."""
 
 
-class KernelCompilationError(EvaluatorError):
-    """A kernel does not compile for the target chip."""
-
-    def __init__(self, message: str, category: str = "triton_compilation_error") -> None:
-        super().__init__(message)
-        self.category = category
-
-
-def load_kernels(extracted: Extracted, folder: Path) -> dict[str, JITFunction[Any]]:
-    """Check the library names that the rendered source reaches, execute it and return its kernels by name.
+def load_kernels(extracted: Extracted, folder: Path) -> KernelSet:
+    """Check what the rendered source reaches, execute it and return its kernels by name.
 
     The source is written to `folder`, because Triton reads a kernel's source text from its file.
     """
@@ -60,21 +57,25 @@ def load_kernels(extracted: Extracted, folder: Path) -> dict[str, JITFunction[An
     return execute_kernels(extracted, folder)
 
 
-def execute_kernels(extracted: Extracted, folder: Path) -> dict[str, Any]:
+def execute_kernels(extracted: Extracted, folder: Path) -> KernelSet:
     """Execute the rendered source (imports, values of constants, kernel definitions), and nothing else."""
     path = folder / f"{MODULE_NAME}.py"
     path.write_text(extracted.source, encoding="utf-8")
-    closed = {name: getattr(builtins, name) for name in {*BODY_BUILTINS, TYPE_TEST}}
+    closed = {name: getattr(builtins, name) for name in {*BODY_BUILTINS, *COMPUTING_BUILTINS, TYPE_TEST}}
+    closed["AssertionError"] = AssertionError
     closed["__import__"] = _import_allowed
+    kernels = KernelSet(extracted)
     namespace: dict[str, Any] = {
         "__name__": MODULE_NAME,
         "__file__": str(path),
         "__builtins__": closed,
-        JIT_NAME: triton.jit,
+        JIT_NAME: kernels.jit,
+        COMPUTE_NAME: kernels.compute,
+        RECORD_NAME: kernels.record,
         LANGUAGE_NAME: tl,
     }
     exec(compile(extracted.source, str(path), "exec"), namespace)
-    return {name: namespace[name] for name in extracted.kernels}
+    return kernels
 
 
 def _import_allowed(name: str, *rest: Any) -> ModuleType:
@@ -118,9 +119,7 @@ def _is_kernel_value(found: Any) -> bool:
     return module.startswith(("triton.language", "math")) or found in {triton.cdiv, triton.next_power_of_2}
 
 
-def compile_launch(
-    kernels: dict[str, JITFunction[Any]], launch: dict[str, Any], arch: int, *, binary: bool = False
-) -> dict[str, Any]:
+def compile_launch(kernels: KernelSet, launch: dict[str, Any], arch: int, *, binary: bool = False) -> dict[str, Any]:
     """Compile one captured launch to a cubin for sm_`arch`.
 
     Args:
@@ -136,15 +135,9 @@ def compile_launch(
     Raises:
         KernelCompilationError: with Triton's own message and the line in the candidate's source.
     """
-    kernel = kernels.get(str(launch["kernel"]))
-    if kernel is None:
-        raise KernelCompilationError(
-            f"The kernel {launch['kernel']} that ran is no @triton.jit function at the top level of the source, so it "
-            "cannot be compiled alone. Define every kernel at module level."
-        )
+    name = own_name(str(launch["kernel"]))
     try:
-        prepared = prepare(kernels, kernel, launch, arch)
-        name = str(launch["kernel"])
+        prepared = prepare(kernels, launch, arch)
         parameters = prepared.parameters
         beside = Beside(parameters, lambda known: _check_shared(name, int(known["shared"]), arch), wanted=binary)
         with beside.within():
@@ -190,18 +183,18 @@ class Prepared:
         return triton.compile(self.source, target=self.target, options=self.given)
 
 
-def prepare(
-    kernels: dict[str, JITFunction[Any]], kernel: JITFunction[Any], launch: dict[str, Any], arch: int
-) -> Prepared:
+def prepare(kernels: KernelSet, launch: dict[str, Any], arch: int) -> Prepared:
     """Return a launch specialized for a chip as in Triton; KernelCompilationError for an invalid launch."""
     target = GPUTarget("cuda", arch, 32)
     backend = make_backend(target)
+    told, described = str(launch["kernel"]), dict(launch["arguments"])
+    kernel, name = kernels.launched(told, described), own_name(told)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
-    arguments = {name: _stand_in(described, kernels) for name, described in dict(launch["arguments"]).items()}
-    options = _checked_options(str(launch["kernel"]), dict(launch["options"]))
+    arguments = {key: _stand_in(value, kernels) for key, value in described.items() if key != captures.ARGUMENT}
+    options = _checked_options(name, dict(launch["options"]))
     bound, specialization, rest = bind(**arguments, **options)
     parsed, signature, constexprs, attributes = kernel._pack_args(backend, rest, bound, specialization, options)
-    _check_size(str(launch["kernel"]), parsed)
+    _check_size(name, parsed)
     source = ASTSource(kernel, signature, constexprs, attributes)
     # Without `debug` the compiler drops its overflow checks in the end, so it need not generate them.
     checks = {} if parsed.debug else {"sanitize_overflow": False}
@@ -237,7 +230,7 @@ def _check_size(kernel: str, options: Any) -> None:
         )
 
 
-def _stand_in(description: Any, kernels: dict[str, JITFunction[Any]]) -> Any:
+def _stand_in(description: Any, kernels: KernelSet) -> Any:
     """Return a stand-in that Triton specializes like the described argument."""
     match description:
         case ["tensor", str(name), bool(aligned)] if name in TORCH_DTYPES:
@@ -248,16 +241,12 @@ def _stand_in(description: Any, kernels: dict[str, JITFunction[Any]]) -> Any:
             return TensorDescriptor(_Tensor(TORCH_DTYPES[name], True), block, strides, block)
         case ["value", value]:
             return value
-        case ["dtype", str(name)]:
-            return triton_dtype(name)
         case ["tuple", list(items)]:
             return tuple(_stand_in(item, kernels) for item in items)
-        case ["kernel", str(name)] if name in kernels:
-            return kernels[name]
-        case ["kernel", str(name)]:
-            raise KernelCompilationError(
-                f"The argument {name} is no @triton.jit function at the top level of the source. Define it there."
-            )
+        case ["named", str(name), list(items)]:
+            return kernels.named(name, [_stand_in(item, kernels) for item in items])
+        case ["kernel" | "library" | "dtype", str(), *_]:
+            return kernels.constant(description)
         case ["unsupported", str(kind)]:
             raise KernelCompilationError(
                 f"A kernel argument is a {kind}, which no kernel takes. Pass tensors, numbers, dtypes, tuples of these "
@@ -269,16 +258,6 @@ def _stand_in(description: Any, kernels: dict[str, JITFunction[Any]]) -> Any:
             )
         case _:
             raise KernelCompilationError("A kernel argument is of no known kind. Pass tensors, numbers and dtypes.")
-
-
-def triton_dtype(name: str) -> tl.dtype:
-    """Return Triton's dtype from its printed name, `fp32` or `int64`."""
-    return tl.str_to_ty(_DTYPE_SHORT.get(name, name), None)
-
-
-_DTYPE_SHORT: Final = {"int1": "i1"} | {
-    f"{long}{bits}": f"{short}{bits}" for long, short in (("int", "i"), ("uint", "u")) for bits in (8, 16, 32, 64)
-}
 
 
 class _Tensor(MockTensor):  # type: ignore[misc]
@@ -294,7 +273,7 @@ class _Tensor(MockTensor):  # type: ignore[misc]
 
 def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
     shared = int(compiled.metadata.shared)
-    _check_shared(str(launch["kernel"]), shared, arch)
+    _check_shared(own_name(str(launch["kernel"])), shared, arch)
     ttir = str(compiled.asm["ttir"])
     return {
         "shared_bytes": shared,

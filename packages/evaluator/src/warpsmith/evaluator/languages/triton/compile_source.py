@@ -6,7 +6,10 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from warpsmith.evaluator.languages.triton import compilation, extract
+from warpsmith.evaluator.languages.triton import captures, compilation, extract
+from warpsmith.evaluator.languages.triton.extract import library
+from warpsmith.evaluator.languages.triton.kernel_names import own_name
+from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError, KernelSet
 from warpsmith.evaluator.system.exhaustion import USED_SHARE, is_exhaustion, is_machines, used_much_memory, with_advice
 
 ALLOCATOR: Final = "set_allocator"
@@ -20,6 +23,7 @@ NEW_BLOCK: Final = 512
 """Block size of a trusted kernel that no zygote has compiled, so that the assembler must run."""
 _PTXAS_CRASHED: Final = re.compile(r"\A(PTXAS error: )?(`ptxas` failed with error code -\d+\b|`ptxas` raised SIGSEGV)")
 """Messages about an assembler that a signal ended, because of the kernel or of an unchecked allocation."""
+_NO_BLOCK_POINTERS: Final = "Block pointers have been removed"
 MAX_LOST: Final = 800
 NO_TENSORS: Final = frozenset({"complex32", "complex64", "complex128", "float8_e8m0fnu"})
 """Dtypes of tensors for which Triton has no pointer."""
@@ -59,12 +63,13 @@ def compile_source(
     }
 
 
-def _compiled(kernels: dict[str, Any], launch: dict[str, Any], arch: int, *, binary: bool) -> dict[str, Any]:
+def _compiled(kernels: KernelSet, launch: dict[str, Any], arch: int, *, binary: bool) -> dict[str, Any]:
+    kernel = own_name(str(launch["kernel"]))
     for name, described in dict(launch["arguments"]).items():
         match described:
             case ["tensor", str(dtype), *_] if dtype in NO_TENSORS:
-                raise compilation.KernelCompilationError(
-                    f"The argument {name} of {launch['kernel']} is a {dtype} tensor, which Triton has no pointer for. "
+                raise KernelCompilationError(
+                    f"The argument {name} of {kernel} is a {dtype} tensor, which Triton has no pointer for. "
                     "Pass torch.view_as_real(tensor), or its bytes as torch.uint8."
                 )
     return compilation.compile_launch(kernels, launch, arch, binary=binary)
@@ -76,10 +81,17 @@ def _category_and_message(error: Exception) -> tuple[str, str]:
             return "syntax_error", f"line {error.lineno}: {error.msg}"
         case extract.ExtractionError():
             return "triton_compilation_error", str(error)
-        case compilation.KernelCompilationError():
-            return error.category, str(error)
+        case KernelCompilationError():
+            return error.category, _with_remedy(str(error))
         case _:
             return "triton_compilation_error", f"{type(error).__name__}: {error}"
+
+
+def _with_remedy(message: str) -> str:
+    """Return a message of Triton's with what to write instead, where that does not say it."""
+    if _NO_BLOCK_POINTERS in message:
+        return f"{message.removesuffix(' ()')}. {library.DESCRIPTORS}"
+    return message
 
 
 def _failure(error: Exception, arch: int, scratch: Path) -> dict[str, Any]:
@@ -143,9 +155,9 @@ def _bytes_below(folder: Path, device: int) -> int:
 def _check_usable(extracted: extract.Extracted, launches: list[dict[str, Any]]) -> None:
     """Raise the reason why a launched kernel, or one passed to it, was rejected; ignores kernels that never run."""
     for launch in launches:
-        passed = [value[1] for value in dict(launch["arguments"]).values() if value[:1] == ["kernel"]]
-        for name in [launch["kernel"], *passed]:
-            if (error := extracted.refused.get(str(name))) is not None:
+        passed = [name for value in dict(launch["arguments"]).values() for name in captures.kernels_in(value)]
+        for name in [str(launch["kernel"]), *passed]:
+            if (error := extracted.refused.get(extracted.text_name(name))) is not None:
                 raise error
 
 
@@ -157,7 +169,7 @@ def _check_allocator(source: str) -> None:
         or (isinstance(name, ast.Name) and name.id == ALLOCATOR)
         for name in called
     ):
-        raise compilation.KernelCompilationError(
+        raise KernelCompilationError(
             "A kernel needs global scratch memory, as tl.make_tensor_descriptor does, and the source sets no allocator "
             "for it. Call triton.set_allocator(lambda size, alignment, stream: "
             'torch.empty(size, dtype=torch.int8, device="cuda")) before the launch, or use pointers.'

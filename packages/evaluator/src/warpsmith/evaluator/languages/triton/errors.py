@@ -5,13 +5,13 @@ from typing import Final
 from triton.runtime.errors import InterpreterError
 
 from warpsmith.evaluator.languages.triton import descriptors, launcher
-from warpsmith.evaluator.languages.triton.compilation import KernelCompilationError
 from warpsmith.evaluator.languages.triton.extract import ExtractionError
 from warpsmith.evaluator.languages.triton.fence import FenceError
 from warpsmith.evaluator.languages.triton.interpreter import tracing
 from warpsmith.evaluator.languages.triton.interpreter.chip_numerics import ChipDiffersError
 from warpsmith.evaluator.languages.triton.interpreter.libdevice import UnsupportedOnCpuError
 from warpsmith.evaluator.languages.triton.interpreter.races import UnseenOrderError
+from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError
 from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
 from warpsmith.evaluator.verdict import ErrorCategory
 

@@ -17,8 +17,10 @@ from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
 from warpsmith.evaluator.devices.base import Device
+from warpsmith.evaluator.languages.triton import captures
 from warpsmith.evaluator.languages.triton.autotune import Tuning
 from warpsmith.evaluator.languages.triton.interpreter.tracing import MAX_GRID, GridError, describe_argument
+from warpsmith.evaluator.languages.triton.kernel_names import identity, own_name
 from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, Binary, LoadedKernel, bound_arguments
 from warpsmith.evaluator.recordings.errors import DetachedError
 
@@ -108,17 +110,18 @@ class DeviceMonitor:
 
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
         """Compile a kernel for its arguments, unless that has been done, and launch it."""
-        name = function.fn.__name__
+        name = identity(function.fn)
         arguments = unwrapped(named_arguments(function, args, kwargs))
+        told = captures.with_captured(function.fn, arguments)
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
-        kernel = self._kernel(name, arguments, options)
-        facts = Launched(name, kernel.registers, kernel.spills, kernel.binary.shared_bytes)
+        kernel = self._kernel(name, told, options)
+        facts = Launched(own_name(name), kernel.registers, kernel.spills, kernel.binary.shared_bytes)
         if warmup:
             return facts.of(function, args, kwargs)
         sizes = checked_grid(grid(arguments) if callable(grid) else grid)
         self.launches += not self.silent
         if self.on_launch is not None and not self.silent:
-            self.on_launch(name, arguments, options)[2] = sizes
+            self.on_launch(name, told, options)[2] = sizes
         if not self.ghost:
             kernel.launch(sizes, arguments)
         return facts
@@ -167,7 +170,7 @@ class DetachedMonitor:
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
         sizes = checked_grid(grid(arguments) if callable(grid) else grid)
         self.launches += 1
-        self.on_launch(function.fn.__name__, arguments, options)[2] = sizes
+        self.on_launch(identity(function.fn), captures.with_captured(function.fn, arguments), options)[2] = sizes
         return self._facts
 
 
@@ -208,8 +211,10 @@ def _value_of(argument: Any) -> Any:
     match argument:
         case tl.constexpr():
             return argument.value
+        case tuple() if hasattr(argument, "_fields"):
+            return type(argument)(*map(_value_of, argument))
         case tuple():
-            return tuple(_value_of(item) for item in argument)
+            return tuple(map(_value_of, argument))
         case _:
             return argument
 

@@ -1,25 +1,25 @@
 """The kernels of a replay: extracted from a source and interpreted, or machine code."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.base import Described, MakeTensor
-from warpsmith.evaluator.languages.triton import compilation, descriptors
+from warpsmith.evaluator.languages.triton import captures, compilation, descriptors
 from warpsmith.evaluator.languages.triton.extract import extract_usable
 from warpsmith.evaluator.languages.triton.fence import FenceError
+from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel
 
 
 class Kernels:
     """The kernels of a source, extracted by syntax and ready to be interpreted."""
 
-    def __init__(self, kernels: dict[str, Any], refused: Mapping[str, Exception] = MappingProxyType({})) -> None:
+    def __init__(self, kernels: KernelSet) -> None:
         self._kernels = kernels
-        self._refused = refused
 
     @staticmethod
     def of(source: str, folder: Path) -> "Kernels":
@@ -32,27 +32,49 @@ class Kernels:
         Raises:
             ExtractionError, SyntaxError: they cannot be extracted.
         """
-        extracted = extract_usable(source)
-        return Kernels(compilation.execute_kernels(extracted, folder), extracted.refused)
+        return Kernels(compilation.execute_kernels(extract_usable(source), folder))
 
     def __getitem__(self, name: str) -> Any:
-        if name in self._refused:
-            raise self._refused[name]
-        if name not in self._kernels:
+        self._check(name)
+        return _Launchable(self._kernels, name)
+
+    def _check(self, name: str) -> None:
+        if (refused := self._kernels.refused(name)) is not None:
+            raise refused
+        if not self._kernels.has(name):
             raise WireError(f"The source has no kernel {name[:80]} that can be taken from it.")
-        return self._kernels[name]
 
     def argument(self, described: Described, tensor: MakeTensor) -> Any:
         """Return a dtype, a kernel or a descriptor; WireError for anything else."""
+        for name in captures.kernels_in(described):
+            self._check(name)
         match described:
-            case ["dtype", str(name)]:
-                return compilation.triton_dtype(name)
-            case ["kernel", str(name)]:
-                return self[name]
+            case ["dtype" | "library" | "kernel", str(), *_]:
+                return self._kernels.constant(described)
+            case ["captured", dict()]:
+                return described
+            case ["record", str(name)]:
+                return lambda *items: self._kernels.named(name, list(items))
             case ["descriptor", base, *rest]:
                 return descriptors.made(tensor(base), rest)
             case _:
                 raise WireError(f"A kernel argument of kind {str(described)[:40]} cannot be replayed.")
+
+
+@dataclass(frozen=True)
+class _Launchable:
+    """A kernel by its name in a recording: what it captures is one of the arguments of a launch."""
+
+    kernels: KernelSet
+    name: str
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., Any]:
+        def launch(**arguments: Any) -> Any:
+            kernel = self.kernels.launched(self.name, arguments)
+            arguments.pop(captures.ARGUMENT, None)
+            return kernel[grid](**arguments)
+
+        return launch
 
 
 def loaded(device: Device, binaries: list[Any]) -> list[LoadedKernel]:
@@ -75,7 +97,7 @@ def loaded(device: Device, binaries: list[Any]) -> list[LoadedKernel]:
 def device_argument(described: Described, tensor: MakeTensor) -> Any:
     """Return a descriptor, or None for an argument that only affects compilation; WireError for anything else."""
     match described:
-        case ["dtype" | "kernel", str()]:
+        case ["dtype" | "library" | "kernel", str(), *_] | ["captured", dict()]:
             return None
         case ["descriptor", base, *rest]:
             return descriptors.made(tensor(base), rest)

@@ -15,25 +15,40 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
-from warpsmith.evaluator.languages.triton.extract.check import BODY_BUILTINS, LANGUAGE_NAME, TYPE_TEST, Checked, check
+from warpsmith.evaluator.languages.triton import kernel_names
+from warpsmith.evaluator.languages.triton.extract.check import (
+    BODY_BUILTINS,
+    LANGUAGE_NAME,
+    TYPE_TEST,
+    Checked,
+    check,
+    field_name,
+)
+from warpsmith.evaluator.languages.triton.extract.computing import COMPUTING_BUILTINS, check_computing
 from warpsmith.evaluator.languages.triton.extract.library import ALLOWED_MODULES, INNER_FUNCTIONS
 from warpsmith.evaluator.languages.triton.extract.module import Module, follow
-from warpsmith.evaluator.languages.triton.extract.render import JIT_NAME, render
+from warpsmith.evaluator.languages.triton.extract.render import COMPUTE_NAME, JIT_NAME, RECORD_NAME, render
 from warpsmith.evaluator.languages.triton.extract.values import (
     RESERVED_PREFIX,
+    Binding,
     Constexpr,
     ExtractionError,
     Kernel,
     Value,
+    same,
 )
 
 __all__ = [
     "ALLOWED_MODULES",
     "BODY_BUILTINS",
+    "COMPUTE_NAME",
+    "COMPUTING_BUILTINS",
     "INNER_FUNCTIONS",
     "JIT_NAME",
     "LANGUAGE_NAME",
+    "RECORD_NAME",
     "RESERVED_PREFIX",
     "TYPE_TEST",
     "Extracted",
@@ -41,6 +56,10 @@ __all__ = [
     "extract",
     "extract_usable",
 ]
+
+
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -54,12 +73,23 @@ class Extracted:
         kernels: the names of the kernels in it.
         reached: dotted names of the library that the kernels reach.
         refused: why kernels that the candidate defines beside them were refused, by name.
+        captured: the names of functions around it that a kernel reaches, by its name: they are bound nowhere in
+            `source`, and each launch tells what they stand for.
+        records: the fields of the named tuples that the candidate defines, as the rendered source names them.
+        told: the names in `kernels` and `refused`, by what recordings call the kernels (`kernel_names`).
     """
 
     source: str
     kernels: tuple[str, ...]
     reached: frozenset[str]
-    refused: Mapping[str, ExtractionError] = field(default_factory=lambda: MappingProxyType({}))
+    refused: Mapping[str, ExtractionError] = field(default_factory=_nothing)
+    captured: Mapping[str, frozenset[str]] = field(default_factory=_nothing)
+    records: Mapping[str, tuple[str, ...]] = field(default_factory=_nothing)
+    told: Mapping[str, str] = field(default_factory=_nothing)
+
+    def text_name(self, told: str) -> str:
+        """Return the name of a kernel that a recording tells of; where there is none, that is in no mapping."""
+        return self.told.get(told, kernel_names.own_name(told) if kernel_names.own_name(told) in self.refused else told)
 
 
 def extract(source: str) -> Extracted:
@@ -78,50 +108,73 @@ def extract_usable(source: str) -> Extracted:
     """
     module = follow(ast.parse(source.removeprefix("\ufeff")))
     refused = dict(module.refused)
-    checked = {kernel.kernel.name: kernel for kernel in _check_each(module, refused)}
+    checked = {kernel.kernel.text_name: kernel for kernel in _check_each(module, refused)}
     _refuse_conflicts(checked, refused)
     _refuse_callers(checked, refused)
     reached = frozenset(name for kernel in checked.values() for name in kernel.reached)
-    return Extracted(render(list(checked.values())), tuple(checked), reached, MappingProxyType(refused))
+    captured = {name: kernel.captured for name, kernel in checked.items()}
+    told = {kernel.identity: kernel.text_name for kernels in module.kernels.values() for kernel in kernels}
+    return Extracted(
+        render(list(checked.values())),
+        tuple(checked),
+        reached,
+        MappingProxyType(refused),
+        MappingProxyType(captured),
+        MappingProxyType({record.name: tuple(map(field_name, record.fields)) for record in module.records.values()}),
+        MappingProxyType(told),
+    )
 
 
 def _check_each(module: Module, refused: dict[str, ExtractionError]) -> Iterator[Checked]:
-    for name, kernels in module.kernels.items():
+    for kernel in (one for kernels in module.kernels.values() for one in _told_apart(kernels, refused)):
         try:
-            checked = check(_only(name, kernels), module)
+            checked = check_computing(kernel, module) if kernel.computes else check(kernel, module)
             render([checked])
             yield checked
         except ExtractionError as error:
-            refused[name] = error
+            refused[kernel.text_name] = error
         except (RecursionError, ValueError) as error:
-            line = kernels[0].node.lineno
-            refused[name] = ExtractionError(f"kernel {name} cannot be written anew ({error}).", "Split it.", line)
+            refused[kernel.text_name] = ExtractionError(
+                f"kernel {kernel.name} cannot be written anew ({error}).", "Split it.", kernel.node.lineno
+            )
 
 
-def _only(name: str, kernels: list[Kernel]) -> Kernel:
-    if len(kernels) > 1:
-        lines = " and ".join(str(kernel.node.lineno) for kernel in kernels)
-        raise ExtractionError(
-            f"the kernel {name} is defined in lines {lines}, and which of them runs cannot be told.",
+def _told_apart(kernels: list[Kernel], refused: dict[str, ExtractionError]) -> list[Kernel]:
+    """Return the kernels of one name, without those of them that recordings cannot tell apart."""
+    alike = [kernel for kernel in kernels if kernel.text_name == kernel.name]
+    if len(alike) > 1:
+        lines = " and ".join(str(kernel.node.lineno) for kernel in alike)
+        refused[alike[0].name] = ExtractionError(
+            f"the kernel {alike[0].name} is defined in lines {lines}, and which of them runs cannot be told.",
             "Give every kernel of the file a name of its own.",
-            kernels[-1].node.lineno,
+            alike[-1].node.lineno,
         )
-    return kernels[0]
+        return [kernel for kernel in kernels if kernel not in alike]
+    return kernels
 
 
 def _refuse_conflicts(checked: dict[str, Checked], refused: dict[str, ExtractionError]) -> None:
-    """Refuse each kernel that reaches a global of the name of a kernel that is not bound to it."""
+    """Refuse each kernel that reaches a name which the rendered source has for something else."""
+    meant: dict[str, Binding] = {}
     for name, kernel in list(checked.items()):
         for reached, bound in kernel.names.items():
             other = checked.get(reached)
             if other is not None and bound.value is not other.kernel:
-                refused[name] = ExtractionError(
-                    f"kernel {name} uses the global {reached} of line {bound.line}, and a kernel has that name too.",
-                    "Give every kernel, constant and import of the file a name of its own.",
-                    other.kernel.node.lineno,
-                )
+                refused[name] = _conflict(kernel, reached, bound, "a kernel has that name too", other.kernel.node)
+            elif not same(meant.setdefault(reached, bound).value, bound.value):
+                refused[name] = _conflict(kernel, reached, bound, "another kernel has that name for something else")
     for name in refused:
         checked.pop(name, None)
+
+
+def _conflict(
+    kernel: Checked, name: str, bound: Binding, why: str, node: ast.FunctionDef | None = None
+) -> ExtractionError:
+    return ExtractionError(
+        f"kernel {kernel.kernel.name} uses the global {name} of line {bound.line}, and {why}.",
+        "Give every kernel, constant and import of the file a name of its own.",
+        (node or kernel.kernel.node).lineno,
+    )
 
 
 def _refuse_callers(checked: dict[str, Checked], refused: dict[str, ExtractionError]) -> None:
@@ -135,9 +188,9 @@ def _refuse_callers(checked: dict[str, Checked], refused: dict[str, ExtractionEr
 def _lost(kernel: Checked, checked: dict[str, Checked], refused: dict[str, ExtractionError]) -> ExtractionError | None:
     """Return why a kernel that this one reaches is not there; None where all are."""
     for other in _kernels_reached(kernel):
-        if other.name in refused:
-            return refused[other.name]
-        if checked[other.name].kernel is not other:
+        if other.text_name in refused:
+            return refused[other.text_name]
+        if checked[other.text_name].kernel is not other:
             return ExtractionError(
                 f"kernel {kernel.kernel.name} reaches another kernel {other.name} than the one that is launched by it.",
                 "Give every kernel of the file a name of its own.",
@@ -147,7 +200,7 @@ def _lost(kernel: Checked, checked: dict[str, Checked], refused: dict[str, Extra
 
 
 def _kernels_reached(kernel: Checked) -> Iterator[Kernel]:
-    values: list[Value] = [*(bound.value for bound in kernel.names.values()), *kernel.kernel.defaults.values()]
+    values: list[Value] = [*(bound.value for bound in kernel.names.values()), *kernel.defaults.values()]
     while values:
         match values.pop():
             case Kernel() as found:

@@ -1,14 +1,15 @@
 """Checks one kernel against the grammar and the library, and builds anew what is checked: nothing else is rendered."""
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, TypeVar
 
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
 from warpsmith.evaluator.languages.triton.extract.flow import LoopIndices, read_where_unbound, stored
-from warpsmith.evaluator.languages.triton.extract.grammar import DEFINITION, FIELDS, unlisted
+from warpsmith.evaluator.languages.triton.extract.grammar import DEFINITION, FIELDS, INSTEAD, unlisted
 from warpsmith.evaluator.languages.triton.extract.module import Module
 from warpsmith.evaluator.languages.triton.extract.values import (
     RESERVED_PREFIX,
@@ -18,8 +19,10 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     ExtractionError,
     Foreign,
     Function,
+    Instance,
     Kernel,
     Library,
+    Record,
     Unknown,
     Value,
 )
@@ -70,21 +73,35 @@ class Checked:
         definition: the function as it is rendered, with values for its defaults still left out.
         names: the names of the module that it reaches, with what they stand for.
         reached: the dotted names of the library that it reaches.
+        captured: the names of functions around it that it reaches. What they stand for, each of its launches tells.
+        defaults: the default values that are known without running the source.
     """
 
     kernel: Kernel
     definition: ast.FunctionDef
     names: dict[str, Binding]
     reached: frozenset[str]
+    captured: frozenset[str]
+    defaults: Mapping[str, Value]
 
 
 def check(kernel: Kernel, module: Module) -> Checked:
     """Return a kernel built anew of what was checked; ExtractionError where anything is refused."""
-    return _Check(kernel, module).run()
+    return KernelCheck(kernel, module).run()
 
 
-class _Check:
-    """Builds one kernel anew."""
+class KernelCheck:
+    """Builds one kernel anew.
+
+    Attributes:
+        fields: the grammar.
+        builtins: names of Python's functions that it may use.
+        title: what messages call it.
+    """
+
+    fields: ClassVar[Mapping[type[ast.AST], tuple[str, ...]]] = FIELDS
+    builtins: ClassVar[frozenset[str]] = BODY_BUILTINS
+    title: ClassVar[str] = "kernel"
 
     def __init__(self, kernel: Kernel, module: Module) -> None:
         self._kernel = kernel
@@ -92,6 +109,9 @@ class _Check:
         self._names: dict[str, Binding] = {}
         self._reached: set[str] = set()
         self._alone: ast.expr | None = None
+        self._captured: set[str] = set()
+        self._fields = frozenset(field for record in module.records.values() for field in record.fields)
+        self._scope: Mapping[str, Binding] = module.names | dict(kernel.around)
         self._arguments = _arguments(kernel.node)
         self._local = {argument.arg for argument in self._arguments} | set(stored(kernel.node.body))
         self._built: dict[type[ast.AST], Callable[[Any], ast.AST]] = {
@@ -110,6 +130,7 @@ class _Check:
             ast.Constant: self._constant,
             ast.keyword: self._keyword,
             ast.JoinedStr: self._formatted,
+            ast.Starred: self._not_starred,
         }
         self._called: set[ast.expr] = set()
 
@@ -117,11 +138,11 @@ class _Check:
         """Check the definition, then the body."""
         node = self._kernel.node
         self._check_definition()
-        self._check_names()
+        self._check_scopes()
         arguments, body = self._definition_arguments(), self._body(node.body)
-        LoopIndices(self._is_static_range, self.refused).check(node.body)
-        definition = ast.copy_location(_function(node.name, arguments, body), node)
-        return Checked(self._kernel, definition, self._names, frozenset(self._reached))
+        definition = ast.copy_location(_function(self._kernel.text_name, arguments, body), node)
+        reached, captured = frozenset(self._reached), frozenset(self._captured)
+        return Checked(self._kernel, definition, self._names, reached, captured, self._known_defaults())
 
     def refused(self, node: ast.AST, what: str, remedy: str) -> ExtractionError:
         """Return the error for a part of the kernel."""
@@ -129,7 +150,7 @@ class _Check:
 
     def _error(self, node: ast.AST, why: str, remedy: str) -> ExtractionError:
         line = int(getattr(node, "lineno", self._kernel.node.lineno))
-        return ExtractionError(f"kernel {self._kernel.name} {why}.", remedy, line)
+        return ExtractionError(f"{self.title} {self._kernel.name} {why}.", remedy, line)
 
     def _closed(self, node: ast.AST, written: str, full: str, remedy: str) -> ExtractionError | None:
         """Return the error for a member of the library that a kernel may not use; None for one that it may."""
@@ -150,14 +171,16 @@ class _Check:
                     f"{name} in its definition",
                     "Name every argument of a kernel, and define it without `/`, *args, **kwargs and type parameters.",
                 )
-        bound = self._module.names.get(node.name)
+        bound = self._scope.get(node.name)
         taken = node.name in _COMPILER_BUILTINS and (bound is None or bound.value is not self._kernel)
         if taken or node.name.startswith(("__", RESERVED_PREFIX)) or not node.name.isascii():
             raise self.refused(node, f"the reserved name {node.name}", "Give the kernel a name of its own.")
 
-    def _check_names(self) -> None:
+    def _check_scopes(self) -> None:
+        """Raise where the compiler's scopes give a name another meaning than Python's."""
         node = self._kernel.node
-        known = {*self._module.names, *self._module.kernels, *_COMPILER_BUILTINS}
+        LoopIndices(self._is_static_range, self.refused).check(node.body)
+        known = {*self._scope, *self._module.kernels, *_COMPILER_BUILTINS}
         reserved = {name for name in self._local if name.startswith(RESERVED_PREFIX)}
         for name in sorted(read_where_unbound(node) & known | reserved):
             raise self.refused(
@@ -168,13 +191,6 @@ class _Check:
 
     def _definition_arguments(self) -> ast.arguments:
         """Return the arguments in the order in which the compiler takes them, all by name or position."""
-        for name, default in self._kernel.defaults.items():
-            if not _is_renderable(default):
-                raise self.refused(
-                    self._kernel.node,
-                    f"a default value of {name} that is no constant",
-                    "Use a literal, or a module-level constant made of literals.",
-                )
         defaults = [argument.arg in self._kernel.defaults for argument in self._arguments]
         if defaults != sorted(defaults):
             raise self.refused(
@@ -182,6 +198,16 @@ class _Check:
             )
         parameters = [ast.arg(arg=each.arg, annotation=self._annotation(each)) for each in self._arguments]
         return ast.arguments(posonlyargs=[], args=parameters, kwonlyargs=[], kw_defaults=[], defaults=[])
+
+    def _known_defaults(self) -> dict[str, Value]:
+        """Return the defaults that are known, of the last arguments: a launch tells each argument's value anyway."""
+        known: dict[str, Value] = {}
+        for argument in reversed(self._arguments):
+            default = self._kernel.defaults.get(argument.arg, _ABSENT)
+            if not _is_renderable(default):
+                break
+            known[argument.arg] = default
+        return known
 
     def _annotation(self, argument: ast.arg) -> ast.expr | None:
         """Return the annotation that tells Triton something: a constexpr, or the dtype of a number."""
@@ -206,12 +232,12 @@ class _Check:
     def _is_constexpr(self, part: ast.expr) -> bool:
         if isinstance(part, ast.Constant):
             return isinstance(part.value, str) and "constexpr" in part.value
-        return Evaluator(self._module.names).value(part) == Library(library.CONSTEXPR)
+        return Evaluator(self._scope).value(part) == Library(library.CONSTEXPR)
 
     def _dtype(self, annotation: ast.expr) -> str:
         if isinstance(annotation, ast.Name) and annotation.id in {"int", "float", "bool", *_SHORT_DTYPES}:
             return annotation.id
-        match Evaluator(self._module.names).value(annotation):
+        match Evaluator(self._scope).value(annotation):
             case Library(name=name) if library.is_dtype(name):
                 return name.rpartition(".")[2]
             case _:
@@ -219,7 +245,7 @@ class _Check:
 
     def _language(self, member: str) -> ast.expr:
         """Return `tl.member`, by the name that the candidate has for the language if the kernel can see it."""
-        for name, bound in self._module.names.items():
+        for name, bound in self._scope.items():
             if bound.value == Library(library.LANGUAGE) and name not in self._local | self._kernel.hidden:
                 self._names[name] = bound
                 return ast.Attribute(value=ast.Name(id=name, ctx=ast.Load()), attr=member, ctx=ast.Load())
@@ -239,18 +265,17 @@ class _Check:
 
     def _copy(self, node: Node) -> Node:
         """Return a node built anew of its checked parts."""
-        if type(node) not in FIELDS:
-            raise self.refused(
-                node, f"a {type(node).__name__}", "Leave it out; define helpers at module level with @triton.jit."
-            )
-        if name := unlisted(node, FIELDS):
-            raise self.refused(node, f"{name} of a {type(node).__name__}", "Leave it out.")
+        if type(node) not in self.fields:
+            remedy = INSTEAD.get(type(node), "Leave it out.")
+            raise self.refused(node, f"a {type(node).__name__}", remedy)
+        if name := unlisted(node, self.fields):
+            raise self.refused(node, f"{name} of a {type(node).__name__}", _IN_PARTS.get(name, "Leave it out."))
         build = self._built.get(type(node), self._generic)
         return ast.copy_location(build(node), node)  # type: ignore[return-value]
 
     def _generic(self, node: ast.AST) -> ast.AST:
         fields: dict[str, Any] = {}
-        for name in FIELDS[type(node)]:
+        for name in self.fields[type(node)]:
             value = getattr(node, name)
             if isinstance(value, list):
                 value = [self._copy(item) for item in value]
@@ -342,13 +367,28 @@ class _Check:
         build = self._message if full in MESSAGE_CALLS else self._copy
         return ast.Call(
             func=self._copy(node.func),
-            args=[build(argument) for argument in node.args],
-            keywords=[self._copy(keyword) for keyword in node.keywords],
+            args=[self._starred(each) if isinstance(each, ast.Starred) else build(each) for each in node.args],
+            keywords=self._field_keywords(node) or [self._copy(keyword) for keyword in node.keywords],
         )
+
+    def _starred(self, node: ast.Starred) -> ast.expr:
+        return ast.copy_location(ast.Starred(value=self._copy(node.value), ctx=ast.Load()), node)
+
+    def _not_starred(self, node: ast.Starred) -> ast.AST:
+        raise self.refused(node, "a Starred outside of a call", INSTEAD[ast.Starred])
+
+    def _field_keywords(self, node: ast.Call) -> list[ast.keyword]:
+        """Return the keywords of a call that makes a named tuple, which are its fields."""
+        name = node.func.id if isinstance(node.func, ast.Name) and node.func.id not in self._local else ""
+        bound = self._scope.get(name)
+        if bound is None or not isinstance(bound.value, Record):
+            return []
+        fields = [keyword for keyword in node.keywords if keyword.arg in bound.value.fields]
+        return [ast.keyword(arg=field_name(str(one.arg)), value=self._copy(one.value)) for one in fields]
 
     def _is_free(self, node: ast.expr, name: str) -> bool:
         """Whether a node is a name that neither the kernel nor its module binds."""
-        bound = self._local | self._kernel.hidden | self._module.names.keys()
+        bound = self._local | self._kernel.hidden | self._scope.keys()
         return isinstance(node, ast.Name) and node.id == name and name not in bound
 
     def _type_test(self, node: ast.Call) -> ast.AST:
@@ -430,20 +470,21 @@ class _Check:
             raise self.refused(
                 node, f"the attribute {node.attr}", "Names that begin with an underscore are closed to kernels."
             )
-        if node.attr not in VALUE_ATTRIBUTES:
+        if node.attr not in VALUE_ATTRIBUTES | self._fields:
             raise self.refused(
                 node,
                 f"the attribute {node.attr}",
-                "Of a value a kernel may use the methods of Triton's tensors; index a tuple, [0], instead of naming a "
-                "field.",
+                "Of a value a kernel may use the methods of Triton's tensors, and the fields of a NamedTuple that the "
+                "file defines at module level.",
             )
-        return ast.Attribute(value=self._copy(node.value), attr=node.attr, ctx=ast.Load())
+        attr = field_name(node.attr) if node.attr in self._fields else node.attr
+        return ast.Attribute(value=self._copy(node.value), attr=attr, ctx=ast.Load())
 
     def _dotted(self, node: ast.expr) -> str | None:
         """Return the library's full name for `a.b.c`; None for a value of the kernel."""
         match node:
             case ast.Name(id=name) if name not in self._local | self._kernel.hidden:
-                bound = self._module.names.get(name)
+                bound = self._scope.get(name)
                 return bound.value.name if bound is not None and isinstance(bound.value, Library) else None
             case ast.Attribute(value=value, attr=attr):
                 base = self._dotted(value)
@@ -453,7 +494,7 @@ class _Check:
 
     def _note_root(self, node: ast.expr) -> None:
         root = _parts(node)[0]
-        self._names[root] = self._module.names[root]
+        self._names[root] = self._scope[root]
 
     def _library_member(self, full: str, node: ast.Attribute) -> ast.AST:
         """Return `tl.exp` as the candidate writes it, by the library's own path to it."""
@@ -470,7 +511,7 @@ class _Check:
     def _as_written(self, node: ast.Attribute) -> str:
         """Return the path that the source writes, from the module that the name at its begin is bound to."""
         root, *rest = _parts(node)
-        bound = self._module.names[root].value
+        bound = self._scope[root].value
         begin = bound.name if isinstance(bound, Library) and bound.name in library.ALLOWED_MODULES else ""
         return ".".join([begin, *rest])
 
@@ -483,15 +524,14 @@ class _Check:
 
     def _global(self, node: ast.Name) -> None:
         name = node.id
-        bound = self._module.names.get(name)
-        if name in self._kernel.hidden:
-            raise self.refused(
-                node, f"{name} of the function around it", "Pass it as an argument, or move the kernel to module level."
-            )
+        bound = self._scope.get(name)
         if name.startswith(("__", RESERVED_PREFIX)):
             raise self.refused(node, f"the reserved name {name}", "Give it another name.")
+        if name in self._kernel.hidden:
+            self._captured.add(name)
+            return
         if bound is None:
-            if name not in BODY_BUILTINS:
+            if name not in self.builtins:
                 raise self.refused(node, f"the global {name}", _NAMES)
             self._check_called("", node)
             return
@@ -500,6 +540,12 @@ class _Check:
 
     def _check_value(self, name: str, bound: Binding, node: ast.Name) -> None:
         match bound.value:
+            case Record(fields=fields, defaults=defaults):
+                if any(not field.isidentifier() or field.startswith("_") for field in fields):
+                    raise self.refused(node, f"the class {name}", "Let the names of its fields begin with a letter.")
+                if not all(map(_is_renderable, defaults)):
+                    raise self.refused(node, f"a default of the class {name}", "Let its defaults be constants.")
+                self._check_called_class(node)
             case Library(name=full):
                 remedy = "Name what you need of it: tl.load, math.pi."
                 if error := self._closed(node, f"{name} ({full})", full, remedy):
@@ -519,12 +565,22 @@ class _Check:
                 )
             case Kernel(wrapped=wrapped) if wrapped:
                 raise self.refused(node, f"{name}, which {wrapped} wraps", "Call a kernel that nothing wraps.")
+            case Instance():
+                raise self.refused(
+                    node,
+                    f"the global {name} of line {bound.line}, a class or an object of one",
+                    "Take what you need of it into a constant of the module: N = tl.constexpr(Config.n).",
+                )
             case Function():
                 raise self.refused(node, f"the global {name}, a plain function", "Decorate it with @triton.jit.")
             case Foreign(name=full):
                 raise self.refused(node, f"the global {name} ({full})", _NAMES)
             case value if not _is_renderable(value):
                 raise self.refused(node, f"the global {name} of line {bound.line}", "Use numbers and tl.constexpr.")
+
+    def _check_called_class(self, node: ast.Name) -> None:
+        if node not in self._called:
+            raise self.refused(node, f"the class {node.id} as a value", "Call it, to make a tuple.")
 
     def _check_called(self, full: str, node: ast.expr) -> None:
         """Raise for a function of the library, or a builtin, that is not called and not passed to the library.
@@ -538,6 +594,21 @@ class _Check:
         return isinstance(node, ast.Call) and self._dotted(node.func) == "triton.language.static_range"
 
 
+def field_name(field: str) -> str:
+    """Return the name that a field of a named tuple has in the rendered source.
+
+    No other value has an attribute of that name: a field named `handle` opens no tensor's.
+    """
+    return field if field in VALUE_ATTRIBUTES else f"{RESERVED_PREFIX}_field_{field}"
+
+
+_ABSENT: Final = Unknown("there is none")
+_IN_PARTS: Final = MappingProxyType(
+    {
+        "orelse": "Kernels have no `else` of a loop: write what it does behind the loop.",
+        "type_comment": "Leave the comment out.",
+    }
+)
 _NAMES: Final = (
     "A kernel may name its arguments and locals, other @triton.jit functions of the file, and module-level "
     "tl.constexpr constants."
@@ -589,9 +660,12 @@ def _is_renderable(value: Value) -> bool:
         case tuple() | list():
             return all(map(_is_renderable, value))
         case Library(name=name):
+            # A function in a constant could be compared with another, which tells by what the kernel is run.
             named = name.startswith(library.LANGUAGE) or library.number(name) is not None
-            return named and not library.why_closed(name)
+            return named and not library.why_closed(name) and not library.is_function(name)
         case int() | str():
             return value.bit_length() <= MAX_INTEGER_BITS if isinstance(value, int) else len(value) <= MAX_TEXT
         case _:
-            return value is None or isinstance(value, float) or (isinstance(value, Kernel) and not value.wrapped)
+            return (
+                value is None or isinstance(value, float | Record) or (isinstance(value, Kernel) and not value.wrapped)
+            )

@@ -22,9 +22,11 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Constexpr,
     Foreign,
     Function,
+    Instance,
     Kernel,
     Library,
     NotConstantError,
+    Record,
     Unknown,
     Value,
     Version,
@@ -171,6 +173,8 @@ class Evaluator:
                 return library.member(base, node.attr)
             case Constexpr(value=value) if node.attr == "value":
                 return value
+            case Instance(attributes=attributes) if node.attr in attributes:
+                return self._told(attributes[node.attr])
             case (major, minor, micro) if node.attr in _RELEASE:
                 return (major, minor, micro)[_RELEASE.index(node.attr)]
             case _:
@@ -245,7 +249,10 @@ class Evaluator:
             raise NotConstantError("a subscript of this is not computed")
         if isinstance(node.slice, ast.Slice):
             return self._sliced(base, node.slice)
-        found: Value = base[_plain(self.known(node.slice))]
+        return self._told(base[_plain(self.known(node.slice))])
+
+    @staticmethod
+    def _told(found: Value) -> Value:
         if isinstance(found, Unknown):
             raise NotConstantError(found.why)
         return found
@@ -343,6 +350,14 @@ class Evaluator:
                     return library.member(Library(module), member) if there else default[0]
         raise NotConstantError(f"{name} of this is not computed")
 
+    def _instance(self, made: Instance, node: ast.Call) -> Value:
+        """Return what a dataclass makes."""
+        fields = made.fields or ()
+        given = dict(zip(fields, self._arguments(node), strict=False)) | self._keywords(node)
+        if len(node.args) > len(fields) or not given.keys() <= {*fields} <= given.keys() | made.attributes.keys():
+            raise NotConstantError(f"{ast.unparse(node.func)[:60]} takes other arguments")
+        return Instance({**made.attributes, **given})
+
     def _call_known(self, function: Value, node: ast.Call) -> Value:
         match function:
             case Library(name=library.CONSTEXPR):
@@ -352,15 +367,18 @@ class Evaluator:
                 return _apply(_HELPERS[name], self._arguments(node), {})
             case Library(name=name) if name.startswith("math."):
                 return self._call_math(name.removeprefix("math."), node)
-            case Foreign(name=name):
-                return self._call_foreign(name, node)
-            case Function(node=definition):
-                try:
-                    return self._by_convention(definition.name, node)
-                except NotConstantError:
-                    return self._call_function(definition, node)
+            case Foreign() | Instance(fields=tuple()):
+                return self._call_foreign(function, node)
+            case Function(node=definition) | Kernel(node=definition, computes=True):
+                return self._call_own(definition, node)
             case _:
                 raise NotConstantError(f"{ast.unparse(node.func)[:60]} is not computed")
+
+    def _call_own(self, definition: ast.FunctionDef, node: ast.Call) -> Value:
+        try:
+            return self._by_convention(definition.name, node)
+        except NotConstantError:
+            return self._call_function(definition, node)
 
     def _by_convention(self, name: str, node: ast.Call) -> Value:
         """`is_hip()` and `compare_version("triton", operator.ge, "3.0.0")`, which each project writes anew."""
@@ -396,7 +414,10 @@ class Evaluator:
             _too_large()
         return _apply(function, arguments, self._keywords(node))
 
-    def _call_foreign(self, name: str, node: ast.Call) -> Value:
+    def _call_foreign(self, function: Foreign | Instance, node: ast.Call) -> Value:
+        if isinstance(function, Instance):
+            return self._instance(function, node)
+        name = function.name
         if name in library.ANSWERS:
             return library.ANSWERS[name]
         if name in _ENVIRONMENT_CALLS and node.args:
@@ -448,7 +469,7 @@ def _truth(value: Value) -> bool:
     match value:
         case Constexpr(value=inner):
             return _truth(inner)
-        case Library() | Foreign() | Function() | Kernel() | Version():
+        case Library() | Foreign() | Function() | Kernel() | Record() | Version() | Instance():
             return True
         case Unknown(why=why):
             raise NotConstantError(why)

@@ -29,6 +29,7 @@ FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
         ast.IfExp: ("test", "body", "orelse"),
         ast.Compare: ("left", "ops", "comparators"),
         ast.Call: ("func", "args", "keywords"),
+        ast.Starred: ("value", "ctx"),
         ast.JoinedStr: ("values",),
         ast.FormattedValue: ("value", "conversion", "format_spec"),
         ast.Constant: ("value", "kind"),
@@ -70,6 +71,22 @@ FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
         ast.IsNot: (),
     }
 )
+COMPUTING_FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
+    {
+        **FIELDS,
+        ast.For: ("target", "iter", "body", "orelse"),
+        ast.While: ("test", "body", "orelse"),
+        ast.Break: (),
+        ast.Continue: (),
+        ast.Raise: ("exc", "cause"),
+        ast.ListComp: ("elt", "generators"),
+        ast.GeneratorExp: ("elt", "generators"),
+        ast.comprehension: ("target", "iter", "ifs", "is_async"),
+        ast.In: (),
+        ast.NotIn: (),
+    }
+)
+"""What a function that the compiler calls with constants may use: it runs as Python, compiled and interpreted."""
 DEFINITION: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
     {
         ast.FunctionDef: ("name", "args", "body", "decorator_list", "returns"),
@@ -78,6 +95,34 @@ DEFINITION: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
     }
 )
 """What the definition of a kernel is made of, beside its body: positional-only arguments the compiler forgets."""
+
+
+_NO_HELPER: Final = "Define helpers outside of the kernel, with @triton.jit."
+_NO_COLLECTION: Final = "Write the values out in a tuple, or loop with tl.static_range."
+_NO_MEMBERSHIP: Final = "Compare with == and `or`."
+_NO_DECLARATION: Final = "Pass values as arguments and return them."
+INSTEAD: Final[Mapping[type[ast.AST], str]] = MappingProxyType(
+    {
+        ast.Break: "Put the loop's condition into a `while`, and the rest of the body under an `if`.",
+        ast.Continue: "Put the rest of the loop's body under an `if`.",
+        ast.Lambda: _NO_HELPER,
+        ast.FunctionDef: _NO_HELPER,
+        ast.ClassDef: "Define it at module level; kernels know classes of named tuples.",
+        **dict.fromkeys((ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp, ast.Dict, ast.Set), _NO_COLLECTION),
+        **dict.fromkeys((ast.In, ast.NotIn), _NO_MEMBERSHIP),
+        **dict.fromkeys((ast.Global, ast.Nonlocal), _NO_DECLARATION),
+        **dict.fromkeys((ast.Import, ast.ImportFrom), "Import at module level."),
+        ast.Raise: "Use tl.static_assert or tl.device_assert.",
+        ast.Try: "Leave it out: kernels have no exceptions.",
+        ast.With: "Leave it out, and indent its body less.",
+        ast.NamedExpr: "Assign on a line of its own.",
+        ast.MatMult: "Use tl.dot.",
+        ast.Starred: "Name the items: a, b = t; or t[0], t[1].",
+        ast.Match: "Use if and elif.",
+        ast.Delete: "Leave it out.",
+    }
+)
+"""What to write in place of what a kernel may not use."""
 
 
 def unlisted(node: ast.AST, listed: Mapping[type[ast.AST], tuple[str, ...]]) -> str:

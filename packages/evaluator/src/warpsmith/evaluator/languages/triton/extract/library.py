@@ -31,6 +31,11 @@ SAME_MEMBERS: Final = ("triton.language.core", "triton.language.standard", "trit
 """Modules that `triton.language` shows the public members of: a name is taken from there where it is the same."""
 HELPERS: Final = frozenset({"triton.cdiv", "triton.next_power_of_2"})
 JIT: Final = "triton.jit"
+COMPUTING: Final = frozenset({"triton.constexpr_function", "triton.runtime.jit.constexpr_function"})
+"""Decorators of functions that the compiler calls with constants."""
+ENUMERATIONS: Final = frozenset({"enum.Enum", "enum.IntEnum"})
+DATACLASS: Final = "dataclasses.dataclass"
+TUPLE_CLASSES: Final = frozenset({"typing.NamedTuple", "collections.namedtuple"})
 LAUNCH_DECORATORS: Final = frozenset({"triton.autotune", "triton.heuristics"})
 ENUMS: Final = frozenset({"triton.language.PropagateNan"})
 CONSTEXPR: Final = "triton.language.constexpr"
@@ -68,16 +73,20 @@ _SAME_MODULES: Final = MappingProxyType(
 )
 """Modules that torch shows under names of its own."""
 LIBDEVICE: Final = f"{LANGUAGE}.extra.libdevice"
-_DESCRIPTORS: Final = "Use tl.make_tensor_descriptor, whose load and store take offsets, or pointers with masks."
+DESCRIPTORS: Final = (
+    "Use pointers with masks, tl.load(p + rows[:, None] * stride + columns[None, :], mask=..., other=0.0), or "
+    "tl.make_tensor_descriptor(p, shape, strides, block_shape), whose load and store take offsets."
+)
+"""What to write for block pointers."""
 LACKING: Final = f"Triton {importlib.metadata.version('triton')} does not have it"
 """Why a kernel may not use a member that there is not."""
 _REPLACEMENTS: Final = MappingProxyType(
     {
-        "advance": _DESCRIPTORS,
-        "make_block_ptr": _DESCRIPTORS,
+        "advance": DESCRIPTORS,
+        "make_block_ptr": DESCRIPTORS,
         **dict.fromkeys(
             ("_experimental_make_tensor_descriptor", "experimental_descriptor_load", "experimental_descriptor_store"),
-            _DESCRIPTORS,
+            DESCRIPTORS,
         ),
         "libdevice": "Write `from triton.language.extra import libdevice` at module level.",
         "any": "Use tl.max((x != 0).to(tl.int32), axis) != 0.",

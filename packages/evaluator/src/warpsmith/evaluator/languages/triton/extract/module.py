@@ -1,27 +1,32 @@
 """Follows a candidate's module from its first statement to its last, without running it: what is each name bound to?
 
 Branches whose condition can be computed are followed; of the others both are, and a name that they bind differently is
-ambiguous. A kernel is refused only if it reaches such a name. What happens inside plain functions is host code.
+ambiguous. A kernel is refused only if it reaches such a name. What happens inside plain functions is host code: what
+they bind is known only where the source runs, but for what they import.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
 from warpsmith.evaluator.languages.triton.extract.values import (
+    RESERVED_PREFIX,
     Ambiguous,
     Binding,
     Environment,
     ExtractionError,
     Foreign,
     Function,
+    Instance,
     Kernel,
     Library,
+    Record,
     Unknown,
     Value,
+    frozen,
     same,
 )
 
@@ -39,11 +44,13 @@ class Module:
     Attributes:
         names: what each of its names is bound to.
         kernels: its kernels by their own names; several where a name is given to more than one.
+        records: its classes of named tuples, by name.
         refused: kernels whose definition is refused already, by name.
     """
 
     names: Environment = field(default_factory=dict)
     kernels: dict[str, list[Kernel]] = field(default_factory=dict)
+    records: dict[str, Record] = field(default_factory=dict)
     refused: dict[str, ExtractionError] = field(default_factory=dict)
 
 
@@ -56,7 +63,17 @@ def follow(tree: ast.Module) -> Module:
     module = Module()
     _Scope(module, module.names).run(tree.body)
     _forget_what_functions_bind(tree, module.names)
+    _Scope(module, module.names).find_made_in_functions(tree)
+    for kernels in module.kernels.values():
+        _name_apart(kernels)
     return module
+
+
+def _name_apart(kernels: list[Kernel]) -> None:
+    """Give kernels of one name a name of their own each in the rendered source, but for one at the module's level."""
+    for kernel in kernels if len(kernels) > 1 else []:
+        if kernel.nested:
+            kernel.text_name = f"{RESERVED_PREFIX}_{kernel.node.lineno}_{kernel.name}"
 
 
 def _forget_what_functions_bind(tree: ast.Module, names: Environment) -> None:
@@ -73,12 +90,20 @@ class _Scope:
         module: what is found is noted there.
         names: the environment at the start, which is changed.
         hidden: names that functions around bind; what they are is not known.
+        around: names that functions around import; None at the module's level.
     """
 
-    def __init__(self, module: Module, names: Environment, hidden: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        module: Module,
+        names: Environment,
+        hidden: frozenset[str] = frozenset(),
+        around: Environment | None = None,
+    ) -> None:
         self._module = module
         self._names = names
         self._hidden = hidden
+        self._around = around
         self._may_fail = False
 
     def run(self, statements: list[ast.stmt]) -> None:
@@ -89,6 +114,15 @@ class _Scope:
             except _ImportFailsError:
                 # Outside of a `try` the candidate itself ends there, and nobody will ask for its kernels.
                 self._assume(statement)
+
+    def find_made_in_functions(self, tree: ast.Module) -> None:
+        """Find the functions of the module that a function makes kernels of: `triton.jit(f)`."""
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=function, args=[ast.Name(id=name)]) if self._decorator(function) == library.JIT:
+                    bound = self._names.get(name)
+                    if bound is not None and isinstance(bound.value, Function) and name not in self._module.kernels:
+                        self._jitted(bound.value.node, function if isinstance(function, ast.Call) else node)
 
     def _assume(self, statement: ast.stmt) -> None:
         """Bind what a failing import would bind: names of another library, and nothing known of Triton."""
@@ -131,7 +165,7 @@ class _Scope:
             self._step(statement)
 
     def _evaluate(self, node: ast.expr) -> Value:
-        applied = self._applied(node)
+        applied = self._applied(node) or self._record_made(node)
         return Evaluator(self._names).value(node) if applied is None else applied
 
     def _bind(self, name: str, value: Value, statement: ast.stmt) -> None:
@@ -156,7 +190,7 @@ class _Scope:
         while isinstance(root, ast.Subscript | ast.Attribute):
             root = root.value
         bound = self._names.get(root.id) if isinstance(root, ast.Name) else None
-        if isinstance(root, ast.Name) and bound is not None and isinstance(bound.value, tuple | list | dict):
+        if isinstance(root, ast.Name) and bound is not None and isinstance(bound.value, tuple | list | dict | Instance):
             self._bind(root.id, Unknown(f"it is changed in line {statement.lineno}"), statement)
 
     def _import(self, statement: ast.Import) -> None:
@@ -249,9 +283,29 @@ class _Scope:
         if library.JIT in names:
             self._define_kernel(function, names)
             return
+        if library.COMPUTING & {*names}:
+            self._define_computing(function, names)
+            return
+        if any(map(self._makes_kernels, function.decorator_list)):
+            self._define_wrapped(function)
+            return
         self._bind(function.name, Function(function) if not names else Unknown("its decorators make it"), function)
-        inner = frozenset(_names_bound_in(function))
-        _Scope(self._module, dict(self._names), self._hidden | inner)._follow_nested(function.body)
+        self._enter_function(function)
+
+    def _enter_function(self, function: ast.FunctionDef) -> None:
+        """Look for kernels inside of a function. What it alone imports is known; what it binds else is not."""
+        statements = list(_own_statements(function.body))
+        imports = [one for one in statements if isinstance(one, ast.Import | ast.ImportFrom)]
+        others = [one for one in statements if one not in imports]
+        elsewhere = {name for one in statements if isinstance(one, ast.Global) for name in one.names}
+        bound = frozenset(_names_bound_in(function)) - elsewhere
+        unknown = Binding(Unknown(f"{function.name}() binds it"), function.lineno)
+        names = dict(self._names) | dict.fromkeys(bound, unknown)
+        again = {name for one in others for name in _bound_here(one)} | {one.arg for one in _arguments(function)}
+        known = _imported(self._module, imports, names, bound - again)
+        around = {name: binding for name, binding in (self._around or {}).items() if name not in bound} | known
+        hidden = (self._hidden | bound) - known.keys()
+        _Scope(self._module, names | known, hidden, around)._follow_nested(function.body)
 
     def _follow_nested(self, statements: list[ast.stmt]) -> None:
         """Find the kernels of a function's body, wherever they stand in it."""
@@ -260,9 +314,57 @@ class _Scope:
 
     def _enter_class(self, statement: ast.ClassDef) -> None:
         # Names of a class body are no globals: what is bound there must not be taken for one.
-        inner = _Scope(self._module, dict(self._names), self._hidden)
+        inner = _Scope(self._module, dict(self._names), self._hidden, self._around or {})
         inner._follow_nested(statement.body)
-        self._bind(statement.name, Unknown("it is a class"), statement)
+        record = self._record_class(statement)
+        if record is not None:
+            self._module.records[record.name] = record
+        self._bind(statement.name, record or self._constants_class(statement), statement)
+
+    def _constants_class(self, statement: ast.ClassDef) -> Value:
+        """Return what is known of a class of constants, an enumeration or a dataclass: its attributes."""
+        decorators = [self._decorator(one) for one in statement.decorator_list]
+        is_enumeration = bool(statement.bases) and self._decorator(statement.bases[-1]) in library.ENUMERATIONS
+        methods = {part.name for part in statement.body if isinstance(part, ast.FunctionDef)}
+        makes = not methods & _MAKING
+        if (statement.bases and not (is_enumeration and makes)) or statement.keywords or self._around is not None:
+            return Unknown("it is a class")
+        if decorators not in ([], [library.DATACLASS]):
+            return Unknown("its decorators make it")
+        annotated = [part for part in statement.body if isinstance(part, ast.AnnAssign)]
+        inner = dict(self._names)
+        _Scope(self._module, inner).run(
+            [part for part in statement.body if isinstance(part, ast.Assign | ast.AnnAssign)]
+        )
+        names = {name for part in statement.body if isinstance(part, ast.Assign) for name in _bound_here(part)}
+        names |= {name for part in annotated if part.value is not None for name in _bound_here(part)}
+        values = {name: inner[name].value for name in names}
+        if is_enumeration:
+            return Instance({name: Instance({"value": value}) for name, value in values.items()})
+        fields = [part.target.id for part in annotated if isinstance(part.target, ast.Name) and not _is_shared(part)]
+        return Instance(values, tuple(fields) if decorators and makes else None)
+
+    def _record_class(self, statement: ast.ClassDef) -> Record | None:
+        """Return the named tuples that a class makes; None for any other class."""
+        names = [self._decorator(base) for base in statement.bases]
+        if names != ["typing.NamedTuple"] or statement.decorator_list:
+            return None
+        fields = [part for part in statement.body if isinstance(part, ast.AnnAssign)]
+        defaults = [self._evaluate(part.value) for part in fields if part.value is not None]
+        return Record(
+            statement.name, tuple(part.target.id for part in fields if isinstance(part.target, ast.Name)), (*defaults,)
+        )
+
+    def _record_made(self, node: ast.expr) -> Record | None:
+        """Return the class of `namedtuple("P", "a b")` and `NamedTuple("P", [("a", int)])`; None for anything else."""
+        if not isinstance(node, ast.Call) or self._decorator(node.func) not in library.TUPLE_CLASSES:
+            return None
+        match node:
+            case ast.Call(args=[ast.Constant(value=str(name)), listed], keywords=[]) if fields := _field_names(listed):
+                record = self._module.records[name] = Record(name, fields)
+                return record
+            case _:
+                return None
 
     def _decorator(self, decorator: ast.expr) -> str:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -271,6 +373,29 @@ class _Scope:
                 return name
             case _:
                 return called.id if isinstance(called, ast.Name) and called.id == "staticmethod" else "another"
+
+    def _makes_kernels(self, decorator: ast.expr) -> bool:
+        """Whether a decorator is a function of the module that calls `triton.jit`."""
+        value = Evaluator(self._names).value(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        if not isinstance(value, Function):
+            return False
+        parts = (part for part in ast.walk(value.node) if isinstance(part, ast.Name | ast.Attribute))
+        return any(Evaluator(self._names).value(part) == Library(library.JIT) for part in parts)
+
+    def _define_computing(self, function: ast.FunctionDef, names: list[str]) -> None:
+        plain = self._kernel(function, None, "")
+        defaults = {name: frozen(value) for name, value in plain.defaults.items()}
+        kernel = replace(plain, computes=True, defaults=defaults)
+        others = [name for name in names if name not in {*library.COMPUTING, "staticmethod"}]
+        kernel.wrapped = ast.unparse(function.decorator_list[0])[:60] if others else ""
+        self._add(kernel)
+        self._bind(function.name, kernel, function)
+
+    def _define_wrapped(self, function: ast.FunctionDef) -> None:
+        """Bind a kernel that a decorator of the module makes: it can be launched, and no other kernel can call it."""
+        kernel = self._kernel(function, None, ast.unparse(function.decorator_list[0])[:60])
+        self._add(kernel)
+        self._bind(function.name, kernel, function)
 
     def _define_kernel(self, function: ast.FunctionDef, names: list[str]) -> None:
         place = names.index(library.JIT)
@@ -290,7 +415,7 @@ class _Scope:
         self._add(kernel)
         self._bind(function.name, kernel, function)
 
-    def _kernel(self, function: ast.FunctionDef, decorator: ast.expr, wrapped: str) -> Kernel:
+    def _kernel(self, function: ast.FunctionDef, decorator: ast.expr | None, wrapped: str) -> Kernel:
         options = self._options(function, decorator) if isinstance(decorator, ast.Call) else {}
         arguments = function.args
         positional = [*arguments.posonlyargs, *arguments.args]
@@ -301,7 +426,8 @@ class _Scope:
             if default is not None
         }
         values = {argument.arg: self._evaluate(default) for argument, default in defaults.items()}
-        return Kernel(function, options, values, self._hidden, wrapped)
+        nested = self._around is not None
+        return Kernel(function, options, values, self._hidden, self._around or {}, wrapped, nested=nested)
 
     def _options(self, function: ast.FunctionDef, call: ast.Call) -> dict[str, Value]:
         """Return the arguments of `triton.jit` that the compiler is to have."""
@@ -329,15 +455,16 @@ class _Scope:
                 decorator = self._decorator(function)
                 value = self._evaluate(inner)
                 if decorator == library.JIT and isinstance(value, Function):
-                    call = function if isinstance(function, ast.Call) else _without_function(node)
-                    return self._jitted(value.node, call)
+                    return self._jitted(value.node, function if isinstance(function, ast.Call) else node)
                 if decorator in library.LAUNCH_DECORATORS:
                     return value if isinstance(value, Kernel) else None
         return None
 
     def _jitted(self, function: ast.FunctionDef, call: ast.Call) -> Value:
+        """Return the kernel that a call makes of a function; the call's keywords are the options."""
         try:
-            kernel = replace(self._kernel(function, call, ""), made_in=call.lineno)
+            line = call.lineno if call.lineno > (function.end_lineno or 0) else 0
+            kernel = replace(self._kernel(function, _without_function(call), ""), made_in=line)
         except ExtractionError as error:
             self._module.refused[function.name] = error
             return Unknown(str(error))
@@ -345,8 +472,14 @@ class _Scope:
         return kernel
 
     def _add(self, kernel: Kernel) -> None:
-        """Note a kernel. One that is defined anew under its name takes the place of the old one."""
+        """Note a kernel. One that is defined anew under its name takes the place of the old one.
+
+        In a function or a class several may be defined under one name, and each be launched.
+        """
         known = self._module.kernels.setdefault(kernel.name, [])
+        if kernel.nested:
+            known.append(kernel)
+            return
         bound = self._names.get(kernel.name)
         if bound is not None and isinstance(bound.value, Kernel) and bound.value in known:
             known.remove(bound.value)
@@ -356,6 +489,28 @@ class _Scope:
 
 def _without_function(call: ast.Call) -> ast.Call:
     return ast.copy_location(ast.Call(func=call.func, args=[], keywords=call.keywords), call)
+
+
+def _field_names(node: ast.expr) -> tuple[str, ...]:
+    """Return the fields of a named tuple: of "a b", of ["a", "b"] or of [("a", int), ("b", int)]."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return tuple(text.replace(",", " ").split())
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            firsts = [part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part for part in parts]
+            names = [first.value for first in firsts if isinstance(first, ast.Constant)]
+            return tuple(name for name in names if isinstance(name, str)) if len(names) == len(parts) else ()
+        case _:
+            return ()
+
+
+def _is_shared(part: ast.AnnAssign) -> bool:
+    """Whether an annotation of a dataclass makes no field: `x: ClassVar[int] = 1`."""
+    return "ClassVar" in ast.unparse(part.annotation)
+
+
+_MAKING: Final = frozenset({"__init__", "__post_init__", "__new__", "__getattribute__", "_missing_", "value"})
+"""Methods that make an object another one than its class says."""
 
 
 def _is_option(value: Value) -> bool:
@@ -422,12 +577,41 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
         yield from _bound_names(child)
 
 
+def _arguments(function: ast.FunctionDef) -> Iterator[ast.arg]:
+    return (one for one in ast.walk(function.args) if isinstance(one, ast.arg))
+
+
 def _names_bound_in(function: ast.FunctionDef) -> Iterator[str]:
-    for argument in ast.walk(function.args):
-        if isinstance(argument, ast.arg):
-            yield argument.arg
+    for argument in _arguments(function):
+        yield argument.arg
     for statement in function.body:
         yield from _bound_names(statement)
+
+
+def _bound_here(statement: ast.stmt) -> Iterator[str]:
+    """Yield what a statement binds apart from the statements in it."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case _:
+            for child in ast.iter_child_nodes(statement):
+                if not isinstance(child, ast.stmt):
+                    yield from _bound_names(child)
+
+
+def _imported(module: Module, imports: Sequence[ast.stmt], names: Environment, wanted: frozenset[str]) -> Environment:
+    """Return what statements of a function import, of the names that are wanted and of what kernels may use."""
+    inside = _Scope(module, dict(names))
+    inside.run(list(imports))
+    return {name: inside._names[name] for name in wanted if isinstance(inside._names[name].value, Library)}
+
+
+def _own_statements(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a function, wherever they stand in it, but for those of functions and classes in it."""
+    for statement in statements:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from _own_statements(list(_statements_in(statement)))
 
 
 def _definitions(statements: list[ast.stmt]) -> Iterator[ast.FunctionDef]:

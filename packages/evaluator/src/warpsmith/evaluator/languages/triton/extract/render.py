@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from warpsmith.evaluator.languages.triton.extract import library
-from warpsmith.evaluator.languages.triton.extract.check import LANGUAGE_NAME, Checked
+from warpsmith.evaluator.languages.triton.extract.check import LANGUAGE_NAME, Checked, field_name
 from warpsmith.evaluator.languages.triton.extract.values import (
     RESERVED_PREFIX,
     Binding,
@@ -18,10 +18,13 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     ExtractionError,
     Kernel,
     Library,
+    Record,
     Value,
 )
 
 JIT_NAME: Final = f"{RESERVED_PREFIX}_jit"
+COMPUTE_NAME: Final = f"{RESERVED_PREFIX}_compute"
+RECORD_NAME: Final = f"{RESERVED_PREFIX}_record"
 INDENT: Final = "    "
 
 
@@ -38,23 +41,25 @@ def render(kernels: Sequence[Checked]) -> str:
 
 
 def _is_definition(name: str, value: Value) -> bool:
-    return isinstance(value, Kernel) and value.name == name
+    return isinstance(value, Kernel) and value.text_name == name
 
 
 def _definition(checked: Checked) -> list[ast.stmt]:
     """Return a kernel's definition, and the call that makes a kernel of it where no decorator does."""
     function, kernel = checked.definition, checked.kernel
     function.args.defaults = [
-        value_node(kernel.defaults[argument.arg]) for argument in function.args.args if argument.arg in kernel.defaults
+        value_node(checked.defaults[argument.arg])
+        for argument in function.args.args
+        if argument.arg in checked.defaults
     ]
     options = [ast.keyword(arg=name, value=value_node(value)) for name, value in kernel.options.items()]
-    jit = ast.Name(id=JIT_NAME, ctx=ast.Load())
+    jit = ast.Name(id=COMPUTE_NAME if kernel.computes else JIT_NAME, ctx=ast.Load())
     if not kernel.made_in:
         function.decorator_list = [ast.Call(func=jit, args=[], keywords=options) if options else jit]
         return [function]
-    plain = ast.Name(id=kernel.name, ctx=ast.Load())
+    plain = ast.Name(id=kernel.text_name, ctx=ast.Load())
     called = ast.Call(func=jit, args=[plain], keywords=options)
-    target = ast.Name(id=kernel.name, ctx=ast.Store())
+    target = ast.Name(id=kernel.text_name, ctx=ast.Store())
     return [function, ast.Assign(targets=[target], value=called, lineno=kernel.made_in)]
 
 
@@ -84,22 +89,30 @@ def _alias(name: str, bound: str) -> ast.alias:
 def value_node(value: Value) -> ast.expr:
     """Return the expression that gives a computed value."""
     match value:
-        case Constexpr(value=inner):
-            return ast.Call(func=_member(library.CONSTEXPR), args=[value_node(inner)], keywords=[])
+        case Constexpr() | Record():
+            return _called(value)
         case Library(name=name):
             number = library.number(name)
             return _member(name) if number is None else _number(number)
         case Kernel():
-            return ast.Name(id=value.name, ctx=ast.Load())
+            return ast.Name(id=value.text_name, ctx=ast.Load())
         case tuple() | list():
-            made = ast.Tuple if isinstance(value, tuple) else ast.List
-            return made(elts=[value_node(item) for item in value], ctx=ast.Load())
+            kind = ast.Tuple if isinstance(value, tuple) else ast.List
+            return kind(elts=[value_node(item) for item in value], ctx=ast.Load())
         case bool() | None | str():
             return ast.Constant(value=value)
         case int() | float():
             return _number(value)
         case _:
             raise TypeError(f"{type(value).__name__} is no value of a kernel")
+
+
+def _called(value: Constexpr | Record) -> ast.expr:
+    """Return the call that makes a value."""
+    if isinstance(value, Constexpr):
+        return ast.Call(func=_member(library.CONSTEXPR), args=[value_node(value.value)], keywords=[])
+    made = [value_node(value.name), value_node(tuple(map(field_name, value.fields))), value_node(value.defaults)]
+    return ast.Call(func=ast.Name(id=RECORD_NAME, ctx=ast.Load()), args=made, keywords=[])
 
 
 def _number(value: float) -> ast.expr:

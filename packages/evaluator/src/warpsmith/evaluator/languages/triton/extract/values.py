@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from warpsmith.evaluator.languages.triton.kernel_names import told_name
 from warpsmith.records.errors import WarpsmithError
 
 RESERVED_PREFIX: Final = "warpsmith"
@@ -59,7 +60,7 @@ class Function:
     node: ast.FunctionDef
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Kernel:
     """A `@triton.jit` function.
 
@@ -67,22 +68,67 @@ class Kernel:
         node: its definition.
         options: the arguments of `triton.jit` that the compiler gets.
         defaults: the default values, by argument.
-        hidden: names that the function around it binds, if there is one.
+        hidden: names that functions around it bind: what they are is known only where the source runs.
+        around: names that functions around it import.
         wrapped: the decorator of a foreign library around it, or an empty string.
         made_in: the line of the call `triton.jit(f)` that makes it; 0 where a decorator does.
+        nested: whether it is defined in a function or a class.
+        computes: whether it is a `@triton.constexpr_function`, which the compiler calls as Python with constants.
+        text_name: its name in the rendered source; another one than its own where several kernels have that.
     """
 
     node: ast.FunctionDef
     options: Mapping[str, "Value"]
     defaults: Mapping[str, "Value"]
     hidden: frozenset[str] = field(default_factory=frozenset)
+    around: "Mapping[str, Binding]" = field(default_factory=dict)
     wrapped: str = ""
     made_in: int = 0
+    nested: bool = False
+    computes: bool = False
+    text_name: str = ""
+
+    def __post_init__(self) -> None:
+        self.text_name = self.text_name or self.node.name
 
     @property
     def name(self) -> str:
-        """The function's own name, under which its launches are recorded."""
+        """The function's own name."""
         return self.node.name
+
+    @property
+    def identity(self) -> str:
+        """What its launches are recorded under (`kernel_names.identity`)."""
+        decorators = self.node.decorator_list
+        return told_name(self.name, decorators[0].lineno if decorators else self.node.lineno, nested=self.nested)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A class of named tuples.
+
+    Attributes:
+        name: its own.
+        fields: names of its items.
+        defaults: values of the last items.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    defaults: "tuple[Value, ...]" = ()
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A class of constants, a member of an enumeration, or what a dataclass makes: what its attributes are.
+
+    Attributes:
+        attributes: their values.
+        fields: the arguments that a call of it takes, of a dataclass; None where it cannot be called.
+    """
+
+    attributes: "Mapping[str, Value]"
+    fields: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +148,7 @@ class Ambiguous:
 Plain: TypeAlias = "bool | int | float | str | None"
 Value: TypeAlias = (
     "Plain | tuple[Value, ...] | list[Value] | dict[Plain, Value] | Library | Foreign | Constexpr | Version | Function "
-    "| Kernel | Unknown | Ambiguous"
+    "| Kernel | Record | Instance | Unknown | Ambiguous"
 )
 
 
@@ -127,7 +173,12 @@ def same(one: Value, other: Value) -> bool:
         return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return repr(one) == repr(other)
-    return type(one) is type(other) and not isinstance(one, Unknown | Ambiguous | dict) and one == other
+    return type(one) is type(other) and not isinstance(one, Unknown | Ambiguous | Instance | dict) and one == other
+
+
+def frozen(value: Value) -> Value:
+    """Return a value with tuples in place of lists: what a function does to a list, its next call would see."""
+    return tuple(map(frozen, value)) if isinstance(value, tuple | list) else value
 
 
 def is_number(value: Value) -> bool:

@@ -57,7 +57,8 @@ def assigned(value: Any) -> Any:
     if isinstance(value, tl.tensor):
         return value
     if isinstance(value, tuple | list):
-        return tuple(map(assigned, value))
+        items = map(assigned, value)
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return to_tensor(value)
 
 

@@ -18,10 +18,10 @@ import triton
 import triton.language as tl
 from numpy.random import default_rng  # imported here, before a fork: numpy would import it in each worker
 from triton.runtime import interpreter
-from triton.runtime.jit import JITCallable
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.devices.tensor_views import NAMES
+from warpsmith.evaluator.languages.triton import captures
 from warpsmith.evaluator.languages.triton.interpreter import (
     chip_numerics,
     races,
@@ -29,6 +29,7 @@ from warpsmith.evaluator.languages.triton.interpreter import (
     semantics,
     undefined_behavior,
 )
+from warpsmith.evaluator.languages.triton.kernel_names import identity, own_name
 from warpsmith.evaluator.languages.triton.loaded_kernels import bound_arguments
 from warpsmith.evaluator.recordings.errors import (
     IllegalAccessError,
@@ -160,7 +161,7 @@ class LaunchMonitor:
         if self._only_reports:
             return None
         self.launches += 1
-        self._kernel = name
+        self._kernel = own_name(name)
         self._ranges = [*self._memory(arguments)]
         self._touched, self._lanes, self._exchanges = {}, {}, {}
         if self.ghost:
@@ -363,12 +364,14 @@ def _describe_constexpr(value: Any) -> list[Any]:
             return describe_argument(value.value)
         case tl.dtype():
             return ["dtype", str(value)]
+        case tuple() if hasattr(value, "_fields"):
+            return ["named", type(value).__name__, [describe_argument(item) for item in value]]
         case tuple():
             return ["tuple", [describe_argument(item) for item in value]]
-        case interpreter.InterpretedFunction() | JITCallable():
-            return ["kernel", value.fn.__name__]
+        case captures.Captured():
+            return value.described()
         case _:
-            return ["unsupported", type(value).__name__]
+            return captures.described_function(value) or ["unsupported", type(value).__name__]
 
 
 def _describe_option(value: Any) -> Any:
@@ -443,10 +446,9 @@ def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
         if warmup:
             return facts and facts.of(self, args, kwargs)
         names: Sequence[str] = self.arg_names
-        bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
-        arguments = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in names if key in kwargs}
+        arguments = bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
         options = {key: _describe_option(value) for key, value in kwargs.items() if key not in names}
-        event = monitor.launch(self.fn.__name__, arguments, options)
+        event = monitor.launch(identity(self.fn), captures.with_captured(self.fn, arguments), options)
         if event is not None:
             original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
         return facts

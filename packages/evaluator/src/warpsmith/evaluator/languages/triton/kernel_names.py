@@ -1,0 +1,27 @@
+"""The names by which a recording tells kernels apart: their own, and the line where several could have that."""
+
+from typing import Any, Final
+
+_BEFORE_LINE: Final = "@"
+
+
+def told_name(name: str, line: int, *, nested: bool) -> str:
+    """Return the name of a kernel in recordings.
+
+    Args:
+        name: the function's own.
+        line: where its definition begins, at its first decorator.
+        nested: whether it is defined in a function or a class, where others may have its name too.
+    """
+    return f"{name}{_BEFORE_LINE}{line}" if nested else name
+
+
+def identity(function: Any) -> str:
+    """Return the name in recordings of a kernel that a module has made, given as its plain function."""
+    nested = function.__qualname__ != function.__name__
+    return told_name(function.__name__, function.__code__.co_firstlineno, nested=nested)
+
+
+def own_name(told: str) -> str:
+    """Return the function's own name, of one in a recording."""
+    return told.partition(_BEFORE_LINE)[0]
