@@ -754,3 +754,10 @@ def test_a_refusal_says_what_to_write_instead(body, remedy):
     with pytest.raises(ExtractionError) as refused:
         extract(kernel(body))
     assert remedy in refused.value.remedy
+
+
+def test_in_place_of_an_aggregate_a_named_tuple_is_proposed():
+    made = "from triton.language.core import _aggregate\n@_aggregate\nclass A:\n    x: tl.tensor\n"
+    with pytest.raises(ExtractionError) as refused:
+        extract(kernel("y = A(x)", before=made))
+    assert "NamedTuple" in refused.value.remedy

@@ -561,7 +561,7 @@ class KernelCheck:
                 raise self.refused(
                     node,
                     f"the global {name} of line {bound.line} ({why})",
-                    "Write its value out, or compute it on the host and pass it as a tl.constexpr argument.",
+                    _RECORDS if why.startswith("it is a class") else _VALUES,
                 )
             case Kernel(wrapped=wrapped) if wrapped:
                 raise self.refused(node, f"{name}, which {wrapped} wraps", "Call a kernel that nothing wraps.")
@@ -609,6 +609,8 @@ _IN_PARTS: Final = MappingProxyType(
         "type_comment": "Leave the comment out.",
     }
 )
+_VALUES: Final = "Write its value out, or compute it on the host and pass it as a tl.constexpr argument."
+_RECORDS: Final = "Make it a typing.NamedTuple at module level, and @triton.jit functions of its methods."
 _NAMES: Final = (
     "A kernel may name its arguments and locals, other @triton.jit functions of the file, and module-level "
     "tl.constexpr constants."

@@ -330,7 +330,7 @@ class _Scope:
         if (statement.bases and not (is_enumeration and makes)) or statement.keywords or self._around is not None:
             return Unknown("it is a class")
         if decorators not in ([], [library.DATACLASS]):
-            return Unknown("its decorators make it")
+            return Unknown("it is a class with decorators")
         annotated = [part for part in statement.body if isinstance(part, ast.AnnAssign)]
         inner = dict(self._names)
         _Scope(self._module, inner).run(
