@@ -170,9 +170,9 @@ def serve(
     run_dirs: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Directories of one or more runs, finished or running.")
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on; beyond loopback, anyone who reaches it can read.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; beyond loopback, anyone who reaches it can read.")
+    ] = ("127.0.0.1"),
     port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 chooses a free one.", min=0, max=65535)] = 8321,
 ) -> None:
     """Show runs in the browser while they write: what `report` shows, all texts, and runs side by side. Read-only.
@@ -191,7 +191,9 @@ def timeline(
     run_dir: Run,
     out: Annotated[
         Path | None,
-        typer.Option("--output", "--out", "-o", metavar="FILE", help="Output file, .svg or .json; default RUN/timeline.svg."),
+        typer.Option(
+            "--output", "--out", "-o", metavar="FILE", help="Output file, .svg or .json; default RUN/timeline.svg."
+        ),
     ] = None,
     steps: Annotated[
         str | None,

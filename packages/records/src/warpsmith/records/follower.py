@@ -4,6 +4,7 @@ The texts of turns stay on disk; the follower knows the place of each and reads 
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -64,19 +65,23 @@ class Follower:
             self.turns = self._index()
         return bool(grown)
 
-    def trajectory(self, key: str) -> list[Row]:
-        """Return the turns of one trajectory with all columns of the schema, in order; empty if there is none.
+    def trajectories(self, keys: Sequence[str]) -> dict[str, list[Row]]:
+        """Return the turns of trajectories, in order and with all columns of the schema, by key.
+
+        A trajectory that does not exist is left out, and so is a turn that was damaged since and is skipped.
 
         Raises:
             SegmentError: a file is damaged, and the reader raises.
         """
-        found = self.turns.filter(pc.equal(self.turns.column("key"), key)).sort_by("turn")
-        rows = []
-        for place, row in zip(found.column("place").to_pylist(), found.column("row").to_pylist(), strict=True):
-            batch = self._batch(self._places[place])
+        wanted = pc.is_in(self.turns.column("key"), value_set=pa.array(keys, pa.string()))
+        found = self.turns.filter(wanted).select(["key", "place", "row", "turn"])
+        rows: dict[str, list[Row]] = {}
+        # By place, so that each batch is read once.
+        for entry in found.sort_by([("place", "ascending"), ("turn", "ascending")]).to_pylist():
+            batch = self._batch(self._places[entry["place"]])
             if batch is not None:
-                rows += batch.slice(row, 1).to_pylist()
-        return rows
+                rows.setdefault(entry["key"], []).extend(batch.slice(entry["row"], 1).to_pylist())
+        return {key: sorted(own, key=_turn_of) for key, own in rows.items()}
 
     def _read_more(self, name: str) -> bool:
         grown = False
@@ -114,6 +119,10 @@ class Follower:
                 self._batches.popitem(last=False)
         self._batches.move_to_end(place)
         return self._batches[place]
+
+
+def _turn_of(row: Row) -> int:
+    return int(row["turn"])
 
 
 def index_of(batch: pa.RecordBatch, place: int) -> pa.RecordBatch:

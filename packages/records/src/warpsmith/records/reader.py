@@ -269,9 +269,7 @@ class _SegmentFiles:
         """Yield the batches whose bytes are unchanged; call `meet` with an error for each other batch."""
         yield from (batch for _, batch in self.entries(meet, range(_ENTRIES)))
 
-    def entries(
-        self, meet: Callable[[SegmentError], None], numbers: range
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def entries(self, meet: Callable[[SegmentError], None], numbers: range) -> Iterator[tuple[int, pa.RecordBatch]]:
         """As `batches`, but only of the journal entries with these numbers, and with the number of each."""
         wanted = self.journal.entries[max(numbers.start, 1) : numbers.stop]
         if not self.journal.entries or (numbers.start and not wanted):

@@ -102,7 +102,7 @@ class LiveRuns:
     def trajectory(self, run: int, key: str) -> dict[str, Any] | None:
         """Return a trajectory with its texts, or None. Raises IndexError."""
         with self._lock:
-            return self._run(run).details.trajectory(key)
+            return next(iter(self._run(run).details.trajectories([key])), None)
 
     def compare(self) -> dict[str, Any]:
         """Return all runs side by side."""

@@ -1,5 +1,6 @@
 """The texts of one trajectory as plain values, and many trajectories with each text once."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -34,18 +35,19 @@ class Details:
         self._vocabulary: Vocabulary | None = None
         self._searched = False
 
-    def trajectory(self, key: str) -> dict[str, Any] | None:
-        """Return a trajectory with all its texts; None if there is none of this key, or its records are damaged."""
-        rows = self._follower.trajectory(key)
-        if not rows:
-            return None
+    def trajectories(self, keys: Sequence[str]) -> list[dict[str, Any]]:
+        """Return trajectories with all their texts; those that do not exist or are damaged are left out."""
+        return [self._trajectory(key, rows) for key, rows in self._follower.trajectories(keys).items()]
+
+    def _trajectory(self, key: str, rows: Sequence[Row]) -> dict[str, Any]:
         known = self._problems.get(rows[0]["problem"], {})
         found = {name: rows[0][name] for name in _ALIKE} | {"key": key}
         found |= {"problem_source": known.get("source"), "solution": known.get("solution")}
-        return finite({**found, "turns": [self._turn(row) for row in rows]})  # type: ignore[no-any-return]
+        return {**found, "turns": [self._turn(row) for row in rows]}
 
     def _turn(self, row: Row) -> dict[str, Any]:
-        ids, logprobs = row["completion_ids"], [round(value, 3) for value in row["logprobs"]]
+        ids = row["completion_ids"]
+        logprobs = [round(value, 3) if math.isfinite(value) else None for value in row["logprobs"]]
         versions = row["weight_versions"]
         tokens = {
             "ids": ids,
@@ -58,7 +60,8 @@ class Details:
         if verdict is not None:
             # JSON has no infinity, and how far a result is off matters.
             verdict = {k: str(v) if v in (float("inf"), float("-inf")) else v for k, v in verdict.items()}
-        return {name: row[name] for name in _OF_TURN} | {"verdict": verdict, "tokens": tokens}
+        plain = finite({name: row[name] for name in _OF_TURN} | {"verdict": verdict})
+        return {**plain, "tokens": tokens}
 
     def _ends(self, ids: Sequence[int], completion: str) -> list[int] | None:
         if not self._searched:

@@ -85,7 +85,8 @@ def problem_texts(run_dir: Path) -> dict[str, dict[str, str]]:
             f"{run_dir / PROBLEMS_FILE} does not have the expected form.",
             "It is {problem: {source: text, solution: text}}; both are optional.",
         )
-    return {name: {key: str(entry[key]) for key in ("source", "solution") if key in entry} for name, entry in found.items()}
+    wanted = ("source", "solution")
+    return {name: {key: str(entry[key]) for key in wanted if key in entry} for name, entry in found.items()}
 
 
 def flattened(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

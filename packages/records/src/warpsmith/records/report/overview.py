@@ -91,7 +91,8 @@ def headline(gained: Gain | None, turns: pa.Table) -> dict[str, str]:
     """Return the result as one sentence, and its direction: `up`, `down`, `flat` or `none`."""
     if gained is None:
         return {"text": _without_evaluations(turns), "tone": "none"}
-    text = f"Held-out problems solved: {gained.before:.1%} before training, {gained.after:.1%} after {gained.last.after_step} steps"
+    steps = gained.last.after_step
+    text = f"Held-out problems solved: {gained.before:.1%} before training, {gained.after:.1%} after {steps} steps"
     change = gained.change
     if change is None:
         return {"text": f"{text}; the evaluations share no problem.", "tone": "none"}
@@ -111,15 +112,15 @@ def multi_turn_sentence(figures: PartFigures) -> str:
         return ""
     if solved[-1] - solved[0] < _LEAST_VISIBLE:
         return f"Turns 2 to {len(solved)} solve nothing more: {solved[0]:.1%} with one turn and with all."
-    steps = ", ".join(f"{share:.1%}" for share in solved)
-    return f"Turns 2 to {len(solved)} add {_points(solved[-1] - solved[0])} points: solved within 1 to {len(solved)} turns {steps}."
+    shares, added = ", ".join(f"{share:.1%}" for share in solved), _points(solved[-1] - solved[0])
+    return f"Turns 2 to {len(solved)} add {added} points: solved within 1 to {len(solved)} turns {shares}."
 
 
 def finite(value: Any) -> Any:
     """Return plain values with None for numbers that JSON does not have, and strings that UTF-8 can encode."""
     if isinstance(value, dict):
         return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and not (value and isinstance(value[0], int)):
         return [finite(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -142,9 +143,7 @@ def _solved_by_turn(turns: pa.Table) -> tuple[float, ...]:
     return tuple(sum(turn <= last for turn in first) / whole for last in range(most))
 
 
-def _four(
-    gained: Gain | None, by_part: Sequence[PartFigures], steps: pa.Table, seconds: float
-) -> list[dict[str, str]]:
+def _four(gained: Gain | None, by_part: Sequence[PartFigures], steps: pa.Table, seconds: float) -> list[dict[str, str]]:
     shown = _shown_part(gained, by_part)
     if shown is None:
         return [_figure("Training steps", f"{steps.num_rows:,}", span_text(seconds))]

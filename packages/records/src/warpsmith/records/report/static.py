@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -16,14 +16,21 @@ from warpsmith.records.follower import Follower
 from warpsmith.records.reader import RunReader
 from warpsmith.records.report import assets, columns
 from warpsmith.records.report.details import Details, shared_texts
+from warpsmith.records.report.errors import ReportError
 from warpsmith.records.report.held_out import part_of
 from warpsmith.records.report.overview import overview
 from warpsmith.records.summary import parts_of
 
+T = TypeVar("T")
+
 MOST_BYTES: Final = 20_000_000
 _BLOCK_TRAJECTORIES: Final = 24
+_READ_TRAJECTORIES: Final = 10 * _BLOCK_TRAJECTORIES
+"""Trajectories read at once, so that each batch of the records is read a few times at most."""
 _PAGE_BYTES: Final = 300_000
-"""Room for what is not counted while texts are chosen: markup, and the index of blocks."""
+"""Room for what is not counted while texts are chosen: markup and the overview."""
+_INDEX_BYTES: Final = 8
+"""Room for the compressed place of a turn's texts."""
 
 NOT_SHOWN: Final = ("place", "row", "group", "num_turns")
 
@@ -53,28 +60,28 @@ def write_report(reader: RunReader, out: Path, *, trajectories: int = 5, most_by
     """
     charts, application = assets.plotly(), assets.script()
     follower = Follower(reader)
-    data = {
-        "turns": [packed(chunk.data) for chunk in columns.chunks(wire_turns(follower.turns))],
-        "steps": [packed(chunk.data) for chunk in columns.chunks(columns.flat_steps(follower.steps))],
-        "plotly": packed(charts.encode()),
+    tables = {"turns": wire_turns(follower.turns), "steps": columns.flat_steps(follower.steps)}
+    entries = {
+        f"{name}-{number}": packed(chunk.data)
+        for name, table in tables.items()
+        for number, chunk in enumerate(columns.chunks(table))
     }
+    entries["plotly"] = packed(charts.encode())
     chosen = readings(follower.turns, trajectories)
-    spent = sum(map(len, (*data["turns"], *data["steps"], data["plotly"], application))) + _PAGE_BYTES
+    spent = sum(map(len, (*entries.values(), application))) + _PAGE_BYTES + _INDEX_BYTES * follower.turns.num_rows
     _refuse_if_over(spent, most_bytes)
     blocks, index = _texts(follower, chosen, most_bytes - spent) if trajectories else ([], {})
     about = overview(follower)
     about["readings"] = [vars(reading) for reading in chosen]
     about["texts"] = len(index)
-    manifest = {"overview": about, "index": index, "blocks": len(blocks)}
-    entries = {"manifest": packed(json.dumps(manifest).encode()), "plotly": data["plotly"]}
-    entries |= {f"{name}-{n}": chunk for name in ("turns", "steps") for n, chunk in enumerate(data[name])}
-    entries |= {f"block-{n}": block for n, block in enumerate(blocks)}
+    entries |= {f"block-{number}": block for number, block in enumerate(blocks)}
+    entries["manifest"] = packed(json.dumps({"overview": about, "index": index}).encode())
     write_file(out, _page(about["name"], application, charts, entries))
 
 
 def packed(data: bytes) -> str:
     """Compress and encode for an element of the page; the same bytes each time."""
-    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode()
 
 
 def wire_turns(turns: pa.Table) -> pa.Table:
@@ -130,20 +137,16 @@ def _trajectory(key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _texts(follower: Follower, chosen: Sequence[Reading], room: int) -> tuple[list[str], dict[str, int]]:
     """Pack trajectories, the chosen ones first, until `room` characters are used; return blocks and block by key."""
     details, blocks, index = Details(follower), list[str](), dict[str, int]()
-    for keys in _batches(_order(follower.turns, chosen)):
-        found = [entry for key in keys if (entry := details.trajectory(key)) is not None]
-        while found:
-            block = packed(json.dumps(shared_texts(found)).encode())
-            if len(block) <= room:
-                break
-            found = found[: len(found) // 2]
-        if not found:
-            break
-        room -= len(block)
-        index |= {entry["key"]: len(blocks) for entry in found}
-        blocks.append(block)
-        if len(found) < len(keys):
-            break
+    for keys in _batches(_order(follower.turns, chosen), _READ_TRAJECTORIES):
+        # Alike texts share a block, where each is stored once.
+        read = sorted(details.trajectories(keys), key=lambda entry: (entry["problem"], entry["key"]))
+        for group in _batches(read, _BLOCK_TRAJECTORIES):
+            block = packed(json.dumps(shared_texts(group), separators=(",", ":")).encode())
+            if len(block) > room:
+                return blocks, index
+            room -= len(block)
+            index |= {entry["key"]: len(blocks) for entry in group}
+            blocks.append(block)
     return blocks, index
 
 
@@ -154,14 +157,14 @@ def _order(turns: pa.Table, chosen: Sequence[Reading]) -> list[str]:
     return [*first, *others]
 
 
-def _batches(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(keys), _BLOCK_TRAJECTORIES):
-        yield keys[start : start + _BLOCK_TRAJECTORIES]
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def _refuse_if_over(spent: int, most: int) -> None:
     if spent > most:
-        raise assets.ReportError(
+        raise ReportError(
             f"The figures of this run alone need {spent / 1e6:.1f} MB; the report may have {most / 1e6:.1f} MB.",
             "Look at the run with `warpsmith-records serve`.",
         )

@@ -104,9 +104,7 @@ def _advantages(credits: pa.Table) -> Trend:
     at = sorted(pc.unique(credits.column("step")).to_pylist())
     values = (credits.filter(pc.field("step") == step).column("advantage") for step in at)
     spreads = [pc.quantile(found, q=list(_QUANTILES.values())).to_pylist() for found in values]
-    curves = [
-        Curve(name, at, [spread[place] for spread in spreads], [], []) for place, name in enumerate(_QUANTILES)
-    ]
+    curves = [Curve(name, at, [spread[place] for spread in spreads], [], []) for place, name in enumerate(_QUANTILES)]
     return Trend("advantages: spread", False, curves)
 
 

@@ -16,6 +16,7 @@ function layout(options) {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--soft"), size: 11, family: "system-ui, sans-serif" },
     margin: { l: 44, r: 10, t: 8, b: 34 }, height: options.height || 210, showlegend: options.legend ?? true, hovermode: options.hover || "x unified",
     hoverlabel: { bgcolor: css("--card"), bordercolor: css("--line"), font: { color: css("--ink") } },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--ink") },
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11 } }, barmode: options.bars || "stack", dragmode: "zoom",
     xaxis: { ...axis, title: { text: options.x ?? "step", standoff: 4 }, ...options.xaxis },
     yaxis: { ...axis, tickformat: options.rate ? ".0%" : undefined, rangemode: options.rate ? "tozero" : "normal", ...options.yaxis },
@@ -33,8 +34,7 @@ function chart(title, traces, options = {}) {
     const plotly = await plotlyReady();
     if (!box.isConnected) return;
     box.drawn = true;
-    await plotly.newPlot(box, traces(), layout(options), { displaylogo: false, responsive: true, displayModeBar: "hover",
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"] });
+    await plotly.newPlot(box, traces(), layout(options), { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] });
     if (options.click) box.on("plotly_click", (event) => options.click(event.points[0]));
   };
   watcher.observe(box);

@@ -119,7 +119,7 @@ class Grid {
       pen.translate(this.labels + column * CELL - left + CELL / 2 + 3, HEAD - 6);
       pen.rotate(-Math.PI / 3);
       pen.fillStyle = css(column === this.at[1] || this.columns[column].role !== "train" ? "--ink" : "--soft");
-      pen.fillText(fitted(pen, this.columns[column].name.replace(/^step /, ""), 74), 0, 0);
+      pen.fillText(fitted(pen, this.columns[column].name.replace(/^step /, "").replace(/^.* (?=after \d+$)/, ""), 74), 0, 0);
       pen.restore();
     }
     pen.restore();

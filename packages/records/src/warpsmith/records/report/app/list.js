@@ -30,7 +30,7 @@ class VirtualList {
   }
 
   row(item, index) {
-    const cells = this.columns.map((column) => h("div", { class: "cell " + column.name, role: "cell" }, column.cell(item)));
+    const cells = this.columns.map((column) => h("div", { class: "cell c-" + column.name, role: "cell" }, column.cell(item)));
     const classes = "row" + (index === this.cursor ? " cursor" : "") + (index % 2 ? " odd" : "");
     return h("div", { class: classes, role: "row", "aria-rowindex": index + 1, style: { "grid-template-columns": this.template },
       on: { click: () => this.open(item, index) } }, cells);

@@ -9,7 +9,7 @@ function overviewView(run) {
     section("verdicts", "Verdicts by step", verdictCharts(run)),
     section("parts", "Figures by part", partsTable(about.parts), byTurnTable(about.parts)),
     about.held_out.length ? section("held-out", "Held-out figures before and after training", heldOutTable(about.held_out)) : null,
-    section("readings", "Trajectories to read", readings(run)),
+    section("readings", "Trajectories to read", h("div", { class: "readings" }, readings(run))),
     section("configuration", "Configuration", about.config.length ? h("details", null, h("summary", null, `${about.config.length} keys`), table(["key", "value"], about.config)) : h("p", { class: "soft" }, "config.json was not found in the run's directory.")),
   ].filter(Boolean);
   return h("div", { class: "with-contents" }, contents(parts), h("div", { class: "main" }, first(run), parts));

@@ -119,10 +119,10 @@ function folded(lines) {
 function tokensOf({ completion, tokens }) {
   const { ids, logprobs, ends } = tokens;
   if (!ids.length) return h("p", { class: "soft" }, "No tokens were sampled.");
-  const mean = logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length;
+  const finite = logprobs.filter(known), mean = finite.reduce((sum, value) => sum + value, 0) / finite.length;
   const facts = h("p", { class: "soft" }, `${number(ids.length)} tokens after a prompt of ${number(tokens.prompt)}, mean log-probability ${number(mean)}, weight version${tokens.versions.length > 1 ? "s" : ""} ${tokens.versions.join(", ")}.`,
     ends ? "" : " No tokenizer of the run fits these tokens, so ids stand for texts.");
   const piece = (n) => (ends ? completion.slice(n ? ends[n - 1] : 0, ends[n]) : `${ids[n]} `);
-  const colour = (n) => `color-mix(in oklab, var(--unlikely) ${Math.round(Math.min(1, -logprobs[n] / 4) * 80)}%, transparent)`;
-  return [facts, h("pre", { class: "tokens", tabindex: "0" }, ids.map((id, n) => h("span", { style: { background: colour(n) }, title: `${id}: log-probability ${number(logprobs[n])}, probability ${percent(Math.exp(logprobs[n]))}` }, piece(n))))];
+  const colour = (n) => `color-mix(in oklab, var(--unlikely) ${Math.round(Math.min(1, known(logprobs[n]) ? -logprobs[n] / 4 : 1) * 80)}%, transparent)`;
+  return [facts, h("pre", { class: "tokens", tabindex: "0" }, ids.map((id, n) => h("span", { style: { background: colour(n) }, title: `${id}: log-probability ${number(logprobs[n])}, probability ${percent(known(logprobs[n]) ? Math.exp(logprobs[n]) : 0)}` }, piece(n))))];
 }

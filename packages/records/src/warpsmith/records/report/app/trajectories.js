@@ -3,13 +3,13 @@
 const LIST_COLUMNS = (run) => [
   { name: "problem", title: "problem", width: "minmax(150px, 2.2fr)", cell: (t) => t.problem },
   { name: "column", title: "step", width: "minmax(90px, 1fr)", cell: (t) => t.column },
-  { name: "level", title: "level", width: "56px", cell: (t) => number(t.level) },
+  { name: "level", title: "level", width: "70px", cell: (t) => number(t.level) },
   { name: "turns", title: "turns", width: "minmax(72px, .6fr)", cell: (t) => turnMarks(run, t) },
-  { name: "solved", title: "solved at", width: "82px", cell: (t) => (t.solvedAt ? "turn " + t.solvedAt : DASH) },
-  { name: "speedup", title: "speedup", width: "78px", cell: (t) => times(t.speedup) },
-  { name: "return", title: "return", width: "72px", cell: (t) => number(t.return) },
-  { name: "advantage", title: "advantage", width: "92px", cell: (t) => number(t.advantage) },
-  { name: "tokens", title: "tokens", width: "72px", cell: (t) => number(t.tokens) },
+  { name: "solved", title: "solved at", width: "96px", cell: (t) => (t.solvedAt ? "turn " + t.solvedAt : DASH) },
+  { name: "speedup", title: "speedup", width: "94px", cell: (t) => times(t.speedup) },
+  { name: "return", title: "return", width: "82px", cell: (t) => number(t.return) },
+  { name: "advantage", title: "advantage", width: "110px", cell: (t) => number(t.advantage) },
+  { name: "tokens", title: "tokens", width: "84px", cell: (t) => number(t.tokens) },
   { name: "status", title: "last status", width: "minmax(110px, 1fr)", cell: (t) => h("span", { class: "status" }, t.status) },
 ];
 
