@@ -94,10 +94,10 @@ def test_nothing_can_be_written(tmp_path, method):
 )  # fmt: skip
 def test_no_request_reaches_a_file(tmp_path, path):
     run = write_evaluated_run(tmp_path)
-    (run / "config.json").write_text('{"policy": {"path": "here"}}')
+    (run / "config.json").write_text('{"policy": {"path": "a-private-place"}}')
     answer = client_of(run).get(path)
     assert answer.status_code == 404
-    assert "here" not in answer.text
+    assert "a-private-place" not in answer.text
 
 
 def test_another_site_cannot_lead_here_by_its_name(tmp_path):

@@ -43,10 +43,23 @@ def plotly() -> str:
     return str(offline.get_plotlyjs())
 
 
-def page(*, title: str, policy: str, head: str, body: str) -> str:
-    """Return the page: `title` is text; `policy` its content policy, empty if the server sends one; the rest markup."""
+def page(*, title: str, policy: str, head: str, body: str, first: str = "") -> str:
+    """Return the page.
+
+    Args:
+        title: text.
+        policy: content policy; empty if the server sends one.
+        head, body: markup.
+        first: text that is shown until the application has read its data.
+    """
     meta = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">' if policy else ""
-    return Template(_read("page.html")).substitute(title=escape(title), policy=meta, head=head, body=body)
+    return Template(_read("page.html")).substitute(
+        title=escape(title),
+        policy=meta,
+        head=head,
+        body=body,
+        first=f'<p class="main headline">{escape(first)}</p>' if first else "",
+    )
 
 
 def content_hash(text: str) -> str:

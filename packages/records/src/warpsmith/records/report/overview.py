@@ -91,8 +91,9 @@ def headline(gained: Gain | None, turns: pa.Table) -> dict[str, str]:
     """Return the result as one sentence, and its direction: `up`, `down`, `flat` or `none`."""
     if gained is None:
         return {"text": _without_evaluations(turns), "tone": "none"}
-    steps = gained.last.after_step
-    text = f"Held-out problems solved: {gained.before:.1%} before training, {gained.after:.1%} after {steps} steps"
+    after = gained.last.after_step
+    steps = f"{after} step" if after == 1 else f"{after} steps"
+    text = f"Held-out problems solved: {gained.before:.1%} before training, {gained.after:.1%} after {steps}"
     change = gained.change
     if change is None:
         return {"text": f"{text}; the evaluations share no problem.", "tone": "none"}

@@ -76,7 +76,7 @@ def write_report(reader: RunReader, out: Path, *, trajectories: int = 5, most_by
     about["texts"] = len(index)
     entries |= {f"block-{number}": block for number, block in enumerate(blocks)}
     entries["manifest"] = packed(json.dumps({"overview": about, "index": index}).encode())
-    write_file(out, _page(about["name"], application, charts, entries))
+    write_file(out, _page(about, application, charts, entries))
 
 
 def packed(data: bytes) -> str:
@@ -170,12 +170,13 @@ def _refuse_if_over(spent: int, most: int) -> None:
         )
 
 
-def _page(name: str, application: str, charts: str, entries: dict[str, str]) -> str:
+def _page(about: dict[str, Any], application: str, charts: str, entries: dict[str, str]) -> str:
     allowed = f"script-src {assets.content_hash(application)} {assets.content_hash(charts)}"
     policy = f"default-src 'none'; {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
     data = "\n".join(f'<script type="text/plain" id="data-{key}">{value}</script>' for key, value in entries.items())
     return assets.page(
-        title=f"{name} · Warpsmith report",
+        title=f"{about['name']} · Warpsmith report",
+        first=about["headline"]["text"],
         policy=policy,
         head=f"<style>\n{assets.style()}</style>",
         body=f"{data}\n<script>{application}</script>",

@@ -1,20 +1,20 @@
 // Navigation, keys, colours, and following a live run.
 
-const VIEWS = { overview: "Overview", grid: "Grid", trajectories: "Trajectories", timeline: "Timeline", metrics: "Metrics", compare: "Compare" };
-const MAKE = { overview: overviewView, grid: gridView, trajectories: trajectoriesView, trajectory: readerView, timeline: timelineView, metrics: metricsView, compare: compareView };
+const VIEWS = { __proto__: null, overview: "Overview", grid: "Grid", trajectories: "Trajectories", timeline: "Timeline", metrics: "Metrics", compare: "Compare" };
+const MAKE = { __proto__: null, overview: overviewView, grid: gridView, trajectories: trajectoriesView, trajectory: readerView, timeline: timelineView, metrics: metricsView, compare: compareView };
 const page = { shown: null, main: h("main", { id: "main" }), nav: h("nav", { class: "top", "aria-label": "Views" }), live: h("span", { class: "live" }) };
 
 async function start() {
   setTheme(remembered("theme"));
   app.source = document.getElementById("data-manifest") ? new EmbeddedSource() : new HttpSource();
-  document.getElementById("app").append(page.nav, page.main);
   try {
     const found = await app.source.runs();
     app.runs = await Promise.all(found.map(async ({ id, name }) => new Run(id, name, await app.source.load(id))));
   } catch (error) {
-    replace(page.main, h("p", { class: "note" }, "The data cannot be read: " + error.message));
+    replace(document.getElementById("app"), h("p", { class: "note" }, "The data cannot be read: " + error.message));
     throw error;
   }
+  replace(document.getElementById("app"), page.nav, page.main);
   addEventListener("hashchange", show);
   addEventListener("keydown", keys);
   if (app.source.live) app.source.watch(refresh, (lost) => { page.live.textContent = lost ? "no connection" : "live"; page.live.classList.toggle("lost", lost); });
@@ -59,7 +59,7 @@ async function refresh(grown) {
   }
 }
 
-const GO = { o: "overview", g: "grid", l: "trajectories", i: "timeline", m: "metrics", c: "compare" };
+const GO = { __proto__: null, o: "overview", g: "grid", l: "trajectories", i: "timeline", m: "metrics", c: "compare" };
 
 function keys(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;

@@ -17,6 +17,7 @@ class Frame {
   constructor(chunks) {
     this.rows = chunks.reduce((sum, chunk) => sum + chunk.rows, 0);
     this.columns = new Map();
+    this.readers = { __proto__: null };
     for (const { name, kind } of chunks.length ? chunks[0].columns : []) this.columns.set(name, this.joined(chunks, name, kind));
   }
 
@@ -39,14 +40,19 @@ class Frame {
     return { kind, data, values: [...places.keys()] };
   }
 
+  // A function from a row to the value of a cell, for loops over many rows.
+  reader(name) {
+    const column = this.columns.get(name);
+    if (!column) return () => null;
+    const { kind, data, values } = column;
+    if (kind === "s") return (row) => (data[row] < 0 ? null : values[data[row]]);
+    if (kind === "i") return (row) => (data[row] === NULL_INT ? null : data[row]);
+    return (row) => (Number.isNaN(data[row]) ? null : data[row]);
+  }
+
   // The value of a cell: number, text, or null.
   get(name, row) {
-    const column = this.columns.get(name);
-    if (!column) return null;
-    const value = column.data[row];
-    if (column.kind === "s") return value < 0 ? null : column.values[value];
-    if (column.kind === "i") return value === NULL_INT ? null : value;
-    return Number.isNaN(value) ? null : value;
+    return (this.readers[name] ||= this.reader(name))(row);
   }
 
   codes(name) {
@@ -54,6 +60,7 @@ class Frame {
   }
 
   list(name) {
-    return Array.from({ length: this.rows }, (_, row) => this.get(name, row));
+    const read = this.reader(name);
+    return Array.from({ length: this.rows }, (_, row) => read(row));
   }
 }

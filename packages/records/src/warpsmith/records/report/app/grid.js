@@ -1,7 +1,7 @@
 // Problems by steps, on one canvas: only the cells in view are drawn.
 
 const CELL = 20, LABELS = 230, HEAD = 74;
-const GRID_METRICS = {
+const GRID_METRICS = { __proto__: null,
   solved: { title: "solved", of: (cell) => cell.solved / cell.count, scale: (value) => value, text: percent },
   speedup: { title: "best speedup", of: (cell) => cell.speedup, scale: (value) => Math.min(1, Math.max(0, Math.log2(Math.max(value, 0.5)) / 3 + 1 / 3)), text: times },
   return: { title: "mean return", of: (cell) => (cell.returns ? cell.sum / cell.returns : NaN), scale: null, text: number },
@@ -24,7 +24,7 @@ function gridCells(run) {
   return { columns, rows: [...rows.values()] };
 }
 
-const GRID_ORDERS = {
+const GRID_ORDERS = { __proto__: null,
   "first seen": null,
   name: (one, other) => one.problem.localeCompare(other.problem),
   "most solved": (one, other) => other.solved / other.count - one.solved / one.count,

@@ -97,7 +97,7 @@ function searchable(run, t) {
   return t.text;
 }
 
-const SORTS = {
+const SORTS = { __proto__: null,
   order: (t) => t.rows[0], problem: (t) => t.problem, column: (t) => (known(t.after) ? t.after : -1), turns: (t) => t.turns,
   solved: (t) => t.solvedAt || 99, speedup: (t) => t.speedup, return: (t) => t.return, advantage: (t) => t.advantage,
   tokens: (t) => t.tokens, status: (t) => t.status, level: (t) => t.level,

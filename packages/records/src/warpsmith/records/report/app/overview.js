@@ -63,7 +63,7 @@ function verdictCharts(run) {
   return h("div", { class: "charts" }, draw("Status of turns", outcomes), draw("Error categories of turns that are not correct", categories));
 }
 
-const GOOD_COLOURS = { correct: "#2a9d5c", solved: "#2a9d5c" };
+const GOOD_COLOURS = { __proto__: null, correct: "#2a9d5c", solved: "#2a9d5c" };
 const STACK = ["#d4483f", "#d9822b", "#b5962b", "#a45bd0", "#3b7dd8", "#1a9aa8", "#7a8a99", "#c2577e", "#5b6abf", "#8f6a4a"];
 
 function stacked(columns, counts) {

@@ -1,6 +1,6 @@
 // One trajectory: its turns side by side, with kernel, diff, tokens, prompt and verdict.
 
-const MODES = { kernel: "Kernel", diff: "Diff", completion: "Completion", tokens: "Tokens", prompt: "Prompt", verdict: "Verdict" };
+const MODES = { __proto__: null, kernel: "Kernel", diff: "Diff", completion: "Completion", tokens: "Tokens", prompt: "Prompt", verdict: "Verdict" };
 
 function readerView(run) {
   const { params } = route(), key = params.get("key");
@@ -76,7 +76,7 @@ function feedback(turn) {
   return last && last.role !== "assistant" ? h("details", { class: "feedback" }, h("summary", null, "Feedback before this turn"), h("pre", { tabindex: "0" }, last.content)) : null;
 }
 
-const SHOW = {
+const SHOW = { __proto__: null,
   kernel: (turn) => (turn.kernel === null ? h("p", { class: "soft" }, "No kernel was found in the completion.") : code(turn.kernel)),
   diff: (turn, before) => (before ? diffOf(before.kernel ?? "", turn.kernel ?? "") : SHOW.kernel(turn)),
   completion: (turn) => [h("p", { class: "soft" }, turn.finish_reason || "nothing generated"), h("pre", { tabindex: "0" }, turn.completion)],

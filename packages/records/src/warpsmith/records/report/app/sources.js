@@ -2,9 +2,16 @@
 
 async function unpacked(id) {
   const text = document.getElementById("data-" + id).textContent;
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const stream = new Blob([decoded(text)]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).arrayBuffer();
+}
+
+// Browsers of 2025 and later decode base64 themselves, several times faster.
+function decoded(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at++) bytes[at] = letters.charCodeAt(at);
+  return bytes;
 }
 
 const asText = (buffer) => new TextDecoder().decode(buffer);
@@ -27,14 +34,16 @@ class EmbeddedSource {
     return { overview: this.manifest.overview, turns: new Frame(turns), steps: new Frame(steps) };
   }
 
-  has(run, key) { return key in this.manifest.index; }
+  has(run, key) { return Object.hasOwn(this.manifest.index, key); }
 
   async trajectory(run, key) {
     if (!this.has(run, key)) return null;
     const place = this.manifest.index[key];
-    if (!this.blocks.has(place)) this.blocks.set(place, unpacked(`block-${place}`).then((data) => JSON.parse(asText(data))));
-    const block = await this.blocks.get(place);
-    return withTexts(block.trajectories.find((entry) => entry.key === key), block.texts);
+    if (!this.blocks.has(place)) this.blocks.set(place, unpacked(`block-${place}`).then((data) => {
+      const block = JSON.parse(asText(data));
+      return withTexts(block.trajectories, block.texts);
+    }));
+    return (await this.blocks.get(place)).find((entry) => entry.key === key);
   }
 
   async plotlyScript() {

@@ -1,6 +1,6 @@
 // When one step generated, evaluated, waited, trained and synced; and what the run recorded about its devices.
 
-const PHASES = { generate: "#3b7dd8", wait: "#7a8a99", evaluate: "#d9822b", "wait for batch": "#b5962b", train: "#2a9d5c", sync: "#a45bd0" };
+const PHASES = { __proto__: null, generate: "#3b7dd8", wait: "#7a8a99", evaluate: "#d9822b", "wait for batch": "#b5962b", train: "#2a9d5c", sync: "#a45bd0" };
 
 function timelineView(run) {
   const { params } = route(), steps = [...new Set([...run.steps.list("step"), ...run.trajectories.filter((t) => t.role === "train" && known(t.after)).map((t) => t.after + 1)])].sort((one, other) => one - other);
