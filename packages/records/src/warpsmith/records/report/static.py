@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -66,7 +67,7 @@ def write_report(reader: RunReader, out: Path, *, trajectories: int = 5, most_by
         for name, table in tables.items()
         for number, chunk in enumerate(columns.chunks(table))
     }
-    entries["plotly"] = packed(charts.encode())
+    entries["plotly"] = _packed_once(charts.encode())
     chosen = readings(follower.turns, trajectories)
     spent = sum(map(len, (*entries.values(), application))) + _PAGE_BYTES + _INDEX_BYTES * follower.turns.num_rows
     _refuse_if_over(spent, most_bytes)
@@ -82,6 +83,10 @@ def write_report(reader: RunReader, out: Path, *, trajectories: int = 5, most_by
 def packed(data: bytes) -> str:
     """Compress and encode for an element of the page; the same bytes each time."""
     return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode()
+
+
+# plotly's script is the same for every report and the largest part of a small one.
+_packed_once = lru_cache(maxsize=1)(packed)
 
 
 def wire_turns(turns: pa.Table) -> pa.Table:
