@@ -69,8 +69,8 @@ def test_a_trajectory_opens_from_the_list_with_turns_side_by_side_and_a_diff(bro
     assert "advantage\n0.5" in browser.text(".turn")
     browser.press("2")
     browser.until("document.querySelectorAll('.line.added').length", lambda count: count == 1)
-    assert browser.texts(".line.removed") == ["- x = 1\n"]
-    assert browser.texts(".line.added") == ["+ x = 2\n"]
+    assert browser.texts(".line.removed") == ["- x = 1"]
+    assert browser.texts(".line.added") == ["+ x = 2"]
     browser.press("4")
     assert "-0.1" in browser.until("document.querySelector('.tokens span')?.title")
 

@@ -142,7 +142,8 @@ def _trajectory(key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _texts(follower: Follower, chosen: Sequence[Reading], room: int) -> tuple[list[str], dict[str, int]]:
     """Pack trajectories, the chosen ones first, until `room` characters are used; return blocks and block by key."""
     details, blocks, index = Details(follower), list[str](), dict[str, int]()
-    for keys in _batches(_order(follower.turns, chosen), _READ_TRAJECTORIES):
+    first = [key for reading in chosen for key in reading.keys]
+    for keys in (first, *_batches(_others(follower.turns, first), _READ_TRAJECTORIES)):
         # Alike texts share a block, where each is stored once.
         read = sorted(details.trajectories(keys), key=lambda entry: (entry["problem"], entry["key"]))
         for group in _batches(read, _BLOCK_TRAJECTORIES):
@@ -155,11 +156,10 @@ def _texts(follower: Follower, chosen: Sequence[Reading], room: int) -> tuple[li
     return blocks, index
 
 
-def _order(turns: pa.Table, chosen: Sequence[Reading]) -> list[str]:
-    first = [key for reading in chosen for key in reading.keys]
+def _others(turns: pa.Table, first: Sequence[str]) -> list[str]:
     others = sorted(set(turns.column("key").to_pylist()) - set(first))
     random.Random(0).shuffle(others)
-    return [*first, *others]
+    return others
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

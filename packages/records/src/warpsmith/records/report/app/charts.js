@@ -55,7 +55,7 @@ function curves(list, { rate } = {}) {
       marker: { size: 5 }, text: curve.y.map(shown), hovertemplate: "%{text}<extra>" + label(curve.name) + "</extra>" };
     const known = (values) => values && values.length && values.every((value) => value !== null);
     if (!known(curve.low) || !known(curve.high)) return [line];
-    const band = { x: [...curve.x, ...[...curve.x].reverse()], y: [...curve.high, ...[...curve.low].reverse()], fill: "toself", type: "scatter",
+    const band = { x: [...curve.x, ...[...curve.x].reverse()], y: [...curve.high, ...[...curve.low].reverse()], fill: "toself", type: "scatter", mode: "lines",
       fillcolor: colour + "2e", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
     return [band, line];
   });

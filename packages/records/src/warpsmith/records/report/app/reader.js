@@ -67,8 +67,8 @@ function turnColumn(run, t, found, turn, n, mode) {
     turn.valid ? null : h("p", { class: "bad" }, "Invalid: " + turn.invalid_reason),
     n > 0 ? feedback(turn) : null,
     verdict && verdict.flags && verdict.flags.length ? h("p", { class: "flags" }, verdict.flags.map((flag) => h("span", { class: "badge" }, flag))) : null,
-    SHOW[mode](turn, found.turns[n - 1]),
-    verdict && verdict.error_message ? h("details", { class: "error", open: true }, h("summary", null, verdict.error_category || verdict.status), h("pre", { tabindex: "0" }, verdict.error_message)) : null);
+    verdict && verdict.error_message ? h("details", { class: "error", open: true }, h("summary", null, verdict.error_category || verdict.status), h("pre", { tabindex: "0" }, verdict.error_message)) : null,
+    SHOW[mode](turn, found.turns[n - 1]));
 }
 
 function feedback(turn) {
@@ -97,7 +97,7 @@ function diffOf(before, after) {
   const count = (sign) => lines.filter(([own]) => own === sign).length;
   const kinds = { "+": "added", "-": "removed", " ": "same" };
   return [h("p", { class: "soft" }, `${count("+")} lines added, ${count("-")} removed`), h("pre", { class: "code diff", tabindex: "0" }, folded(lines).map(([sign, line]) =>
-    h("span", { class: "line " + (kinds[sign] || "fold") }, sign === "…" ? line : sign + " ", sign === "…" ? "\n" : [highlighted(line), "\n"])))];
+    h("span", { class: "line " + (kinds[sign] || "fold") }, sign === "…" ? line : [sign + " ", highlighted(line)])))];
 }
 
 const CONTEXT = 4;

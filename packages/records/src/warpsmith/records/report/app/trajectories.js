@@ -2,9 +2,9 @@
 
 const LIST_COLUMNS = (run) => [
   { name: "problem", title: "problem", width: "minmax(150px, 2.2fr)", cell: (t) => t.problem },
+  { name: "turns", title: "turns", width: "minmax(72px, .6fr)", cell: (t) => turnMarks(run, t) },
   { name: "column", title: "step", width: "minmax(90px, 1fr)", cell: (t) => t.column },
   { name: "level", title: "level", width: "70px", cell: (t) => number(t.level) },
-  { name: "turns", title: "turns", width: "minmax(72px, .6fr)", cell: (t) => turnMarks(run, t) },
   { name: "solved", title: "solved at", width: "96px", cell: (t) => (t.solvedAt ? "turn " + t.solvedAt : DASH) },
   { name: "speedup", title: "speedup", width: "94px", cell: (t) => times(t.speedup) },
   { name: "return", title: "return", width: "82px", cell: (t) => number(t.return) },
