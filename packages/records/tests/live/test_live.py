@@ -87,11 +87,12 @@ def test_nothing_can_be_written(tmp_path, method):
 @pytest.mark.parametrize(
     "path",
     [
-        *("/assets/../../pyproject.toml", "/assets/..%2f..%2fconfig.json", "/assets/%2e%2e/reader.py", "/assets//etc/passwd"),
-        *("/api/runs/1/overview", "/api/runs/-1/overview", "/api/runs/0/turns/9", "/api/runs/0/credits/0"),
-        *("/api/runs/0/trajectory?key=../../config.json", "/api/runs/0/trajectory", "/records", "/api/runs/..%2f/overview"),
+        *("/assets/../../pyproject.toml", "/assets/..%2f..%2fconfig.json", "/assets/%2e%2e/reader.py"),
+        *("/assets//etc/passwd", "/api/runs/1/overview", "/api/runs/-1/overview", "/api/runs/0/turns/9"),
+        *("/api/runs/0/credits/0", "/api/runs/0/trajectory?key=../../config.json", "/api/runs/0/trajectory"),
+        *("/records", "/api/runs/..%2f/overview"),
     ],
-)  # fmt: skip
+)
 def test_no_request_reaches_a_file(tmp_path, path):
     run = write_evaluated_run(tmp_path)
     (run / "config.json").write_text('{"policy": {"path": "a-private-place"}}')

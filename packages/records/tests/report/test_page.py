@@ -1,6 +1,7 @@
 """The report in a browser: what a reader sees, and that hostile text stays text."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from runs import ATTACK, write_evaluated_run, write_hostile_run
@@ -33,7 +34,7 @@ def test_the_first_screen_says_the_result_with_its_interval(browser, report):
     assert said.startswith("Held-out problems solved: 25.0% before training, 75.0% after 2 steps: +50.0 points (95 %")
     assert len(browser.texts(".figure")) == 4
     assert "Added by turns 2+\n+75.0 points" in browser.texts(".figure")[1]
-    assert [place for place in browser.texts(".contents a")][:2] == ["Course of the training", "What more turns bring"]
+    assert browser.texts(".contents a")[:2] == ["Course of the training", "What more turns bring"]
 
 
 def test_charts_are_drawn_and_constant_metrics_are_folded_away(browser, report):
@@ -130,7 +131,7 @@ def test_hostile_text_is_shown_as_text_in_every_view(browser, hostile):
 
 
 MODES = ("kernel", "diff", "completion", "tokens", "prompt", "verdict")
-ATTACK_KEY = "%3C%2Fscript%3E%3Cscript%3Ewindow.owned%20%3D%201%3C%2Fscript%3E%3Cimg%20src%3Dx%20onerror%3D%27window.owned%20%3D%202%27%3E0"
+ATTACK_KEY = quote(f"{ATTACK}0", safe="")
 
 
 def test_texts_that_were_left_out_are_said_to_be(browser, tmp_path):

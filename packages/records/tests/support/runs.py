@@ -53,12 +53,13 @@ def write_step(writer: RunWriter, step: int, name: str = "demo") -> None:
 
 def write_hostile_run(run_dir: Path) -> Path:
     """A run in which every text is an attack on the page."""
-    attacked = {name: ATTACK for name in ("problem", "source", "completion", "kernel", "group", "trajectory")}
+    attacked = dict.fromkeys(("problem", "source", "completion", "kernel", "group", "trajectory"), ATTACK)
     rows = []
     for after, role in ((0, "held_out"), (0, "train"), (1, "held_out")):
         rows += trajectory_rows("x", ["incorrect", "incorrect"], role=role, after_step=after)
     for number, row in enumerate(rows):
-        row |= attacked | {"trajectory": f"{ATTACK}{number // 2}", "messages": [{"role": ATTACK, "content": ATTACK}]}
+        messages = [{"role": ATTACK, "content": ATTACK}]
+        row.update(attacked, trajectory=f"{ATTACK}{number // 2}", messages=messages)
         row["verdict"] |= {"status": ATTACK, "error_category": ATTACK, "error_message": ATTACK, "flags": [ATTACK]}
     with RunWriter(run_dir) as writer:
         writer.append("turns", turns_batch(rows))
