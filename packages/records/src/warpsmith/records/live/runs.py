@@ -30,6 +30,8 @@ class LiveRun:
         self.version = 0
         self._overview: tuple[int, dict[str, Any]] | None = None
         self._encode()
+        # So that the first page need not wait for it.
+        self.overview()
 
     @property
     def name(self) -> str:

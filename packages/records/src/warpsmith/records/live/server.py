@@ -29,6 +29,7 @@ _HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
+_SCRIPT: Final = '<script src="assets/app.js"></script>'
 _HTML: Final = '<link rel="stylesheet" href="assets/app.css">'
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -104,7 +105,7 @@ def _routes(runs: LiveRuns, guard: _Guard) -> list[Any]:
     routing, responses = _required("starlette.routing"), _required("starlette.responses")
     texts = {"app.js": assets.script(), "app.css": assets.style(), "plotly.js": assets.plotly()}
     kinds = {"js": "text/javascript", "css": "text/css"}
-    html = assets.page(title="Warpsmith", policy="", head=_HTML, body='<script src="assets/app.js"></script>')
+    html = assets.page(title="Warpsmith", policy="", head=_HTML, body=_SCRIPT, first="Reading the records ...")
 
     def asset(request: "Request") -> "Response":
         name = request.path_params["name"]
