@@ -78,7 +78,7 @@ def test_a_difference_that_may_be_nothing_is_said_to_be(tmp_path):
 
 def test_the_first_screen_has_four_figures_and_says_what_more_turns_bring(tmp_path):
     about = overview(write_evaluated_run(tmp_path))
-    assert [figure["value"] for figure in about["figures"]] == ["75.0 %", "+75.0 points", "1.50x", "2"]
+    assert [figure["value"] for figure in about["figures"]] == ["75.0%", "+75.0 points", "1.50x", "2"]
     assert [part["label"] for part in about["parts"]] == ["held_out before training", "held_out after 2 steps", "train"]
     assert about["parts"][1]["multi_turn"] == "Turns 2 to 2 add +75.0 points: solved within 1 to 2 turns 0.0%, 75.0%."
 

@@ -5,6 +5,7 @@ The texts of turns stay on disk; the follower knows the place of each and reads 
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -96,7 +97,7 @@ class Follower:
 
     def _latest(self, name: str) -> pa.Table:
         batches = [batch for segment in sorted(self._read[name]) for batch in self._read[name][segment]]
-        whole = _INDEX if name == "turns" else schema.TABLES[schema.table_name(name)]
+        whole = _index_schema() if name == "turns" else schema.TABLES[schema.table_name(name)]
         key = list(schema.KEYS[schema.table_name(name)])
         masks = keys.last_of_each([b.select([*key, "num_turns"] if name == "turns" else key) for b in batches], key)
         kept = [b if mask is None else b.filter(mask) for b, mask in zip(batches, masks, strict=True)]
@@ -149,7 +150,9 @@ def index_of(batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
     return found.take(pa.array(range(batch.num_rows), pa.int32()))
 
 
-_INDEX: Final = index_of(pa.RecordBatch.from_pylist([], schema=schema.TURNS), 0).schema
+@cache
+def _index_schema() -> pa.Schema:
+    return index_of(pa.RecordBatch.from_pylist([], schema=schema.TURNS), 0).schema
 
 
 def _with_credits(turns: pa.Table, credits: pa.Table) -> pa.Table:

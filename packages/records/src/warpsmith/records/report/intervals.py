@@ -3,6 +3,7 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 RESAMPLES: Final = 10_000
@@ -30,6 +31,12 @@ def interval(values: Sequence[float], *, resamples: int = RESAMPLES, seed: int =
     Raises:
         ZeroDivisionError: there are no values.
     """
+    return _resampled(tuple(values), resamples, seed)
+
+
+# A live page asks again after each step; only the last evaluation is new.
+@lru_cache(maxsize=1024)
+def _resampled(values: tuple[float, ...], resamples: int, seed: int) -> Interval:
     count = len(values)
     mean = sum(values) / count
     if count < 2:

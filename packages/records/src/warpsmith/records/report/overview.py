@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from warpsmith.records._version import __version__
 from warpsmith.records.follower import Follower
-from warpsmith.records.printing import percent
 from warpsmith.records.report import columns
 from warpsmith.records.report.facts import configuration, extent, facts, span_text
 from warpsmith.records.report.held_out import Gain, gain, part_of, recorded_figures
@@ -155,7 +154,7 @@ def _four(gained: Gain | None, by_part: Sequence[PartFigures], steps: pa.Table, 
     first = f"{compiled[0].compiled_rate:.1%} compile at turn 1" if compiled else "no valid turn"
     timed = f"mean of solved, {label}" if speedup is not None else "nothing was timed"
     return [
-        _figure("Solved", percent(shown.solved), f"{label}; {first}"),
+        _figure("Solved", "-" if shown.solved is None else f"{shown.solved:.1%}", f"{label}; {first}"),
         _figure("Added by turns 2+", f"{later} points" if solved else "-", f"of solved, {label}"),
         _figure("Speedup", "-" if speedup is None else f"{speedup:.2f}x", timed),
         _figure("Training steps", f"{steps.num_rows:,}", span_text(seconds)),

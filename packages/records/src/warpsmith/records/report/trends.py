@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsmith.records.report.held_out import part_of, solved_shares
-from warpsmith.records.report.intervals import Interval, interval
+from warpsmith.records.report.intervals import interval
 from warpsmith.records.summary import TRAIN, Part
 
 _QUANTILES: Final = {"largest": 1.0, "upper tenth": 0.9, "median": 0.5, "lower tenth": 0.1, "smallest": 0.0}
@@ -58,8 +57,12 @@ def _evaluations(turns: pa.Table, parts: Sequence[Part]) -> list[Trend]:
     found = []
     for role in dict.fromkeys(part.role for part in parts):
         moments = [part for part in parts if part.role == role and part.after_step is not None]
-        shares = {part.after_step: tuple(solved_shares(part_of(turns, part)).values()) for part in moments}
-        known = {step: _interval(values) for step, values in shares.items() if step is not None and values}
+        shares = {part.after_step: list(solved_shares(part_of(turns, part)).values()) for part in moments}
+        known = {
+            step: interval(values, resamples=_CURVE_RESAMPLES)
+            for step, values in shares.items()
+            if step is not None and values
+        }
         if len(known) > 1:
             curve = Curve(
                 "solved",
@@ -70,12 +73,6 @@ def _evaluations(turns: pa.Table, parts: Sequence[Part]) -> list[Trend]:
             )
             found.append(Trend(f"{role}: solved, with 95 % interval", True, [curve]))
     return found
-
-
-# A live page asks again after each step; only the last evaluation is new.
-@lru_cache(maxsize=1024)
-def _interval(values: tuple[float, ...]) -> Interval:
-    return interval(values, resamples=_CURVE_RESAMPLES)
 
 
 def _by_turn(turns: pa.Table) -> list[Trend]:

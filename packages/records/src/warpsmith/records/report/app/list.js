@@ -5,7 +5,7 @@ const ROW_HEIGHT = 32;
 class VirtualList {
   // `columns`: [{name, title, width, cell(item)}]; `open(item, index)` is called on click and Enter.
   constructor(columns, { open, sort, sorted }) {
-    Object.assign(this, { columns, open, items: [], cursor: -1 });
+    Object.assign(this, { columns, open, items: [], cursor: -1, drawn: new Map() });
     this.template = columns.map((column) => column.width).join(" ");
     this.head = h("div", { class: "row head", role: "row", style: { "grid-template-columns": this.template } }, columns.map((column) =>
       h("button", { class: "cell", role: "columnheader", "aria-sort": ariaSort(sorted, column.name), on: { click: () => sort(column.name) } }, column.title, arrow(sorted, column.name))));
@@ -17,6 +17,7 @@ class VirtualList {
 
   show(items) {
     this.items = items;
+    this.drawn = new Map();
     this.element.setAttribute("aria-rowcount", items.length);
     this.space.style.height = items.length * ROW_HEIGHT + "px";
     this.draw();
@@ -25,8 +26,12 @@ class VirtualList {
   draw() {
     const first = Math.max(0, Math.floor(this.element.scrollTop / ROW_HEIGHT) - 6);
     const count = Math.ceil(this.element.clientHeight / ROW_HEIGHT) + 12;
+    const before = this.drawn, now = new Map();
+    this.items.slice(first, first + count).forEach((item, n) => now.set(first + n, before.get(first + n) || this.row(item, first + n)));
+    this.drawn = now;
+    if (now.size === before.size && [...now.keys()].every((index) => before.has(index))) return;
     this.body.style.transform = `translateY(${first * ROW_HEIGHT}px)`;
-    this.body.replaceChildren(...this.items.slice(first, first + count).map((item, n) => this.row(item, first + n)));
+    this.body.replaceChildren(...now.values());
   }
 
   row(item, index) {
@@ -47,11 +52,14 @@ class VirtualList {
   }
 
   move(by) {
+    for (const row of this.drawn.values()) row.classList.remove("cursor");
     this.cursor = Math.max(0, Math.min(this.items.length - 1, this.cursor + by));
     const top = this.cursor * ROW_HEIGHT, room = this.element.clientHeight - ROW_HEIGHT * 2;
     if (top < this.element.scrollTop) this.element.scrollTop = top;
     if (top > this.element.scrollTop + room) this.element.scrollTop = top - room;
     this.draw();
+    const row = this.drawn.get(this.cursor);
+    if (row) row.classList.add("cursor");
   }
 }
 
