@@ -17,7 +17,8 @@ class VirtualList {
 
   show(items) {
     this.items = items;
-    this.drawn = new Map();
+    this.drawn.clear();
+    this.body.replaceChildren();
     this.element.setAttribute("aria-rowcount", items.length);
     this.space.style.height = items.length * ROW_HEIGHT + "px";
     this.draw();
@@ -26,18 +27,21 @@ class VirtualList {
   draw() {
     const first = Math.max(0, Math.floor(this.element.scrollTop / ROW_HEIGHT) - 6);
     const count = Math.ceil(this.element.clientHeight / ROW_HEIGHT) + 12;
-    const before = this.drawn, now = new Map();
-    this.items.slice(first, first + count).forEach((item, n) => now.set(first + n, before.get(first + n) || this.row(item, first + n)));
-    this.drawn = now;
-    if (now.size === before.size && [...now.keys()].every((index) => before.has(index))) return;
-    this.body.style.transform = `translateY(${first * ROW_HEIGHT}px)`;
-    this.body.replaceChildren(...now.values());
+    const last = Math.min(first + count, this.items.length);
+    // Rows that stay in view are left alone: to insert them again would lay all of them out again.
+    for (const [index, row] of this.drawn) if (index < first || index >= last) { row.remove(); this.drawn.delete(index); }
+    for (let index = first; index < last; index++) {
+      if (this.drawn.has(index)) continue;
+      const row = this.row(this.items[index], index);
+      this.drawn.set(index, row);
+      this.body.append(row);
+    }
   }
 
   row(item, index) {
     const cells = this.columns.map((column) => h("div", { class: "cell c-" + column.name, role: "cell" }, column.cell(item)));
     const classes = "row" + (index === this.cursor ? " cursor" : "") + (index % 2 ? " odd" : "");
-    return h("div", { class: classes, role: "row", "aria-rowindex": index + 1, style: { "grid-template-columns": this.template },
+    return h("div", { class: classes, role: "row", "aria-rowindex": index + 1, style: { "grid-template-columns": this.template, top: index * ROW_HEIGHT + "px" },
       on: { click: () => this.open(item, index) } }, cells);
   }
 
