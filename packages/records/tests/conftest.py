@@ -1,8 +1,13 @@
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from browser import Page
 
 # How long an example takes says nothing on a machine that does other work as well.
 settings.register_profile("unhurried", settings(), deadline=None)
@@ -18,3 +23,21 @@ def run_dir(tmp_path: Path) -> Path:
     from made_rows import write_run
 
     return write_run(tmp_path / "run")
+
+
+@pytest.fixture(scope="session")
+def chromium_page(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Page]":
+    """One browser for all tests; each opens its own page."""
+    from browser import chromium
+
+    with chromium(tmp_path_factory.mktemp("chromium")) as page:
+        yield page
+
+
+@pytest.fixture
+def browser(chromium_page: "Page") -> "Page":
+    """The browser, wide and light, with nothing in its console."""
+    chromium_page.driver.get("about:blank")
+    chromium_page.resize(1440, 900)
+    chromium_page.complaints()
+    return chromium_page

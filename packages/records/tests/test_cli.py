@@ -15,7 +15,7 @@ from made_rows import write_run
 from warpsmith.records import cli, commands, schema
 from warpsmith.records.errors import UsageError, WarpsmithError
 
-COMMANDS = ["summary", "compact", "export", "report", "timeline", "verify", "schema"]
+COMMANDS = ["summary", "compact", "export", "report", "serve", "timeline", "verify", "schema"]
 
 
 Ended = subprocess.CompletedProcess[str]

@@ -218,8 +218,9 @@ def test_errors_and_the_command_frame_import_without_pyarrow():
 def test_core_modules_import_pyarrow_alone():
     code = """
 import sys
-import warpsmith.records.schema, warpsmith.records.writer, warpsmith.records.reader
-heavy = {"pandas", "typer", "rich", "jinja2", "duckdb", "torch"} & set(sys.modules)
+import warpsmith.records.schema, warpsmith.records.writer, warpsmith.records.reader, warpsmith.records.follower
+import warpsmith.records.report, warpsmith.records.live
+heavy = {"pandas", "typer", "rich", "jinja2", "duckdb", "torch", "plotly", "starlette", "uvicorn"} & set(sys.modules)
 sys.exit(f"imported: {heavy}" if heavy else 0)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -29,6 +29,8 @@ app = new_app(
 
         warpsmith-records report runs/demo -o demo.html
 
+        warpsmith-records serve runs/demo
+
         warpsmith-records compact runs/demo demo-parquet
     """,
 )
@@ -144,11 +146,11 @@ def report(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file; default RUN/report.html.")
     ] = None,
     trajectories: Annotated[
-        int, typer.Option(help="Trajectories to show of each kind: best, most improved, latest failed, random.", min=0)
+        int, typer.Option(help="Trajectories to show per kind and part; 0 leaves out all texts.", min=0)
     ] = 3,
     skip_damaged: Salvage = False,
 ) -> None:
-    """Write one self-contained HTML page: curves, rates by turn, verdicts, trajectories to read.
+    """Write one self-contained HTML page of at most 20 MB: the result, curves, verdicts, and trajectories to read.
 
     Needs the extra: pip install 'warpsmith-records[analysis]'
 
@@ -164,11 +166,34 @@ def report(
 
 
 @app.command()
+def serve(
+    run_dirs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Directories of one or more runs, finished or running.")
+    ],
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; beyond loopback, anyone who reaches it can read.")
+    ] = ("127.0.0.1"),
+    port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 chooses a free one.", min=0, max=65535)] = 8321,
+) -> None:
+    """Show runs in the browser while they write: what `report` shows, all texts, and runs side by side. Read-only.
+
+    Needs the extra: pip install 'warpsmith-records[serve]'
+
+    Example: warpsmith-records serve runs/demo runs/other --port 8321
+    """
+    from warpsmith.records.live import serve as serve_runs
+
+    serve_runs([_reader(run_dir, skip_damaged=True) for run_dir in run_dirs], host, port, announce=typer.echo)
+
+
+@app.command()
 def timeline(
     run_dir: Run,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Output file, .svg or .json; default RUN/timeline.svg."),
+        typer.Option(
+            "--output", "--out", "-o", metavar="FILE", help="Output file, .svg or .json; default RUN/timeline.svg."
+        ),
     ] = None,
     steps: Annotated[
         str | None,

@@ -1,9 +1,11 @@
 """RunReader: reads every recorded batch, and reports what a kill or damage cost."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, Final, Literal
 
 import pyarrow as pa
@@ -28,6 +30,9 @@ from warpsmith.records.segments import (
 OnDamage = Literal["raise", "skip"]
 
 # pyarrow also reports malformed messages as OSError.
+_ENTRIES: Final = sys.maxsize
+"""More entries than a journal has."""
+
 DECODE_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
 
 
@@ -78,6 +83,14 @@ class SegmentReport:
     closed: bool
     torn: Torn | None
     damage: tuple[SegmentError, ...] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a recorded batch is: the name of its segment, and the number of its journal entry."""
+
+    segment: str
+    entry: int
 
 
 @dataclass(frozen=True)
@@ -144,6 +157,30 @@ class RunReader:
         for batch, mask in zip(self._read(segments), masks, strict=True):
             kept = batch.select(wanted.names)
             yield kept if mask is None else kept.filter(mask)
+
+    def recorded_since(
+        self, name: str, seen: Mapping[str, int] = MappingProxyType({})
+    ) -> Iterator[tuple[Place, pa.RecordBatch]]:
+        """Yield the batches recorded after those that were read before, each with its place.
+
+        Args:
+            name: "turns", "credits" or "steps".
+            seen: of each segment, how many journal entries were read before; absent for none.
+
+        Raises:
+            SchemaError: no such table.
+            SegmentError: a file is damaged.
+        """
+        for segment in self._snapshot(schema.table_name(name)):
+            for entry, batch in segment.entries(self._meet, range(seen.get(segment.path.stem, 0), _ENTRIES)):
+                yield Place(segment.path.stem, entry), batch
+
+    def batch_at(self, name: str, place: Place) -> pa.RecordBatch | None:
+        """Read one batch again; None if it was damaged since, and the reader skips damage. Errors as for `table`."""
+        folder = layout.table_dir(self.run_dir, schema.table_name(name))
+        segment = _open(folder, place.segment, schema.table_name(name))
+        found = segment.entries(self._meet, range(place.entry, place.entry + 1))
+        return next((batch for _, batch in found), None)
 
     @property
     def torn(self) -> list[Torn]:
@@ -230,13 +267,18 @@ class _SegmentFiles:
 
     def batches(self, meet: Callable[[SegmentError], None]) -> Iterator[pa.RecordBatch]:
         """Yield the batches whose bytes are unchanged; call `meet` with an error for each other batch."""
-        if not self.journal.entries:
+        yield from (batch for _, batch in self.entries(meet, range(_ENTRIES)))
+
+    def entries(self, meet: Callable[[SegmentError], None], numbers: range) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """As `batches`, but only of the journal entries with these numbers, and with the number of each."""
+        wanted = self.journal.entries[max(numbers.start, 1) : numbers.stop]
+        if not self.journal.entries or (numbers.start and not wanted):
             return
-        first, *rest = self.journal.entries
+        first = self.journal.entries[0]
         try:
             with self.path.open("rb") as stream:
                 written = self._schema(stream, first)
-                for entry in rest:
+                for number, entry in enumerate(wanted, max(numbers.start, 1)):
                     if entry.kind is not Kind.BATCH:
                         continue
                     try:
@@ -244,7 +286,7 @@ class _SegmentFiles:
                     except SegmentError as error:
                         meet(error)
                     else:
-                        yield batch
+                        yield number, batch
         except FileNotFoundError:
             meet(TruncatedSegmentError(self.path, "the stream is missing, but its journal exists.", SALVAGE))
         except OSError as error:

@@ -129,7 +129,11 @@ def parts(reader: RunReader) -> list[Part]:
 
     Turns of a role without `after_step` (schema version 1, or outside of training) form one part.
     """
-    turns = reader.table("turns", columns=["role", "after_step"], latest=True)
+    return parts_of(reader.table("turns", columns=["role", "after_step"], latest=True))
+
+
+def parts_of(turns: pa.Table) -> list[Part]:
+    """As `parts`, of a table with the columns `role` and `after_step`."""
     moments: dict[str, set[int | None]] = {}
     for row in turns.group_by(["role", "after_step"]).aggregate([]).to_pylist():
         moments.setdefault(row["role"], set()).add(row["after_step"])
@@ -149,7 +153,17 @@ def summarize(reader: RunReader, *, role: str | None = None, after_step: int | N
         after_step: only the turns sampled after this many training steps; all by default.
         top: how many of the best trajectories to list.
     """
-    turns = _flat(reader, role, after_step)
+    return summarize_turns(_flat(reader, role, after_step), top=top)
+
+
+def summarize_turns(turns: pa.Table, *, top: int = 0) -> RunSummary:
+    """As `summarize`, of a table of turns.
+
+    Args:
+        turns: columns of the schema's `turns`, and `compiled`, `correct` and `speedup` of the verdict; ordered by
+            trajectory and turn.
+        top: how many of the best trajectories to list.
+    """
     valid = turns.filter(pc.field("valid"))
     trajectories = _trajectories(valid)
     return RunSummary(

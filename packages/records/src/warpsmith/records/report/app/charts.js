@@ -1,0 +1,84 @@
+// Charts by plotly, drawn when they come into view, and again when the colours change.
+
+const app = { source: null, runs: [], run: 0, plotly: null };
+
+function plotlyReady() {
+  app.plotly ||= app.source.plotlyScript().then(() => window.Plotly);
+  return app.plotly;
+}
+
+// plotly interprets tags in labels.
+const label = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+function layout(options) {
+  const axis = { gridcolor: css("--line"), zerolinecolor: css("--line"), linecolor: css("--line"), automargin: true, fixedrange: false };
+  return {
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--soft"), size: 11, family: "system-ui, sans-serif" },
+    margin: { l: 44, r: 10, t: 8, b: 34 }, height: options.height || 210, showlegend: options.legend ?? true, hovermode: options.hover || "x unified",
+    hoverlabel: { bgcolor: css("--card"), bordercolor: css("--line"), font: { color: css("--ink") } },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--ink") },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11 } }, barmode: options.bars || "stack", dragmode: "zoom",
+    xaxis: { ...axis, title: { text: options.x ?? "step", standoff: 4 }, ...options.xaxis },
+    yaxis: { ...axis, tickformat: options.rate ? ".0%" : undefined, rangemode: options.rate ? "tozero" : "normal", ...options.yaxis },
+  };
+}
+
+const watcher = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) if (isIntersecting) { watcher.unobserve(target); target.draw(); }
+}, { rootMargin: "300px" });
+
+// A figure with a title; `traces` are functions of the colours, so that they can be made again.
+function chart(title, traces, options = {}) {
+  const box = h("div", { class: "plot", style: { height: (options.height || 210) + "px" } });
+  box.draw = async () => {
+    const plotly = await plotlyReady();
+    if (!box.isConnected) return;
+    box.drawn = true;
+    await plotly.newPlot(box, traces(), layout(options), { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] });
+    if (options.click) box.on("plotly_click", (event) => options.click(event.points[0]));
+  };
+  watcher.observe(box);
+  return h("figure", { class: "chart" + (options.wide ? " wide" : "") }, h("figcaption", null, title, options.last && h("b", null, options.last)), box);
+}
+
+function redrawCharts() {
+  for (const box of document.querySelectorAll(".plot")) if (box.drawn) box.draw();
+}
+
+// Curves as Python sends them: {name, x, y, low, high}.
+function curves(list, { rate } = {}) {
+  const shown = rate ? percent : number;
+  return list.flatMap((curve, n) => {
+    const colour = SERIES[n % SERIES.length];
+    const few = curve.x.length < 30;
+    const line = { x: curve.x, y: curve.y, name: label(curve.name), mode: few ? "lines+markers" : "lines", type: "scatter", line: { color: colour, width: 2 },
+      marker: { size: 5 }, text: curve.y.map(shown), hovertemplate: "%{text}<extra>" + label(curve.name) + "</extra>" };
+    const known = (values) => values && values.length && values.every((value) => value !== null);
+    if (!known(curve.low) || !known(curve.high)) return [line];
+    const band = { x: [...curve.x, ...[...curve.x].reverse()], y: [...curve.high, ...[...curve.low].reverse()], fill: "toself", type: "scatter", mode: "lines",
+      fillcolor: colour + "2e", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+    return [band, line];
+  });
+}
+
+// One metric of one or more runs; from 24 points on with a trailing mean.
+function metricTraces(list) {
+  return list.flatMap(({ name, x, y }, n) => {
+    const colour = SERIES[n % SERIES.length];
+    const long = x.length >= 24;
+    const base = { x, type: "scatter", name: label(name), legendgroup: String(n) };
+    const raw = { ...base, y, mode: long ? "lines" : "lines+markers", opacity: long ? 0.35 : 1, line: { color: colour, width: long ? 1 : 2 },
+      marker: { size: 5 }, text: y.map(number), hovertemplate: "%{text}<extra>" + label(name) + "</extra>" };
+    if (!long) return [raw];
+    return [{ ...raw, showlegend: false }, { ...base, y: trailingMean(y, Math.floor(x.length / 8)), mode: "lines", line: { color: colour, width: 2 }, hoverinfo: "skip" }];
+  });
+}
+
+function trailingMean(values, width) {
+  const held = [];
+  return values.map((value) => {
+    if (known(value)) held.push(value);
+    if (held.length > width) held.shift();
+    return held.length ? held.reduce((sum, one) => sum + one, 0) / held.length : null;
+  });
+}

@@ -1,0 +1,118 @@
+// What the views share about one run: its turns, grouped into trajectories.
+
+class Run {
+  constructor(id, name, loaded) {
+    Object.assign(this, { id, name }, loaded);
+    this.trajectories = grouped(this.turns);
+    this.byKey = new Map(this.trajectories.map((trajectory) => [trajectory.key, trajectory]));
+  }
+}
+
+// One entry per trajectory, in the order of recording; `rows` are its turns in `turns`.
+function grouped(turns) {
+  const keys = turns.codes("key");
+  const rows = new Map();
+  for (let row = 0; row < turns.rows; row++) {
+    const code = keys.data[row];
+    if (rows.has(code)) rows.get(code).push(row);
+    else rows.set(code, [row]);
+  }
+  return [...rows].map(([code, own]) => trajectoryOf(turns, keys.values[code], own));
+}
+
+function trajectoryOf(turns, key, rows) {
+  const get = (name, row) => turns.get(name, row);
+  rows.sort((one, other) => get("turn", one) - get("turn", other));
+  const [first, last] = [rows[0], rows[rows.length - 1]];
+  const solving = rows.find((row) => get("valid", row) && get("correct", row));
+  let speedup = NaN, tokens = 0, flags = "";
+  for (const row of rows) {
+    const fast = get("speedup", row);
+    if (get("correct", row) && known(fast) && !(speedup >= fast)) speedup = fast;
+    tokens += get("tokens", row) || 0;
+    const more = get("flags", row);
+    if (more) flags += " " + more;
+  }
+  const role = get("role", first), after = get("after_step", first);
+  return {
+    key, rows, first, last, role, after, speedup, tokens, flags: flags.trim(),
+    column: columnOf(role, after), problem: get("problem", first), level: get("level", first),
+    sample: get("sample", first), turns: rows.length, solvedAt: solving === undefined ? 0 : get("turn", solving) + 1,
+    valid: rows.some((row) => get("valid", row)), status: statusOf(turns, last), return: get("return", first),
+    advantage: get("advantage", first), started: get("started", first),
+  };
+}
+
+// The grid's column: the training step, or an evaluation after some steps.
+function columnOf(role, after) {
+  if (!known(after)) return role;
+  return role === "train" ? "step " + (after + 1) : role + " after " + after;
+}
+
+function statusOf(turns, row) {
+  if (!turns.get("valid", row)) return "invalid";
+  return turns.get("status", row) || "no verdict";
+}
+
+// Columns in the order of training: an evaluation after k steps stands before step k + 1.
+function columnsOf(trajectories) {
+  const found = new Map();
+  for (const { column, role, after } of trajectories) {
+    if (!found.has(column)) found.set(column, { name: column, role, after, at: known(after) ? after + (role === "train" ? 0.5 : 0) : Infinity });
+  }
+  return [...found.values()].sort((one, other) => one.at - other.at || one.name.localeCompare(other.name));
+}
+
+const FILTERS = ["q", "problem", "column", "role", "level", "status", "turn", "flag", "speedup", "outcome"];
+
+// Whether a trajectory passes the filters of an address; `turn` restricts status and flag to that turn.
+function filterOf(run, params) {
+  const want = Object.fromEntries(FILTERS.map((name) => [name, params.get(name) || ""]));
+  const words = want.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const least = want.speedup === "" ? null : Number(want.speedup);
+  const turn = want.turn === "" ? null : Number(want.turn) - 1;
+  const { turns } = run;
+  return (t) => {
+    if (want.problem && t.problem !== want.problem) return false;
+    if (want.column && t.column !== want.column) return false;
+    if (want.role && t.role !== want.role) return false;
+    if (want.level && String(t.level) !== want.level) return false;
+    if (want.outcome && (want.outcome === "solved") !== t.solvedAt > 0) return false;
+    if (least !== null && !(t.speedup >= least)) return false;
+    if (turn !== null || want.status || want.flag) {
+      const fits = (row) => (turn === null || turns.get("turn", row) === turn)
+        && (!want.status || statusOf(turns, row) === want.status)
+        && (!want.flag || (turns.get("flags", row) || "").split(" ").includes(want.flag));
+      if (!t.rows.some(fits)) return false;
+    }
+    return words.every((word) => searchable(run, t).includes(word));
+  };
+}
+
+function searchable(run, t) {
+  if (t.text === undefined) {
+    const of = (name) => t.rows.map((row) => run.turns.get(name, row) || "").join(" ");
+    t.text = [t.key, t.problem, t.column, of("status"), of("error_category"), t.flags].join(" ").toLowerCase();
+  }
+  return t.text;
+}
+
+const SORTS = { __proto__: null,
+  order: (t) => t.rows[0], problem: (t) => t.problem, column: (t) => (known(t.after) ? t.after : -1), turns: (t) => t.turns,
+  solved: (t) => t.solvedAt || 99, speedup: (t) => t.speedup, return: (t) => t.return, advantage: (t) => t.advantage,
+  tokens: (t) => t.tokens, status: (t) => t.status, level: (t) => t.level,
+};
+
+// Trajectories that fit an address, in its order; missing values last.
+function chosen(run, params) {
+  const found = run.trajectories.filter(filterOf(run, params));
+  const name = (params.get("sort") || "order").replace(/^-/, "");
+  const down = (params.get("sort") || "").startsWith("-") ? -1 : 1;
+  const value = SORTS[name] || SORTS.order;
+  const ordered = found.map((t) => [value(t), t]);
+  ordered.sort(([one], [other]) => {
+    if (!known(one) || !known(other)) return known(one) ? -1 : known(other) ? 1 : 0;
+    return down * (one < other ? -1 : one > other ? 1 : 0);
+  });
+  return ordered.map(([, t]) => t);
+}

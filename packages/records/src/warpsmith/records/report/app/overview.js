@@ -1,0 +1,117 @@
+// The first screen: the result, four figures, then curves, verdicts, tables and what to read.
+
+function overviewView(run) {
+  const about = run.overview;
+  const parts = [
+    section("curves", "Course of the training", h("div", { class: "charts" }, about.trends.map((trend) =>
+      chart(trend.title, () => curves(trend.curves, trend), { rate: trend.rate, legend: trend.curves.length > 1 })), mainMetrics(run))),
+    section("turns", "What more turns bring", about.parts.filter((part) => part.multi_turn).map((part) => h("p", null, h("b", null, part.label), ": ", part.multi_turn))),
+    section("verdicts", "Verdicts by step", verdictCharts(run)),
+    section("parts", "Figures by part", partsTable(about.parts), byTurnTable(about.parts)),
+    about.held_out.length ? section("held-out", "Held-out figures before and after training", heldOutTable(about.held_out)) : null,
+    section("readings", "Trajectories to read", h("div", { class: "readings" }, readings(run))),
+    section("configuration", "Configuration", about.config.length ? h("details", null, h("summary", null, `${about.config.length} keys`), table(["key", "value"], about.config)) : h("p", { class: "soft" }, "config.json was not found in the run's directory.")),
+  ].filter(Boolean);
+  return h("div", { class: "with-contents" }, contents(parts), h("div", { class: "main" }, first(run), parts));
+}
+
+function first(run) {
+  const about = run.overview;
+  const notes = [...about.damage.map((text) => "Left out as damaged: " + text), ...about.torn.map((text) => "Not recorded, left by a kill or being written: " + text)];
+  return h("section", { id: "result", class: "part first" },
+    h("h1", null, about.name), h("p", { class: "headline " + about.headline.tone }, about.headline.text),
+    h("div", { class: "figures" }, about.figures.map((figure) => h("div", { class: "figure" }, h("span", null, figure.label), h("b", null, figure.value), h("small", null, figure.note)))),
+    h("dl", { class: "facts" }, about.facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
+    h("p", { class: "soft" }, `${number(about.turns)} turns in ${number(about.trajectories)} trajectories. ${textsSentence(about)} Made by warpsmith-records ${about.records_version}, ${about.made_at}.`),
+    notes.map((text) => h("p", { class: "note" }, text)));
+}
+
+// A report has room for some texts only, and says so.
+function textsSentence(about) {
+  if (about.texts === undefined) return "";
+  if (about.texts >= about.trajectories) return "This file has the texts of all of them.";
+  return `This file has the figures of all of them and the texts of ${number(about.texts)}; the texts of ${number(about.trajectories - about.texts)} are left out: the chosen ones below come first, then a random sample until the file is full.`;
+}
+
+function contents(parts) {
+  const link = (part) => h("a", { href: "#", "data-anchor": part.id, on: { click: (event) => { event.preventDefault(); part.scrollIntoView({ behavior: "smooth" }); } } }, part.querySelector("h2").textContent);
+  return h("nav", { class: "contents", "aria-label": "Contents" }, parts.map(link));
+}
+
+const MAIN_METRICS = ["loss", "return_mean", "entropy", "grad_norm", "kl", "sampler_kl", "staleness_mean"];
+
+function mainMetrics(run) {
+  return MAIN_METRICS.map((name) => metricOf(run, name)).filter((metric) => metric && !metric.flat).map((metric) =>
+    chart(metric.name, () => metricTraces([{ ...metric, name: run.name }]), { legend: false, last: number(metric.y[metric.y.length - 1]) }));
+}
+
+const shareOf = (counts, total) => (total ? counts / total : 0);
+
+// Stacked bars: outcomes, and error categories of turns that are not correct, by step and evaluation.
+function verdictCharts(run) {
+  const columns = columnsOf(run.trajectories);
+  if (!columns.length) return h("p", null, "No turns are recorded yet.");
+  const by = (name) => new Map(columns.map((column) => [column.name, new Map([[name, 0]])]));
+  const outcomes = by("solved"), categories = by("");
+  const count = (counts, key) => counts.set(key, (counts.get(key) || 0) + 1);
+  for (const t of run.trajectories) for (const row of t.rows) {
+    count(outcomes.get(t.column), run.turns.get("correct", row) ? "correct" : statusOf(run.turns, row));
+    if (!run.turns.get("correct", row)) count(categories.get(t.column), run.turns.get("error_category", row) || statusOf(run.turns, row));
+  }
+  const draw = (title, counts) => chart(title, () => stacked(columns, counts), { x: "", rate: true, wide: true, height: 260, hover: "closest", xaxis: { type: "category", nticks: 12 },
+    click: (point) => go("trajectories", { column: columns[point.pointNumber].name }) });
+  return h("div", { class: "charts" }, draw("Status of turns", outcomes), draw("Error categories of turns that are not correct", categories));
+}
+
+const GOOD_COLOURS = { __proto__: null, correct: "#2a9d5c", solved: "#2a9d5c" };
+const STACK = ["#d4483f", "#d9822b", "#b5962b", "#a45bd0", "#3b7dd8", "#1a9aa8", "#7a8a99", "#c2577e", "#5b6abf", "#8f6a4a"];
+
+function stacked(columns, counts) {
+  const totals = new Map();
+  for (const at of counts.values()) for (const [name, n] of at) if (n) totals.set(name, (totals.get(name) || 0) + n);
+  const names = [...totals].sort(([, one], [, other]) => other - one).map(([name]) => name);
+  let next = 0;
+  return names.map((name) => {
+    const own = columns.map((column) => counts.get(column.name).get(name) || 0);
+    const whole = columns.map((column) => [...counts.get(column.name).values()].reduce((sum, n) => sum + n, 0));
+    return { type: "bar", name: label(name), x: columns.map((column) => label(column.name)), y: own.map((n, at) => shareOf(n, whole[at])),
+      marker: { color: GOOD_COLOURS[name] || STACK[next++ % STACK.length] }, text: own.map((n, at) => `${n} of ${whole[at]} turns`), textposition: "none",
+      hovertemplate: "%{x}: %{text}<extra>" + label(name) + "</extra>" };
+  });
+}
+
+function partsTable(parts) {
+  if (!parts.length) return h("p", null, "No turns are recorded yet.");
+  const headings = ["part", "trajectories", "turns", "invalid turns", "solved", "solved by turn 1", "last turn correct", "improved", "mean return", "mean speedup"];
+  return table(headings, parts.map((part) => [part.label, number(part.trajectories), number(part.turns), number(part.invalid_turns), percent(part.solved), percent(part.solved_by_turn[0]),
+    percent(part.final_correct_rate), percent(part.improvement_rate), number(part.return_mean), times(part.speedup_mean)]));
+}
+
+function byTurnTable(parts) {
+  const rows = parts.flatMap((part) => part.by_turn.map((turn) => [part.label, number(turn.turn + 1), number(turn.trajectories), number(turn.reward_mean), percent(turn.compiled_rate),
+    percent(turn.correct_rate), percent(part.solved_by_turn[turn.turn]), times(turn.speedup_mean)]));
+  return rows.length ? [h("h3", null, "By turn"), table(["part", "turn", "trajectories", "mean reward", "compiled", "correct", "solved so far", "mean speedup"], rows)] : null;
+}
+
+// Figures that did not change are folded away.
+function heldOutTable(figures) {
+  const row = (figure) => [figure.metric, number(figure.before), number(figure.after), known(figure.difference) ? (figure.difference > 0 ? "+" : "") + number(figure.difference) : DASH,
+    figure.interval ? `${number(figure.interval[0])} to ${number(figure.interval[1])}` : DASH];
+  const same = figures.filter((figure) => figure.before === figure.after), other = figures.filter((figure) => figure.before !== figure.after);
+  const headings = ["figure", "before", "after", "difference", "interval of the difference"];
+  return [other.length ? table(headings, other.map(row)) : h("p", null, "No figure changed."), same.length ? h("details", null, h("summary", null, `${same.length} figures that did not change`), table(headings, same.map(row))) : null];
+}
+
+function readings(run) {
+  return (run.overview.readings || []).map(({ part, heading, keys }) => h("div", { class: "reading" }, h("h3", null, `${part}: ${heading}`), h("ul", null, keys.map((key) => {
+    const t = run.byKey.get(key);
+    return t ? h("li", null, h("a", { href: address("trajectory", { key, run: app.run || null }) }, t.problem), " ", turnMarks(run, t), h("small", null, ` return ${number(t.return)} · ${t.column} · ${key}`)) : null;
+  }))));
+}
+
+function turnMarks(run, t) {
+  return h("span", { class: "marks" }, t.rows.map((row) => {
+    const status = statusOf(run.turns, row), good = run.turns.get("correct", row);
+    return h("span", { class: "dot " + (good ? "yes" : run.turns.get("compiled", row) ? "half" : "no"), title: `turn ${run.turns.get("turn", row) + 1}: ${status}` }, good ? "✓" : "");
+  }));
+}

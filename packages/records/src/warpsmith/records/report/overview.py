@@ -1,0 +1,190 @@
+"""The first screen of a run as plain values: its result in a sentence, four figures, tables and curves."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warpsmith.records._version import __version__
+from warpsmith.records.follower import Follower
+from warpsmith.records.report import columns
+from warpsmith.records.report.facts import configuration, extent, facts, span_text
+from warpsmith.records.report.held_out import Gain, gain, part_of, recorded_figures
+from warpsmith.records.report.trends import trends
+from warpsmith.records.summary import TRAIN, Part, RunSummary, parts_of, summarize_turns
+
+_LEAST_VISIBLE: Final = 0.0005
+"""Shares that differ by less are the same at the precision of the page."""
+
+
+@dataclass(frozen=True)
+class PartFigures:
+    """Figures of one part.
+
+    Attributes:
+        solved_by_turn: share of trajectories with a correct turn among their first k, for k = 1, 2, ...
+    """
+
+    part: Part
+    summary: RunSummary
+    solved_by_turn: tuple[float, ...]
+
+    @property
+    def solved(self) -> float | None:
+        """Share of trajectories with a correct turn."""
+        return self.solved_by_turn[-1] if self.solved_by_turn else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values."""
+        summary = asdict(self.summary)
+        summary.pop("top")
+        return {
+            "label": self.part.label,
+            "role": self.part.role,
+            "after_step": self.part.after_step,
+            **summary,
+            "solved": self.solved,
+            "solved_by_turn": self.solved_by_turn,
+            "multi_turn": multi_turn_sentence(self),
+        }
+
+
+def overview(follower: Follower) -> dict[str, Any]:
+    """Return what the page's first screen shows, ready for JSON.
+
+    Raises:
+        ReportError: a file beside the records does not have the form in docs/records.md.
+    """
+    run_dir, turns = follower.reader.run_dir, follower.turns
+    parts = parts_of(turns)
+    ordered = turns.sort_by([("run", "ascending"), ("trajectory", "ascending"), ("turn", "ascending")])
+    by_part = [_figures(ordered, part) for part in parts]
+    gained = gain(turns, parts)
+    steps = columns.flat_steps(follower.steps)
+    config = configuration(run_dir)
+    _, seconds = extent(turns, steps)
+    found = {
+        "name": run_dir.resolve().name,
+        "made_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "records_version": __version__,
+        "headline": headline(gained, turns),
+        "facts": facts(run_dir, config, turns, steps),
+        "figures": _four(gained, by_part, follower.steps, seconds),
+        "parts": [figures.to_dict() for figures in by_part],
+        "held_out": [figure.to_dict() for figure in recorded_figures(run_dir)],
+        "trends": [trend.to_dict() for trend in trends(turns, follower.credits, follower.steps, parts)],
+        "config": [[key, _spoken(value)] for key, value in config.items()],
+        "torn": [str(torn) for torn in follower.reader.torn],
+        "damage": [str(error) for error in follower.reader.damage],
+        "turns": turns.num_rows,
+        "trajectories": pc.count_distinct(turns.column("key")).as_py(),
+    }
+    return finite(found)  # type: ignore[no-any-return]
+
+
+def headline(gained: Gain | None, turns: pa.Table) -> dict[str, str]:
+    """Return the result as one sentence, and its direction: `up`, `down`, `flat` or `none`."""
+    if gained is None:
+        return {"text": _without_evaluations(turns), "tone": "none"}
+    after = gained.last.after_step
+    steps = f"{after} step" if after == 1 else f"{after} steps"
+    text = f"Held-out problems solved: {gained.before:.1%} before training, {gained.after:.1%} after {steps}"
+    change = gained.change
+    if change is None:
+        return {"text": f"{text}; the evaluations share no problem.", "tone": "none"}
+    text += f": {_points(change.mean)} points"
+    if change.low is None or change.high is None:
+        return {"text": f"{text} on one problem, so without an interval.", "tone": "none"}
+    text += f" (95 % interval {_points(change.low)} to {_points(change.high)}, {change.problems} problems)."
+    if change.low > 0 or change.high < 0:
+        return {"text": text, "tone": "up" if change.low > 0 else "down"}
+    return {"text": f"{text} The interval includes no change.", "tone": "flat"}
+
+
+def multi_turn_sentence(figures: PartFigures) -> str:
+    """Say what turns after the first add to the share of solved trajectories; empty for one turn."""
+    solved = figures.solved_by_turn
+    if len(solved) < 2:
+        return ""
+    if solved[-1] - solved[0] < _LEAST_VISIBLE:
+        return f"Turns 2 to {len(solved)} solve nothing more: {solved[0]:.1%} with one turn and with all."
+    shares, added = ", ".join(f"{share:.1%}" for share in solved), _points(solved[-1] - solved[0])
+    return f"Turns 2 to {len(solved)} add {added} points: solved within 1 to {len(solved)} turns {shares}."
+
+
+def finite(value: Any) -> Any:
+    """Return plain values with None for numbers that JSON does not have, and strings that UTF-8 can encode."""
+    if isinstance(value, dict):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple) and not (value and isinstance(value[0], int)):
+        return [finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _figures(turns: pa.Table, part: Part) -> PartFigures:
+    mine = part_of(turns, part)
+    return PartFigures(part, summarize_turns(mine), _solved_by_turn(mine))
+
+
+def _solved_by_turn(turns: pa.Table) -> tuple[float, ...]:
+    valid = turns.filter(pc.field("valid"))
+    if not valid.num_rows:
+        return ()
+    whole = pc.count_distinct(valid.column("key")).as_py()
+    correct = valid.filter(pc.field("correct"))
+    first = correct.group_by("key").aggregate([("turn", "min")]).column("turn_min").to_pylist()
+    most = pc.max(valid.column("turn")).as_py() + 1
+    return tuple(sum(turn <= last for turn in first) / whole for last in range(most))
+
+
+def _four(gained: Gain | None, by_part: Sequence[PartFigures], steps: pa.Table, seconds: float) -> list[dict[str, str]]:
+    shown = _shown_part(gained, by_part)
+    if shown is None:
+        return [_figure("Training steps", f"{steps.num_rows:,}", span_text(seconds))]
+    label = shown.part.label
+    solved = shown.solved_by_turn
+    later = _points(solved[-1] - solved[0]) if len(solved) > 1 else "-"
+    speedup, compiled = shown.summary.speedup_mean, shown.summary.by_turn[:1]
+    first = f"{compiled[0].compiled_rate:.1%} compile at turn 1" if compiled else "no valid turn"
+    timed = f"mean of solved, {label}" if speedup is not None else "nothing was timed"
+    return [
+        _figure("Solved", "-" if shown.solved is None else f"{shown.solved:.1%}", f"{label}; {first}"),
+        _figure("Added by turns 2+", f"{later} points" if solved else "-", f"of solved, {label}"),
+        _figure("Speedup", "-" if speedup is None else f"{speedup:.2f}x", timed),
+        _figure("Training steps", f"{steps.num_rows:,}", span_text(seconds)),
+    ]
+
+
+def _shown_part(gained: Gain | None, by_part: Sequence[PartFigures]) -> PartFigures | None:
+    """The last evaluation; without one, training; without that, any part."""
+    wanted = gained.last if gained is not None else Part(TRAIN)
+    return next((figures for figures in by_part if figures.part == wanted), by_part[-1] if by_part else None)
+
+
+def _figure(label: str, value: str, note: str) -> dict[str, str]:
+    return {"label": label, "value": value, "note": note}
+
+
+def _without_evaluations(turns: pa.Table) -> str:
+    training = turns.filter((pc.field("role") == TRAIN) & pc.field("valid"))
+    if not training.num_rows:
+        return "No held-out evaluation before and after training is recorded, and no training turns."
+    share = pc.mean(pc.cast(training.column("correct"), pa.float64())).as_py()
+    return (
+        "No held-out evaluation before and after training is recorded, so nothing is said about its effect. "
+        f"{share:.1%} of training turns are correct."
+    )
+
+
+def _points(share: float) -> str:
+    return f"{100 * share + 0.0:+.1f}"
+
+
+def _spoken(value: Any) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,111 @@
+"""How a run's figures change during training: curves over steps, from turns, credits and steps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warpsmith.records.report.held_out import part_of, solved_shares
+from warpsmith.records.report.intervals import interval
+from warpsmith.records.summary import TRAIN, Part
+
+_QUANTILES: Final = {"largest": 1.0, "upper tenth": 0.9, "median": 0.5, "lower tenth": 0.1, "smallest": 0.0}
+_PHASES: Final = {"collect": "collect_s", "train": "train_s", "sync": "sync_s"}
+_CURVE_RESAMPLES: Final = 1000
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One curve over steps; `low` and `high`, if not empty, bound each point."""
+
+    name: str
+    x: list[int]
+    y: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Curves over one axis; `rate` says that the values are shares in [0, 1]."""
+
+    title: str
+    rate: bool
+    curves: list[Curve]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trend as plain values."""
+        return asdict(self)
+
+
+def trends(turns: pa.Table, credits: pa.Table, steps: pa.Table, parts: Sequence[Part]) -> list[Trend]:
+    """Return the curves of a run's course; those without values are left out.
+
+    Args:
+        turns: columns as `Follower.turns` has them.
+        credits, steps: tables of the schema.
+        parts: parts of the run; those with `after_step` are the points of the held-out curves.
+    """
+    found = [*_evaluations(turns, parts), *_by_turn(turns), _advantages(credits), _phases(steps)]
+    return [trend for trend in found if any(y is not None for curve in trend.curves for y in curve.y)]
+
+
+def _evaluations(turns: pa.Table, parts: Sequence[Part]) -> list[Trend]:
+    """Solved share with its interval, for roles that were evaluated at two points or more."""
+    found = []
+    for role in dict.fromkeys(part.role for part in parts):
+        moments = [part for part in parts if part.role == role and part.after_step is not None]
+        shares = {part.after_step: list(solved_shares(part_of(turns, part)).values()) for part in moments}
+        known = {
+            step: interval(values, resamples=_CURVE_RESAMPLES)
+            for step, values in shares.items()
+            if step is not None and values
+        }
+        if len(known) > 1:
+            curve = Curve(
+                "solved",
+                list(known),
+                [point.mean for point in known.values()],
+                [point.low for point in known.values()],
+                [point.high for point in known.values()],
+            )
+            found.append(Trend(f"{role}: solved, with 95 % interval", True, [curve]))
+    return found
+
+
+def _by_turn(turns: pa.Table) -> list[Trend]:
+    """Score, compiled and correct of training turns by step, one curve per turn index."""
+    valid = turns.filter((pc.field("role") == TRAIN) & pc.field("valid") & pc.field("after_step").is_valid())
+    for name in ("compiled", "correct"):
+        valid = valid.append_column(f"{name}_share", pc.cast(valid.column(name), pa.float64()))
+    measured = {"correct_share": "correct", "compiled_share": "compiled", "reward": "mean reward"}
+    means = valid.group_by(["turn", "after_step"]).aggregate([(name, "mean") for name in measured])
+    rows = means.sort_by([("turn", "ascending"), ("after_step", "ascending")]).to_pylist()
+    return [
+        Trend(f"training: {title} by turn", name != "reward", _turn_curves(rows, f"{name}_mean"))
+        for name, title in measured.items()
+    ]
+
+
+def _turn_curves(rows: Sequence[Mapping[str, Any]], name: str) -> list[Curve]:
+    points: dict[int, list[tuple[int, float]]] = {}
+    for row in rows:
+        points.setdefault(row["turn"], []).append((row["after_step"] + 1, row[name]))
+    return [Curve(f"turn {turn + 1}", [x for x, _ in at], [y for _, y in at], [], []) for turn, at in points.items()]
+
+
+def _advantages(credits: pa.Table) -> Trend:
+    """The spread of each step's advantages: how much signal there was."""
+    at = sorted(pc.unique(credits.column("step")).to_pylist())
+    values = (credits.filter(pc.field("step") == step).column("advantage") for step in at)
+    spreads = [pc.quantile(found, q=list(_QUANTILES.values())).to_pylist() for found in values]
+    curves = [Curve(name, at, [spread[place] for spread in spreads], [], []) for place, name in enumerate(_QUANTILES)]
+    return Trend("advantages: spread", False, curves)
+
+
+def _phases(steps: pa.Table) -> Trend:
+    at = steps.column("step").to_pylist()
+    curves = [Curve(name, at, steps.column(column).to_pylist(), [], []) for name, column in _PHASES.items()]
+    return Trend("seconds of a step by phase", False, curves)

@@ -1,0 +1,153 @@
+"""The report in a browser: what a reader sees, and that hostile text stays text."""
+
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from runs import ATTACK, write_evaluated_run, write_hostile_run
+
+from warpsmith.records import RunReader
+from warpsmith.records.report import write_report
+
+VIEWS = ("overview", "grid", "trajectories", "timeline", "metrics")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("run")
+    write_report(RunReader(write_evaluated_run(folder)), folder / "report.html")
+    return (folder / "report.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("hostile")
+    write_report(RunReader(write_hostile_run(folder)), folder / "report.html")
+    return (folder / "report.html").as_uri()
+
+
+def test_the_first_screen_says_the_result_with_its_interval(browser, report):
+    browser.open(report)
+    said = browser.text(".headline")
+    assert said.startswith("Held-out problems solved: 25.0% before training, 75.0% after 2 steps: +50.0 points (95 %")
+    assert len(browser.texts(".figure")) == 4
+    assert "Added by turns 2+\n+75.0 points" in browser.texts(".figure")[1]
+    assert browser.texts(".contents a")[:2] == ["Course of the training", "What more turns bring"]
+
+
+def test_charts_are_drawn_and_constant_metrics_are_folded_away(browser, report):
+    browser.open(report)
+    browser.until("document.querySelectorAll('.plot svg.main-svg').length >= 2")
+    browser.go("metrics")
+    assert "queue/depth" in browser.until("document.querySelector('.charts')?.innerText", lambda text: "queue" in text)
+    assert "health/constant" not in browser.text(".charts")
+    assert "metrics that are constant over the run" in browser.text("details summary")
+    assert browser.complaints() == []
+
+
+def test_search_and_filters_narrow_the_list_and_stand_in_the_address(browser, report):
+    browser.open(report, "trajectories")
+    assert browser.text("#count") == "20 of 20 trajectories"
+    browser.type("#search", "train_1")
+    browser.until("document.getElementById('count').innerText", lambda text: text == "2 of 20 trajectories")
+    assert "q=train_1" in browser.js("location.hash")
+    for query, count in {
+        "level=2": 2, "status=compile_error": 8, "turn=2&status=correct": 10, "turn=1&status=correct": 0,
+        "flag=slower_than_reference": 2, "speedup=2": 2, "outcome=solved": 10, "problem=held_0": 2, "role=train": 4,
+    }.items():  # fmt: skip
+        browser.go(f"trajectories?{query}")
+        browser.until("document.getElementById('count').innerText", lambda text, n=count: text.startswith(f"{n} of 20"))
+
+
+def test_a_trajectory_opens_from_the_list_with_turns_side_by_side_and_a_diff(browser, report):
+    browser.open(report, "trajectories?q=step-2/1")
+    browser.js("document.querySelector('.list .row:not(.head)').click()")
+    browser.until("document.querySelectorAll('.turn').length", lambda count: count == 2)
+    lefts = browser.js("[...document.querySelectorAll('.turn')].map(e => e.getBoundingClientRect().left)")
+    assert lefts[0] < lefts[1]
+    assert "advantage\n0.5" in browser.text(".turn")
+    browser.press("2")
+    browser.until("document.querySelectorAll('.line.added').length", lambda count: count == 1)
+    assert browser.texts(".line.removed") == ["- x = 1"]
+    assert browser.texts(".line.added") == ["+ x = 2"]
+    browser.press("4")
+    assert "-0.1" in browser.until("document.querySelector('.tokens span')?.title")
+
+
+def test_keys_move_between_trajectories_and_back_to_the_list(browser, report):
+    browser.open(report, "trajectories?role=train")
+    for key in ("j", "j", "Enter"):
+        browser.press(key)
+    browser.until("document.querySelector('.reader h1')?.innerText", lambda text: text == "train_1")
+    browser.press("j")
+    browser.until("document.querySelector('.reader .soft').innerText", lambda text: text == "3 of 4")
+    browser.press("Escape")
+    browser.until("location.hash", lambda place: place == "#trajectories?role=train")
+
+
+def test_a_cell_of_the_grid_opens_its_trajectory(browser, report):
+    browser.open(report, "grid")
+    browser.js("document.querySelector('.grid').focus()")
+    browser.press("ArrowDown")
+    assert browser.text(".grid-says").startswith("held_1, held_out after 0: 1 of 1 solved")
+    browser.press("Enter")
+    browser.until("document.querySelector('.reader h1')?.innerText", lambda text: text == "held_1")
+
+
+def test_the_timeline_shows_a_step_and_recorded_device_metrics(browser, report):
+    browser.open(report, "timeline?step=1")
+    assert "Timeline of step 1" in browser.text("h1")
+    assert "wait for batch 3 s · train 1 s" in browser.text(".bar")
+    assert "gpu/utilization" in browser.text("#devices")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_is_wider_than_the_window(browser, report, width, dark):
+    browser.resize(width, 844, dark=dark)
+    browser.open(report)
+    assert browser.js("document.documentElement.dataset.theme") == ("dark" if dark else "light")
+    for view in (*VIEWS, "trajectory?key=step-1/1"):
+        browser.go(view)
+        browser.until("document.querySelector('main h1')")
+        assert browser.js("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0, view
+
+
+def test_hostile_text_is_shown_as_text_in_every_view(browser, hostile):
+    browser.open(hostile)
+    for view in (*VIEWS, *(f"trajectory?key={ATTACK_KEY}&mode={mode}" for mode in MODES)):
+        browser.go(view)
+        browser.until("document.querySelector('main h1')")
+        if view.startswith("trajectory"):
+            browser.until("document.querySelector('.turn')")
+        elif view in ("overview", "metrics", "timeline"):
+            browser.until("document.querySelector('.plot svg.main-svg')")
+        assert browser.js("window.owned") is None
+        assert browser.js("document.querySelectorAll('#app img, #app script, #app iframe').length") == 0
+    assert ATTACK in browser.js("document.querySelector('main').textContent")
+    assert browser.complaints() == []
+
+
+MODES = ("kernel", "diff", "completion", "tokens", "prompt", "verdict")
+ATTACK_KEY = quote(f"{ATTACK}0", safe="")
+
+
+def test_texts_that_were_left_out_are_said_to_be(browser, tmp_path):
+    run = write_evaluated_run(tmp_path)
+    write_report(RunReader(run), run / "report.html", trajectories=0)
+    browser.open((run / "report.html").as_uri())
+    assert "the texts of 20 are left out" in browser.text("#result")
+    browser.go("trajectory?key=step-1/1")
+    assert "The texts of this trajectory are left out of this file" in browser.text(".turns .note")
+
+
+def test_no_source_of_the_page_assigns_markup():
+    sources = Path(write_report.__code__.co_filename).parent / "app"
+    scripts = sorted(sources.glob("*.js"))
+    assert len(scripts) > 10
+    for script in scripts:
+        text = script.read_text()
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+            assert word not in text, script
