@@ -244,4 +244,7 @@ def test_a_problem_in_which_nothing_varies_is_flagged(config):
 
     with Evaluator(config.model_copy(update={"allow_degenerate": True, "slots": 1})) as lenient:
         verdict = judged(lenient, FIXED, unary("x + 1"))
-    assert (verdict.status, set(verdict.flags)) == ("correct", {"unvaried", "degenerate_problem"})
+    assert (verdict.status, set(verdict.flags)) == (
+        "correct",
+        {"unvaried", "constant_input", "degenerate_problem"},
+    )

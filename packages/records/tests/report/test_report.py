@@ -105,7 +105,7 @@ def test_curves_show_evaluations_with_intervals_and_training_by_turn(tmp_path):
 def test_facts_come_from_the_configuration_and_are_said_to_be_missing(run_dir):
     assert ["Command", "not recorded"] in overview(run_dir)["facts"]
     (run_dir / "config.json").write_text('{"policy": {"path": "a/model"}, "algorithm": {"type": "grpo"}}')
-    (run_dir / "summary.json").write_text('{"command": ["train", "x.toml"], "versions": {"torch": "2.11"}}')
+    (run_dir / "start.json").write_text('{"command": ["train", "x.toml"], "versions": {"torch": "2.11"}}')
     about = overview(run_dir)
     for fact in (["Model", "a/model"], ["Algorithm", "grpo"], ["Command", "train x.toml"], ["Versions", "torch 2.11"]):
         assert fact in about["facts"]
@@ -191,7 +191,7 @@ def test_a_run_that_was_evaluated_before_training_alone_shows_that(run_dir):
         ("summary.json", '{"held_out": {"before": 1}}'),
         ("summary.json", '{"held_out": {"before": {"x": 1}, "interval": {"x": [1]}}}'),
         ("config.json", "[]"),
-        ("problems.json", '{"a": "b"}'),
+        ("problems.jsonl", '{"a": "b"}\n'),
     ],
 )
 def test_a_broken_file_beside_the_records_is_a_typed_error(run_dir, file, text):
@@ -202,7 +202,9 @@ def test_a_broken_file_beside_the_records_is_a_typed_error(run_dir, file, text):
 
 def test_known_solutions_stand_beside_the_turns(tmp_path):
     run = write_evaluated_run(tmp_path)
-    (run / "problems.json").write_text('{"held_0": {"source": "class Model", "solution": "class ModelNew"}}')
+    (run / "problems.jsonl").write_text(
+        '{"problem": "held_0", "source": "class Model", "solution": "class ModelNew"}\n'
+    )
     block = json.loads(entry(page_of(run), "block-0"))
     found = {entry["problem"]: entry["solution"] for entry in block["trajectories"]}
     assert (found["held_0"], found["held_1"]) == ("class ModelNew", None)

@@ -1,6 +1,7 @@
 """What a run was: model, configuration, duration, command and versions, as far as its directory records them."""
 
 import datetime as dt
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,8 @@ from warpsmith.records.report.errors import ReportError
 from warpsmith.records.text import read_json
 
 CONFIG_FILE: Final = "config.json"
-PROBLEMS_FILE: Final = "problems.json"
+START_FILE: Final = "start.json"
+PROBLEMS_FILE: Final = "problems.jsonl"
 _NOT_RECORDED: Final = "not recorded"
 # Keys of config.json, the first that exists counts.
 _SHOWN: Final = {
@@ -38,10 +40,10 @@ def configuration(run_dir: Path) -> dict[str, Any]:
 def facts(run_dir: Path, config: dict[str, Any], turns: pa.Table, steps: pa.Table) -> list[tuple[str, str]]:
     """Return names and values for the head of the page.
 
-    Command and versions are the keys `command` and `versions` of RUN/summary.json or RUN/config.json.
+    Command and versions are the keys `command` and `versions` of RUN/start.json.
     """
     found = [(label, _first(config, names)) for label, names in _SHOWN.items()]
-    recorded = _object(run_dir / CONFIG_FILE) | _object(run_dir / "summary.json")
+    recorded = _object(run_dir / START_FILE)
     began, seconds = extent(turns, steps)
     duration = [("Started", _moment(began)), ("Duration", span_text(seconds))] if began is not None else []
     command, versions = recorded.get("command"), recorded.get("versions")
@@ -74,19 +76,28 @@ def span_text(seconds: float) -> str:
 
 
 def problem_texts(run_dir: Path) -> dict[str, dict[str, str]]:
-    """Return `source` and `solution` by problem from RUN/problems.json; empty without one.
+    """Return `source` and `solution` by problem from RUN/problems.jsonl; empty without one.
+
+    A line that a killed run left unfinished at the end is skipped.
 
     Raises:
-        ReportError: it is not an object of objects.
+        ReportError: another line has not the expected form.
     """
-    found = _object(run_dir / PROBLEMS_FILE)
-    if not all(isinstance(entry, dict) for entry in found.values()):
-        raise ReportError(
-            f"{run_dir / PROBLEMS_FILE} does not have the expected form.",
-            "It is {problem: {source: text, solution: text}}; both are optional.",
-        )
-    wanted = ("source", "solution")
-    return {name: {key: str(entry[key]) for key in wanted if key in entry} for name, entry in found.items()}
+    file = run_dir / PROBLEMS_FILE
+    if not file.is_file():
+        return {}
+    found: dict[str, dict[str, str]] = {}
+    whole, _, _unfinished = file.read_text(encoding="utf-8", errors="replace").rpartition("\n")
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            entry = json.loads(line)
+            found[str(entry["problem"])] = {key: str(entry[key]) for key in ("source", "solution") if entry.get(key)}
+        except (ValueError, TypeError, KeyError):
+            raise ReportError(
+                f"Line {number} of {file} does not have the expected form.",
+                'Each line is {"problem": name, "source": text, "solution": text}; the last is optional.',
+            ) from None
+    return found
 
 
 def flattened(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

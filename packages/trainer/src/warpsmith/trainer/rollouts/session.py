@@ -34,6 +34,7 @@ from warpsmith.trainer.rollouts.batch_source import Sampled
 from warpsmith.trainer.rollouts.event_loop import BackgroundLoop
 from warpsmith.trainer.rollouts.prefetch import RunAhead
 from warpsmith.trainer.telemetry.display import RunDisplay
+from warpsmith.trainer.telemetry.run_facts import ProblemLog
 from warpsmith.trainer.weights import sync
 from warpsmith.trainer.weights.checkpoint import Progress
 from warpsmith.trainer.weights.probe import SAMPLED_TOKENS, Probe, is_exact, rounding_for, tolerance_for
@@ -115,6 +116,7 @@ class RolloutSession:
         self._loop.run(self._pool.ready())
         self._probe = make_probe(self.config, self.problems, chat)
         self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
+        self._problem_log = ProblemLog(self.config.run.dir)
         self._collector = Collector(
             self._pool, self._judge, chat, self.config.rollout,
             run=self.config.run.title, on_turn=self._display.turn, on_trajectory=self._display.trajectory,
@@ -144,6 +146,7 @@ class RolloutSession:
             SyncError: a token was sampled with weights older than `weight_version` by more than `staleness`.
             CollectionError: every turn was lost.
         """
+        self._problem_log.add(problems)
         self._display.work.collect("held out" if role == "held_out" else label, len(problems) * samples)
         table = self._loop.run(
             self._collector.collect(problems, samples, label=label, seed=seed, role=role, after_step=after_step)

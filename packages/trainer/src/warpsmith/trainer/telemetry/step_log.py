@@ -17,6 +17,7 @@ from warpsmith.records.schema import STEPS, steps_batch
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.config.sections import RunSection, WandbSection
 from warpsmith.trainer.errors import WandbError
+from warpsmith.trainer.telemetry.run_facts import write_start
 
 _COLUMNS = frozenset(STEPS.names) - {"run", "step", "weight_version", "started_at", "seconds", "metrics"}
 _IDENTITY = "wandb-id.txt"
@@ -29,7 +30,8 @@ class StepLog:
         writer: the run's records.
         run: directory and title.
         wandb: settings of Weights & Biases.
-        config: written to `config.json` in the run directory, and passed to W&B.
+        config: written to `config.json` in the run directory, and passed to W&B. `start.json` beside it has the
+            command and versions.
 
     If W&B fails during the run, this is reported once and the run continues without it: the `steps` table has all.
     """
@@ -39,6 +41,7 @@ class StepLog:
         self._title = run.title
         plain = config.model_dump(mode="json")
         run.dir.mkdir(parents=True, exist_ok=True)
+        write_start(run.dir)
         (run.dir / "config.json").write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
         self._wandb = start_wandb(run, wandb, plain)
         self._used_wandb = self._wandb is not None
