@@ -173,7 +173,7 @@ def fenced(ptx: str, entry: str, slots: int) -> str:
     try:
         module = read(ptx)
         if module.entry.name != entry:
-            raise FenceError(f"The kernel {module.entry.name} stands where {entry} was expected.")
+            raise FenceError(f"Found the kernel {module.entry.name}; expected {entry}.")
         return "\n".join(_module(module, slots)) + "\n"
     except PtxError as error:
         raise FenceError(f"A kernel cannot be checked: {error} {_ADVICE}") from error
@@ -368,7 +368,7 @@ class _Body:
         self._emit(f"{declaration(declared)};")
         if declared.space == "local":
             if len(self._scopes) > 1 or self._started:
-                raise FenceError(f"A kernel cannot be checked: {declaration(declared)} stands in its code. {_ADVICE}")
+                raise FenceError(f"A kernel cannot be checked: its code declares {declaration(declared)}. {_ADVICE}")
             self._locals.append(declared)
             self._fixed.add(declared.name)
             self._fill_local(declared)
@@ -555,7 +555,7 @@ class _Body:
         self._emit(f"setp.ne.b32 {_OK}, 0, 0;")
         if space != "local":
             if not self._slots and not loads and space:
-                raise _refused(one, "It stands in a function, which may change local memory alone.")
+                raise _refused(one, "It is in a function, which may only change local memory.")
             self._check_extents(size)
             if loads:
                 self._check_variables(self._variables, size)
@@ -676,7 +676,7 @@ class _Body:
 
     def _tensors_only(self, one: Instruction) -> None:
         if not self._slots:
-            raise _refused(one, "It stands in a function, which may change local memory alone.")
+            raise _refused(one, "It is in a function, which may only change local memory.")
 
     # --- asynchronous copies ---
 

@@ -139,7 +139,7 @@ class _NoFacts:
     """The result of a launch for which nothing is compiled."""
 
     def __getattr__(self, name: str) -> Any:
-        raise DetachedError(f"the compiled kernel's {name} is asked for")
+        raise DetachedError(f"host code reads the compiled kernel's {name}")
 
 
 class DetachedMonitor:

@@ -236,7 +236,7 @@ class _Reader:
     def _take(self, expected: str) -> None:
         found = self._next()
         if found != expected:
-            raise PtxError(f"{found} stands where {expected} was expected.")
+            raise PtxError(f"found {found}, expected {expected}.")
 
     def _accept(self, wanted: str) -> bool:
         if self._peek() != wanted:

@@ -277,5 +277,5 @@ def _to_fp8(values: Any, kind: Any) -> Any:
 
 def _kind(kind: Any) -> torch.dtype:
     if kind not in FP8:
-        raise ChipDiffersError(f"the interpreter rounds {kind} otherwise than a chip does. Use float8e4nv or float8e5.")
+        raise ChipDiffersError(f"the interpreter does not round {kind} as a chip does. Use float8e4nv or float8e5.")
     return FP8[kind]

@@ -101,7 +101,7 @@ def _guarded_index(min_max: Operation) -> Operation:
         data = (values[0] if isinstance(values, tuple) else values).handle.data
         if idx_reduce_op is not None and data.dtype.kind == "f" and np.isnan(data).any():
             raise UnclearMeaningError(
-                "the index of a minimum or maximum is asked for among NaN, where it hangs on the order of comparisons. "
+                "argmin or argmax over NaN depends on the order of comparisons. "
                 "Replace NaN by tl.where before."
             )
         return min_max(self, values, val_reduce_op, idx_reduce_op)
