@@ -82,7 +82,8 @@ def chromium(profile: Path) -> Iterator[Page]:
     """Start a browser with a fresh profile; skip the test if there is none."""
     webdriver = pytest.importorskip("selenium.webdriver")
     service = pytest.importorskip("selenium.webdriver.chrome.service")
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    binary = shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
     if binary is None or driver is None:
         pytest.skip("no Chromium: needs `chromium` and `chromedriver` (Debian: chromium, chromium-driver)")
     options = webdriver.ChromeOptions()
