@@ -47,7 +47,7 @@ def evaluate(model: Path, out: Path) -> dict[str, Any]:
     rollout, held_out = config.rollout, config.held_out
     sampler = rollout.sampler
     command(
-        "warpsmith.rollout", "evaluate", model, "--out", out, "--count", held_out.problems,
+        "warpsmith.rollout", "evaluate", model, "--output", out, "--count", held_out.problems,
         "--samples", held_out.samples, "--seed", held_out.seed, "--levels", ",".join(map(str, config.problems.levels)),
         "--prompt-style", rollout.prompt_style, "--max-turns", rollout.environment.settings["max_turns"],
         "--dtype", sampler.dtype,

@@ -28,7 +28,7 @@ SMALLER = (
 def finished(tmp_path_factory):
     """A small demo, run by the command that `make demo` calls."""
     out = tmp_path_factory.mktemp("demo") / "run"
-    command = [sys.executable, "-m", "warpsmith.trainer", "demo", "--out", str(out), *SMALLER]
+    command = [sys.executable, "-m", "warpsmith.trainer", "demo", "--output", str(out), *SMALLER]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment())
     assert done.returncode == 0, done.stderr[-4000:]
     return out, done.stdout + done.stderr
@@ -122,7 +122,7 @@ def test_the_report_stands_alone(finished):
 
 def test_a_used_directory_is_refused_in_a_sentence(finished):
     out, _ = finished
-    command = [sys.executable, "-m", "warpsmith.trainer", "demo", "--out", str(out)]
+    command = [sys.executable, "-m", "warpsmith.trainer", "demo", "--output", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "already exists" in done.stderr

@@ -68,7 +68,7 @@ def test_a_missing_file_and_a_bad_option_are_exit_code_2(files, tmp_path):
     "arguments",
     [
         *(("check", "problem.py", "candidate.py", *bad) for bad in (("--gpu", 64), ("--timed-trials", 20_000))),
-        *(("audit", "--dataset", "x", "--out", "y", *bad) for bad in (("--gpu", 64), ("--timed-trials", 20_000))),
+        *(("audit", "--dataset", "x", "--output", "y", *bad) for bad in (("--gpu", 64), ("--timed-trials", 20_000))),
         ("serve", "--device", "cuda", "--gpu", 64),
     ],
 )

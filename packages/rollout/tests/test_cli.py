@@ -21,7 +21,7 @@ def invoke(*arguments):
 
 
 def test_problems_are_written(tmp_path):
-    assert invoke("problems", "--count", 4, "--split", "held_out", "--levels", "1", "--out", tmp_path).exit_code == 0
+    assert invoke("problems", "--count", 4, "--split", "held_out", "--levels", "1", "--output", tmp_path).exit_code == 0
     assert len(read_problems(tmp_path)) == 4
 
 
@@ -49,9 +49,9 @@ def test_results_are_compared(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["problems", "--split", "test", "--out", "x"], "held_out"),
-        (["problems", "--levels", "one", "--out", "x"], "1,2 or 1-3"),
-        (["compare", "missing", "missing"], "evaluate --out"),
+        (["problems", "--split", "test", "--output", "x"], "held_out"),
+        (["problems", "--levels", "one", "--output", "x"], "1,2 or 1-3"),
+        (["compare", "missing", "missing"], "evaluate --output"),
         (["evaluate", "x", "--environment", "kernelbensh"], "Did you mean `kernelbench`"),
         (["evaluate", "x", "--prompt-style", "short"], "'full' or 'compact'"),
         (["evaluate", "x", "--set", "reward.bonus=1"], "unknown key `bonus` in .reward."),
@@ -70,13 +70,13 @@ def test_results_are_compared(tmp_path):
         (["evaluate", "x", "--problems", "nowhere", "--split", "train"], "--split train is for generated problems"),
         (["evaluate", "x", "--problems", "{rows}", "--count", "4"], "--count 4 asks for more problems than the 3"),
         (["evaluate", "x", "--problems", "{rows}", "--levels", "3-5"], "None of the 3 problems"),
-        (["evaluate", "x", "--out", "/proc"], "/proc is a directory; a file was expected"),
-        (["evaluate", "x", "--out", "/proc/x/y.json"], "Nothing can be written under /proc/x"),
+        (["evaluate", "x", "--output", "/proc"], "/proc is a directory; a file was expected"),
+        (["evaluate", "x", "--output", "/proc/x/y.json"], "Nothing can be written under /proc/x"),
         (["generate", "x", "/proc/x"], "Nothing can be written under /proc/x"),
     ],
 )
 def test_bad_input_is_a_typed_error_before_anything_starts(arguments, part, tmp_path):
-    invoke("problems", "--count", 3, "--levels", "1", "--out", tmp_path / "rows")
+    invoke("problems", "--count", 3, "--levels", "1", "--output", tmp_path / "rows")
     with pytest.raises(WarpsmithError, match=part) as caught:
         invoke(*(argument.format(rows=tmp_path / "rows") for argument in arguments))
     assert caught.value.exit_code == 2
@@ -92,7 +92,7 @@ def sampled(monkeypatch):
 @pytest.mark.usefixtures("sampled")
 def test_a_result_is_written_into_a_folder_that_was_not_there(tmp_path):
     out = tmp_path / "new" / "before.json"
-    assert "pass@k" in invoke("evaluate", "x", "--count", 1, "--out", out).stdout
+    assert "pass@k" in invoke("evaluate", "x", "--count", 1, "--output", out).stdout
     assert json.loads(out.read_text())["problems"][0]["solved"] == 1
 
 
@@ -102,7 +102,7 @@ def test_a_result_that_cannot_be_written_is_printed_all_the_same(tmp_path, monke
     real = cli.sampled_turns
     monkeypatch.setattr(cli, "sampled_turns", lambda *a, **k: (out.mkdir(), real(*a, **k))[1])
     with pytest.raises(OutputError, match=r"Could not write .*before\.json"):
-        app(["evaluate", "x", "--count", "1", "--out", str(out)], standalone_mode=False)
+        app(["evaluate", "x", "--count", "1", "--output", str(out)], standalone_mode=False)
     assert "pass@k" in capsys.readouterr().out
 
 

@@ -55,7 +55,7 @@ def test_an_episode_that_mends_its_kernel(judge, problem, chat, scripted_sampler
 def test_the_command_evaluates_a_checkpoint(tiny_checkpoint, tmp_path):
     out = tmp_path / "result.json"
     arguments = f"evaluate {tiny_checkpoint} --count 4 --samples 2 --prompt-style compact --max-tokens 60 --json"
-    arguments += f" --max-model-len 512 --dtype float32 --isolation none --out {out}"
+    arguments += f" --max-model-len 512 --dtype float32 --isolation none --output {out}"
     done = CliRunner().invoke(app, arguments.split(), catch_exceptions=False)
     assert done.exit_code == 0
     found = json.loads(done.stdout.strip().splitlines()[-1])

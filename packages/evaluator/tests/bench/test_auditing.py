@@ -148,7 +148,16 @@ def test_an_audit_and_evaluations_share_an_evaluator(evaluator, add_problem, add
 
 @pytest.mark.slow
 def test_the_command_prints_counts_and_goes_on(tree, monkeypatch, capsys):
-    given = ["warpsmith-evaluator", "audit", "--dataset", str(tree), "--out", str(tree / "audit.json"), "--slots", "1"]
+    given = [
+        "warpsmith-evaluator",
+        "audit",
+        "--dataset",
+        str(tree),
+        "--output",
+        str(tree / "audit.json"),
+        "--slots",
+        "1",
+    ]
     for levels, says in (("1", "[5/5]"), ("1-2", "5 problems are already audited; 3 remain")):
         monkeypatch.setattr(sys, "argv", [*given, "--levels", levels])
         with pytest.raises(SystemExit) as ended:

@@ -476,7 +476,7 @@ def test_the_command_says_what_is_wrong_with_its_arguments(tree, command, tmp_pa
         (("--server", closed, "--timeout", "3000"), "more than servers allow"),
         (("--server", closed, "--levels", "x"), "names no levels"),
         (("--baseline", tree / "none.json"), "does not exist. Give a file like"),
-        (("--out", tree / "runs" / "mine" / "level_1_problem_1_sample_0_kernel.py"), "is a file"),
+        (("--output", tree / "runs" / "mine" / "level_1_problem_1_sample_0_kernel.py"), "is a file"),
         (("--dataset", tmp_path / "none"), "no dataset"),
     ]:
         code, out, err = command(*given, *extra)
@@ -488,7 +488,7 @@ def test_the_command_says_what_is_wrong_with_its_arguments(tree, command, tmp_pa
 def test_a_bench_that_is_killed_goes_on_where_it_was(tree, add_candidate):
     run, out = tree / "runs" / "mine", tree / "out"
     command = [sys.executable, "-m", "warpsmith.evaluator", "bench", "--dataset", str(tree), "--generations", str(run)]
-    command += ["--out", str(out), "--levels", "1", "--slots", "1"]
+    command += ["--output", str(out), "--levels", "1", "--slots", "1"]
     (run / "level_1_problem_2_sample_0_kernel.py").write_text(SLEEPER)
     log = out / "verdicts.jsonl"
     killed = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -510,7 +510,7 @@ def test_a_ctrl_c_stops_at_once_and_says_how_far_it_came(tree):
     """The whole foreground group gets the signal, as in a terminal."""
     run, out = tree / "runs" / "mine", tree / "out"
     command = [sys.executable, "-m", "warpsmith.evaluator", "bench", "--dataset", str(tree), "--generations", str(run)]
-    command += ["--out", str(out), "--levels", "1", "--slots", "1"]
+    command += ["--output", str(out), "--levels", "1", "--slots", "1"]
     (run / "level_1_problem_2_sample_0_kernel.py").write_text(SLEEPER)
     # What a shell starts in the background, these tests for example, ignores Ctrl-C and hands that on.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

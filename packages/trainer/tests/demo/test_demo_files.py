@@ -20,7 +20,7 @@ def test_the_files_of_the_demo_are_found_anywhere_and_fit_each_other(tmp_path, m
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [(["--resume"], "--resume needs the directory of the demo"), (["--resume", "--out", "none"], "no demo in none")],
+    [(["--resume"], "--resume needs the directory of the demo"), (["--resume", "--output", "none"], "no demo in none")],
 )
 def test_a_demo_is_resumed_in_its_directory_alone(tmp_path, monkeypatch, command, capsys, options, says):
     monkeypatch.chdir(tmp_path)
@@ -33,4 +33,4 @@ def test_an_interrupted_demo_says_how_to_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "launch", lambda *_, **__: 130)
     with pytest.raises(LaunchError, match="sft run was interrupted") as caught:
         demo._run("sft", DemoSettings(OWN_SFT, OWN_GRPO, tmp_path / "out"), [], False)
-    assert f"demo --resume --out {tmp_path / 'out'}" in caught.value.remedy
+    assert f"demo --resume --output {tmp_path / 'out'}" in caught.value.remedy

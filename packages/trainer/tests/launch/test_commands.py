@@ -46,7 +46,7 @@ def test_the_schema_is_printed_for_both_kinds() -> None:
     [
         (["grpo", "absent.toml"], "The configuration file absent.toml does not exist"),
         (["schema", "ppo"], "kinds are grpo and sft"),
-        (["export", "absent", "--out", "out"], "has no checkpoint"),
+        (["export", "absent", "--output", "out"], "has no checkpoint"),
         (["sft", "absent.toml", "--set", "x"], "does not exist"),
     ],
 )

@@ -162,7 +162,7 @@ def test_zero_stages_packing_and_two_ranks_learn_the_same(sft_run: tuple[Path, P
     trainer("sft", config, *changes, "--num-processes", 2)
     assert largest_gap(weights(whole), weights(tmp_path / "two")) < 2e-3
     out = tmp_path / "exported"
-    trainer("export", tmp_path / "two", "--out", out)
+    trainer("export", tmp_path / "two", "--output", out)
     assert largest_gap(load_file(out / "model.safetensors"), weights(tmp_path / "two")) < 1e-6
 
 
@@ -176,7 +176,7 @@ def test_adapters_are_resumed_and_exported_as_they_were_trained(tiny: Path, tmp_
     trainer("sft", config, *steady, "--set", f"run.dir={cut}", "--steps", 3)
     trainer("sft", config, *steady, "--set", f"run.dir={cut}", "--resume")
     assert largest_gap(weights(run), weights(cut)) == 0.0
-    trainer("export", run, "--out", tmp_path / "adapter", "--adapter")
+    trainer("export", run, "--output", tmp_path / "adapter", "--adapter")
     adapters = [load_file(path / "adapter_model.safetensors") for path in (tmp_path / "adapter", run / "final_adapter")]
     assert largest_gap(*adapters) == 0.0
     assert any(value.any() for name, value in adapters[0].items() if "lora_B" in name)
@@ -202,8 +202,8 @@ def test_adapters_on_two_ranks_under_zero_3_are_sent_merged(spread_run: Path, tm
     steps = RunReader(spread_run).table("steps").to_pylist()
     assert [row["weight_version"] for row in steps] == [1, 2]
     assert max(dict(row["metrics"])["probe_gap"] for row in steps) < 1e-3
-    trainer("export", spread_run, "--out", tmp_path / "best", "--best")
-    trainer("export", spread_run, "--out", tmp_path / "newest")
+    trainer("export", spread_run, "--output", tmp_path / "best", "--best")
+    trainer("export", spread_run, "--output", tmp_path / "newest")
     assert largest_gap(load_file(tmp_path / "newest" / "model.safetensors"), weights(spread_run)) < 1e-6
     assert load_file(tmp_path / "best" / "model.safetensors").keys() == weights(spread_run).keys()
 
@@ -373,7 +373,7 @@ def test_ppo_keeps_its_value_head_through_a_resume_and_out_of_the_export(
     # The head says 0 before the first update, and something else in every later one.
     assert steps[0]["value_mean"] == 0
     assert all(row["value_mean"] != 0 for row in steps[1:])
-    trainer("export", run, "--out", tmp_path / "out")
+    trainer("export", run, "--output", tmp_path / "out")
     assert weights(run).keys() == load_file(tmp_path / "out" / "model.safetensors").keys()
     assert weights(run).keys() == load_file(tiny / "model.safetensors").keys()
 

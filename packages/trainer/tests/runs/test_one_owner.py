@@ -58,7 +58,7 @@ def test_each_command_is_refused_in_a_directory_that_has_an_owner(
         config.write_text(grpo_text.format(run=run, policy=tiny, stage=2, wandb="disabled"))
     arguments = [str(config)]
     if kind == "demo":
-        arguments = ["--out", str(run), "--sft", f"{configs}/demo-sft.toml", "--grpo", f"{configs}/demo.toml"]
+        arguments = ["--output", str(run), "--sft", f"{configs}/demo-sft.toml", "--grpo", f"{configs}/demo.toml"]
     with owned(run):
         assert command(kind, *arguments, *resume) == 2
         told = " ".join(capsys.readouterr().err.split())

@@ -112,7 +112,7 @@ def test_vllm_serves_an_export_and_answers_with_its_weights(
     trained: Path, tiny: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "exported"
-    assert command("export", str(trained), "--out", str(out)) == 0
+    assert command("export", str(trained), "--output", str(out)) == 0
     assert f"{out}: the model of step 3, from {trained}/checkpoints/step-00000003" in capsys.readouterr().out
     with served(out, tmp_path / "server.log") as url:
         answer = asked(url)

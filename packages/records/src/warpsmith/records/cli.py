@@ -191,9 +191,7 @@ def timeline(
     run_dir: Run,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "--out", "-o", metavar="FILE", help="Output file, .svg or .json; default RUN/timeline.svg."
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="Output file, .svg or .json; default RUN/timeline.svg."),
     ] = None,
     steps: Annotated[
         str | None,

@@ -35,7 +35,7 @@ PURPOSE = """Generate problems, sample a policy on them, and evaluate checkpoint
 
 Examples:
 
-    warpsmith-rollout problems --count 10 --split train --out problems
+    warpsmith-rollout problems --count 10 --split train --output problems
 
     warpsmith-rollout evaluate runs/tiny --problems generated --count 50 --samples 4 --prompt-style compact
 
@@ -96,7 +96,7 @@ def environments() -> None:
 @app.command("problems")
 def problems(
     *,
-    out: Annotated[Path, typer.Option(help="Directory to write to.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Directory to write to.")],
     count: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 10,
     split: TrainSplit = None,
     levels: Annotated[str, typer.Option(help="Levels of the problems, such as 1,2 or 1-3.")] = "1-3",
@@ -109,7 +109,7 @@ def problems(
 
     The directory is a dataset for `warpsmith-evaluator bench --dataset` and for `--problems` of other commands.
 
-    Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 --out problems --generations solutions`
+    Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 -o problems --generations solutions`
     """
     chosen = _split(split) or "train"
     rows = datasets.generated(seed=seed, count=count, split=chosen, levels=parse_levels(levels) or GENERATED_LEVELS)
@@ -137,7 +137,9 @@ def evaluate(
     dtype: DType = "bfloat16",
     isolation: Isolation = "landlock",
     set_: Set = [],  # noqa: B006 - typer reads it once and it is never changed
-    out: Annotated[Path | None, typer.Option(help="File for the result, as input of `compare`.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File for the result, as input of `compare`.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Sample a checkpoint on problems and report rates of compiled and correct kernels and pass@k, by turn and level.
@@ -254,7 +256,7 @@ def schema(
 
 @app.command("compare")
 def compare(
-    first: Annotated[Path, typer.Argument(help="Result of `evaluate --out` of the first checkpoint.")],
+    first: Annotated[Path, typer.Argument(help="Result of `evaluate --output` of the first checkpoint.")],
     second: Annotated[Path, typer.Argument(help="Result of the second, on the same problems.")],
     *,
     resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
@@ -400,7 +402,7 @@ def _check_writable(folder: Path) -> None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    found = read_json(path, remedy="Pass a file written by `evaluate --out`.")
+    found = read_json(path, remedy="Pass a file written by `evaluate --output`.")
     if not isinstance(found, dict):
-        raise UsageError(f"{path} is not a JSON object.", "Pass a file written by `evaluate --out`.")
+        raise UsageError(f"{path} is not a JSON object.", "Pass a file written by `evaluate --output`.")
     return found

@@ -156,13 +156,15 @@ def demo(
         Path | None, typer.Option("--sft", help="SFT file that warms up the policy; default: the package's own.")
     ] = None,
     grpo: Annotated[Path | None, typer.Option("--grpo", help="GRPO file; default: the package's own.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Directory to create; default: runs/demo-TIME.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Directory to create; default: runs/demo-TIME.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the model, the problems and both runs.")] = 0,
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
-            help="Continue the interrupted demo in --out: finished phases are kept, SFT and GRPO resume from their "
+            help="Continue the interrupted demo in --output: finished phases are kept, SFT and GRPO resume from their "
             "newest checkpoint. Repeat the other options that it was started with.",
         ),
     ] = False,
@@ -175,10 +177,10 @@ def demo(
 ) -> None:
     """Create a tiny policy, warm it up by SFT, train it by GRPO, and compare both on held-out problems. Needs no GPU.
 
-    Example: warpsmith-trainer demo --seed 1 --out runs/second
+    Example: warpsmith-trainer demo --seed 1 --output runs/second
     """
     if resume and out is None:
-        raise UsageError("--resume needs the directory of the demo to continue.", "Name it with --out.")
+        raise UsageError("--resume needs the directory of the demo to continue.", "Name it with --output.")
     check_beside_torch()
     from warpsmith.trainer.demo import OWN_GRPO, OWN_SFT, DemoSettings, new_directory, run_demo
 
@@ -221,7 +223,7 @@ def export(
     checkpoint: Annotated[
         Path, typer.Argument(help="A directory checkpoints/step-..., or a run's directory: its newest checkpoint.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="The Hugging Face directory to create.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="The Hugging Face directory to create.")],
     adapter: Annotated[
         bool,
         typer.Option(
@@ -234,9 +236,9 @@ def export(
 ) -> None:
     """Write a checkpoint as a Hugging Face directory, for transformers and vLLM.
 
-    Example: warpsmith-trainer export runs/demo --out runs/demo-model
+    Example: warpsmith-trainer export runs/demo --output runs/demo-model
 
-    For a run that trained adapters: warpsmith-trainer export runs/lora --out runs/lora-adapter --adapter
+    For a run that trained adapters: warpsmith-trainer export runs/lora --output runs/lora-adapter --adapter
     """
     from warpsmith.trainer.weights.checkpoint import read_state
     from warpsmith.trainer.weights.consolidate import chosen_checkpoint, consolidate

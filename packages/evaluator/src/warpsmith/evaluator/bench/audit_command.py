@@ -22,7 +22,10 @@ from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, tiers_o
 def audit(
     *,
     dataset: Dataset,
-    out: Annotated[Path, typer.Option(help="JSON file for the facts; problems already in it are not audited again.")],
+    out: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="JSON file for the facts; problems already in it are not audited again."),
+    ],
     levels: Levels = "",
     device: Device = "cpu",
     gpu: Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")] = 0,
@@ -47,7 +50,7 @@ def audit(
     Exit code 0 if every problem has facts or is itself bad; 3 if the evaluator failed on some (run the command again);
     2 for bad arguments; 130 if interrupted.
 
-    Example: `warpsmith-evaluator audit --dataset KernelBench --levels 1,2 --out audit.json`
+    Example: `warpsmith-evaluator audit --dataset KernelBench --levels 1,2 --output audit.json`
     """
     warn_about(isolation)
     config = configured(

@@ -59,7 +59,9 @@ Example = Annotated[
         "--example", help=f"Judge an example instead: three problems with generations, written to ./{FOLDER}."
     ),
 ]
-Out = Annotated[Path | None, typer.Option(help=f"Folder for results; by default {OUT} in the run's own folder.")]
+Out = Annotated[
+    Path | None, typer.Option("--output", "-o", help=f"Folder for results; by default {OUT} in the run's own folder.")
+]
 Gpu = Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")]
 Server = Annotated[
     list[str] | None,

@@ -97,7 +97,8 @@ class VerdictLog:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise VerdictLogError(
-                f"Another process writes to {self.path}.", "Wait until it has ended, or give another folder with --out."
+                f"Another process writes to {self.path}.",
+                "Wait until it has ended, or give another folder with --output.",
             ) from error
 
     def _read(self) -> list[Outcome]:
@@ -115,7 +116,7 @@ class VerdictLog:
         except (ValueError, KeyError, TypeError) as error:
             raise VerdictLogError(
                 f"Line {number} of {self.path} is damaged or of another version ({type(error).__name__}: {error}).",
-                "Remove the line to judge its candidate again, or give another folder with --out.",
+                "Remove the line to judge its candidate again, or give another folder with --output.",
             ) from error
 
 
@@ -146,6 +147,6 @@ def _outcome_of(row: dict[str, Any]) -> Outcome:
 def usable_folder(folder: Path) -> Path:
     """Return a folder for results, created if absent; UsageError if it is a file."""
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; a folder was expected.", "Name another with --out.")
+        raise UsageError(f"{folder} is a file; a folder was expected.", "Name another with --output.")
     folder.mkdir(parents=True, exist_ok=True)
     return folder

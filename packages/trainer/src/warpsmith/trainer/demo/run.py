@@ -95,7 +95,7 @@ def checked_overrides(settings: DemoSettings, resume: bool) -> tuple[list[str], 
     if resume and not settings.out.exists():
         raise ConfigError(f"There is no demo in {settings.out}.", "Name its directory, or omit --resume.")
     if settings.out.exists() and not resume:
-        raise ConfigError(f"{settings.out} already exists.", "Pass --resume to resume it, or another --out.")
+        raise ConfigError(f"{settings.out} already exists.", "Pass --resume to resume it, or another --output.")
     sft = [
         *settings.sft_overrides,
         *(f"run.dir={settings.out / 'sft'}", f"run.seed={settings.seed}", f"policy.path={settings.out / 'policy'}"),
@@ -162,7 +162,8 @@ def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Seq
     if code == _INTERRUPTED:
         raise LaunchError(
             f"The {command} run was interrupted.",
-            f"Continue with `warpsmith-trainer demo --resume --out {settings.out}` and the options of the first start.",
+            f"Continue with `warpsmith-trainer demo --resume --output {settings.out}` and the other options of the "
+            "first start.",
         )
     if code:
         raise LaunchError(f"The {command} run ended with code {code}; its own message is above.", "Fix that first.")

@@ -26,7 +26,7 @@ def init_command(
     ],
     machine: Annotated[str | None, typer.Option(help=MACHINE_HELP)] = None,
     kind: Annotated[str, typer.Option(help="`grpo` or `sft`.")] = "grpo",
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write; default: standard output.")] = None,
+    out: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; default: standard output.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a commented file for a model and a machine, which `plan` accepts; refuse a model that does not fit.

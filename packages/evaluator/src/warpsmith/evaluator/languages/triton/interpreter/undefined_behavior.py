@@ -101,8 +101,7 @@ def _guarded_index(min_max: Operation) -> Operation:
         data = (values[0] if isinstance(values, tuple) else values).handle.data
         if idx_reduce_op is not None and data.dtype.kind == "f" and np.isnan(data).any():
             raise UnclearMeaningError(
-                "argmin or argmax over NaN depends on the order of comparisons. "
-                "Replace NaN by tl.where before."
+                "argmin or argmax over NaN depends on the order of comparisons. Replace NaN by tl.where before."
             )
         return min_max(self, values, val_reduce_op, idx_reduce_op)
 
