@@ -17,7 +17,7 @@ from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.replayed_kernels import Kernels
 from warpsmith.evaluator.recordings import movement, trace
 from warpsmith.evaluator.recordings.operators import OperatorWatch, Watched
-from warpsmith.evaluator.recordings.trace import Recorder, UntraceableError
+from warpsmith.evaluator.recordings.recorder import Recorder, UntraceableError
 from warpsmith.evaluator.workers.player_cuda import dtypes_of
 from warpsmith.evaluator.workers.player_host import Replay
 

@@ -12,10 +12,10 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.triton.extract import ExtractionError
 from warpsmith.evaluator.languages.triton.interpreter.tracing import GridError, IllegalAccessError
 from warpsmith.evaluator.languages.triton.language import TRITON
-from warpsmith.evaluator.languages.triton.launcher import KernelFailedError
+from warpsmith.evaluator.languages.triton.launch_monitors import KernelFailedError
 from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
 from warpsmith.evaluator.recordings.outputs import OutputError
-from warpsmith.evaluator.recordings.trace import UntraceableError
+from warpsmith.evaluator.recordings.recorder import UntraceableError
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES
 from warpsmith.evaluator.workers.error_categories import CandidateError, categorise
 

@@ -1,6 +1,6 @@
 """The interface of a kernel language, for judge, zygotes and workers.
 
-Processes exchange the same data for every language: traces of host code (`recordings/trace.py`), and the fields of
+Processes exchange the same data for every language: traces of host code (`recordings/recorder.py`), and the fields of
 machine code (`COMPILED` messages), whose contents are the language's own. The sections below say which process calls a
 method. A sandboxed worker cannot always import, so `warm_up` imports in the zygote all that other methods need.
 """

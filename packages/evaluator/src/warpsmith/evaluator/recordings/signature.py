@@ -16,7 +16,7 @@ def launches_of(events: list[Any]) -> list[dict[str, Any]]:
     """Return `kernel`, `arguments` and `options` of each launch in a trace, as a compile worker expects them.
 
     A tensor becomes its dtype and whether its address is a multiple of 16 bytes; memory of a trace is so aligned.
-    WireError: an event is not a list, or a launch lacks the form described in `trace.py`.
+    WireError: an event is not a list, or a launch lacks the form described in `recorder.py`.
     """
     for event in events:
         if not isinstance(event, list):

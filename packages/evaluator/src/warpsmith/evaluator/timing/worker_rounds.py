@@ -1,7 +1,8 @@
 """Timed rounds in a GPU worker: calls that walk a ring of input sets, each behind a gate and between two events.
 
 Runs only where no host code of a candidate runs: in the replay of its launches, and in the reference worker. The judge
-has its own clock for the same rounds (`timing.py`); a worker's times are trusted only as far as that clock confirms.
+has its own clock for the same rounds (`timing/clocks.py`); a worker's times are trusted only as far as it
+confirms them.
 
 Before each call its memory is reset, the L2 cache flushed and the multiprocessors scrubbed, in stream order. Then a
 gate holds the stream until the whole call is enqueued, so that no host time lies between the two events. Host code that

@@ -26,7 +26,7 @@ from warpsmith.evaluator.recordings import module_state, outputs
 from warpsmith.evaluator.recordings.errors import DetachedError, InputMutationError
 from warpsmith.evaluator.recordings.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
 from warpsmith.evaluator.recordings.outputs import OutputError
-from warpsmith.evaluator.recordings.trace import Recorder
+from warpsmith.evaluator.recordings.recorder import Recorder
 from warpsmith.evaluator.workers import calling, fake_cuda, gpu_stand_in
 from warpsmith.evaluator.workers.error_categories import CandidateError, categorise
 from warpsmith.evaluator.workers.foreign_code import execute, failure, root_cause

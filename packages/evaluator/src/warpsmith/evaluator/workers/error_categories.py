@@ -10,7 +10,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.recordings.errors import IllegalAccessError, InputMutationError, UnsupportedDtypeError
 from warpsmith.evaluator.recordings.outputs import OutputError
-from warpsmith.evaluator.recordings.trace import UntraceableError
+from warpsmith.evaluator.recordings.recorder import UntraceableError
 from warpsmith.evaluator.verdict import ErrorCategory
 from warpsmith.evaluator.workers.foreign_code import root_cause
 

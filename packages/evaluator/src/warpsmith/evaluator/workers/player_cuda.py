@@ -1,9 +1,10 @@
 """Plays a recording on a GPU: restores the memory that its calls start from, and runs its steps.
 
 Nothing survives a call. Each tensor of a recording (allocations, constants, inputs, state, scratch memory of kernels)
-has its own region (`regions.py`), out of reach from any other. Between two calls all memory that a kernel can write is
-rewritten: regions to their last byte, and the state that multiprocessors keep (`scrubbing.py`). Inputs and state are
-read-only for kernels. Other device memory is out of reach: correctness replays, and some timed calls, run the fenced
+has its own region (`devices/cuda_regions.py`), out of reach from any other. Between two calls all memory that a kernel
+can write is rewritten: regions to their last byte, and the state that multiprocessors keep
+(`devices/cuda_scrubbing.py`). Inputs and state are read-only for kernels. Other device memory is out of reach:
+correctness replays, and some timed calls, run the fenced
 twin of each kernel, which accesses only the tensors of its launch and records the first access outside them.
 """
 

@@ -27,7 +27,7 @@ class Recording:
 
     Attributes:
         form: the form of the inputs, with plain arguments.
-        events: allocations, fills, copies and launches, in order; see `recordings/trace.py`.
+        events: allocations, fills, copies and launches, in order; see `recordings/recorder.py`.
         outputs: which tensors of the recording are the outputs, then the module's buffers.
         launches: what to compile for each launch, in order.
         way: how it was recorded.

@@ -1,7 +1,7 @@
 """Tensor descriptors that the host passes to a kernel: converts them to plain values for a trace, and back.
 
-A description is `["descriptor", tensor, shape, strides, block, padding, rounded]`: the tensor as in `trace.py`, sizes
-in elements, the other fields as in Triton's class. Compiled code depends on the dtype and the block only.
+A description is `["descriptor", tensor, shape, strides, block, padding, rounded]`: the tensor as in `recorder.py`,
+sizes in elements, the other fields as in Triton's class. Compiled code depends on the dtype and the block only.
 """
 
 import traceback

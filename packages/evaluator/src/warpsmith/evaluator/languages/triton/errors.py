@@ -4,7 +4,7 @@ from typing import Final
 
 from triton.runtime.errors import InterpreterError
 
-from warpsmith.evaluator.languages.triton import descriptors, launcher
+from warpsmith.evaluator.languages.triton import descriptors, launch_monitors
 from warpsmith.evaluator.languages.triton.extract import ExtractionError
 from warpsmith.evaluator.languages.triton.fence import FenceError
 from warpsmith.evaluator.languages.triton.interpreter import tracing
@@ -30,7 +30,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
 
 def category_told(error: BaseException) -> str | None:
     """Return the category that an error carries; None for others."""
-    return error.category if isinstance(error, launcher.KernelFailedError | KernelCompilationError) else None
+    return error.category if isinstance(error, launch_monitors.KernelFailedError | KernelCompilationError) else None
 
 
 def category_of_kind(error: BaseException) -> str | None:

@@ -71,7 +71,7 @@ class Triton(KernelLanguage):
     def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: int, folder: Path) -> None:
         """See `KernelLanguage`: interprets or compiles one trusted kernel."""
         if {"candidate", "host"} & set(roles):
-            for module in ("autotune", "errors", "fake_driver", "launcher", "replayed_kernels"):
+            for module in ("autotune", "errors", "fake_driver", "launch_monitors", "replayed_kernels"):
                 importlib.import_module(f"warpsmith.evaluator.languages.triton.{module}")
         if kind == "interpreting":
             from warpsmith.evaluator.languages.triton.interpreter import libdevice, tracing
@@ -117,39 +117,39 @@ class Triton(KernelLanguage):
         self, report: Callable[[dict[str, Any]], None], is_read_only: "Callable[[torch.Tensor], bool]"
     ) -> Hooks:
         """See `KernelLanguage`; an autotuned kernel runs with its configurations in turn."""
-        from warpsmith.evaluator.languages.triton import autotune, launcher
+        from warpsmith.evaluator.languages.triton import autotune, launch_monitors
         from warpsmith.evaluator.languages.triton.interpreter import tracing
 
         monitor = tracing.LaunchMonitor(report, is_read_only)
-        tracing.install(monitor, launcher.PLAUSIBLE)
+        tracing.install(monitor, launch_monitors.PLAUSIBLE)
         turns = autotune.Tuning(monitor.report_only)
         autotune.install(turns)
         return Hooks(monitor, turns)
 
     def record_detached(self, *, has_device: bool) -> Hooks:
         """See `KernelLanguage`; without a device an autotuned kernel runs with its configurations in turn."""
-        from warpsmith.evaluator.languages.triton import autotune, launcher
+        from warpsmith.evaluator.languages.triton import autotune, launch_monitors
 
         # With a device, host code that needs facts about compiled kernels is recorded on it instead.
-        monitor = launcher.DetachedMonitor(None if has_device else launcher.PLAUSIBLE)
-        turns = launcher.NoTuning() if has_device else autotune.Tuning(lambda _: None)
-        launcher.install(monitor, turns)
+        monitor = launch_monitors.DetachedMonitor(None if has_device else launch_monitors.PLAUSIBLE)
+        turns = launch_monitors.NoTuning() if has_device else autotune.Tuning(lambda _: None)
+        launch_monitors.install(monitor, turns)
         return Hooks(monitor, turns)
 
     def record_on_device(self, device: "Device", compiled: Callable[[dict[str, Any]], Any]) -> Hooks:
         """See `KernelLanguage`; configurations of an autotuned kernel are timed."""
-        from warpsmith.evaluator.languages.triton import launcher
+        from warpsmith.evaluator.languages.triton import launch_monitors
         from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
 
         def binary(launch: dict[str, Any]) -> Binary:
             fields = compiled(launch)
             if not fields.flag("ok"):
-                raise launcher.KernelFailedError(fields.text("message"), fields.text("category"))
+                raise launch_monitors.KernelFailedError(fields.text("message"), fields.text("category"))
             return Binary.of(fields.value("binary"))
 
-        monitor = launcher.DeviceMonitor(device, binary)
-        best = launcher.DeviceTuning(monitor)
-        launcher.install(monitor, best)
+        monitor = launch_monitors.DeviceMonitor(device, binary)
+        best = launch_monitors.DeviceTuning(monitor)
+        launch_monitors.install(monitor, best)
         return Hooks(monitor, best)
 
     def describe(self, value: Any, tensor: DescribeTensor) -> Described:

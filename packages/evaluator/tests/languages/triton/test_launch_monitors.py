@@ -9,9 +9,9 @@ import torch
 import triton
 import triton.language as tl
 
-from warpsmith.evaluator.languages.triton import launcher
+from warpsmith.evaluator.languages.triton import launch_monitors
 from warpsmith.evaluator.languages.triton.interpreter.tracing import GridError
-from warpsmith.evaluator.languages.triton.launcher import (
+from warpsmith.evaluator.languages.triton.launch_monitors import (
     DeviceMonitor,
     DeviceTuning,
     KernelFailedError,
@@ -119,7 +119,7 @@ class Loaded:
 
 @pytest.fixture
 def launched(monkeypatch):
-    monkeypatch.setattr(launcher, "LoadedKernel", Loaded)
+    monkeypatch.setattr(launch_monitors, "LoadedKernel", Loaded)
     return []
 
 
@@ -248,7 +248,7 @@ def tuned(monkeypatch):
     monitor = SimpleNamespace(silent=False)
     tuning = DeviceTuning(monitor)
     runs = Runs(monitor)
-    monkeypatch.setattr(launcher, "milliseconds", lambda call: (call(), TIMES[runs.blocks[-1][0]])[1])
+    monkeypatch.setattr(launch_monitors, "milliseconds", lambda call: (call(), TIMES[runs.blocks[-1][0]])[1])
 
     def make(configs=CONFIGS, **options):
         tuner = triton.autotune(list(configs), **({"key": ["n"]} | options))(kernel)
@@ -365,6 +365,8 @@ def test_a_clock_needs_a_few_calls_more_where_they_are_short(monkeypatch):
     """How many calls are timed follows the first one: about ten milliseconds, at most fifty calls."""
     counts = []
     for first in (0.0, 0.1, 1.0, 3.0, 40.0):
-        monkeypatch.setattr(launcher, "time_calls", lambda call, count, first=first: counts.append(count) or first)
-        launcher.milliseconds(lambda: None)
+        monkeypatch.setattr(
+            launch_monitors, "time_calls", lambda call, count, first=first: counts.append(count) or first
+        )
+        launch_monitors.milliseconds(lambda: None)
     assert counts == [1, 50, 1, 50, 1, 10, 1, 3, 1, 1]
