@@ -115,8 +115,11 @@ def checked_overrides(settings: DemoSettings, resume: bool) -> tuple[list[str], 
 
 def _make_policy(settings: DemoSettings, grpo: Sequence[str]) -> None:
     """Create the model, unless an interrupted demo has created it."""
+    from transformers.utils import logging
+
     from warpsmith.policy.tiny import build_tiny
 
+    logging.disable_progress_bar()  # The console has only what the demo says.
     path = settings.out / "policy"
     if path.exists():
         return
