@@ -23,6 +23,7 @@ from _refusals import Flows, Refusal
 from warpsmith.evaluator.languages.triton import compilation
 from warpsmith.evaluator.languages.triton.extract import Extracted, extract_usable
 from warpsmith.evaluator.languages.triton.extract.library import module_exists
+from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError
 
 ARCH: Final = 90
 ABSENT: Final = re.compile(
@@ -380,7 +381,7 @@ def compiled(ours: dict[str, Any], name: str, launch: Any) -> str:
         compilation.compile_launch(
             ours, {"kernel": name, "arguments": launch.arguments, "options": launch.options}, ARCH
         )
-    except compilation.KernelCompilationError as error:
+    except KernelCompilationError as error:
         _give_up(str(error))
         return str(error)
     return ""

@@ -5,6 +5,9 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from warpsmith.evaluator.languages.triton.extract import Extracted
+from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
+
 SOURCE: Final = '''\
 import triton
 import triton.language as tl
@@ -304,15 +307,20 @@ LAUNCHES_90: Final[dict[str, dict[str, Any]]] = {
 """What is compiled otherwise for a chip with tensor memory accelerator or clusters."""
 
 
-def load(folder: Path, source: str = SOURCE) -> dict[str, Any]:
-    """Return the kernels of a source by name; Triton reads their text from a file in `folder`."""
+def load(folder: Path, source: str = SOURCE) -> KernelSet:
+    """Return the kernels of a source, unchecked; Triton reads their text from a file in `folder`."""
     path = folder / "fenced_source.py"
     path.write_text(source, encoding="utf-8")
     found = importlib.util.spec_from_file_location("fenced_source", path)
     assert found is not None and found.loader is not None
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
-    return {name: getattr(module, name) for name in re.findall(r"^def (\w+)", source, flags=re.MULTILINE)}
+    names = tuple(re.findall(r"^def (\w+)", source, flags=re.MULTILINE))
+    kernels = KernelSet(Extracted(source, names, frozenset()))
+    for name in names:
+        kernel = getattr(module, name)
+        kernels.jit(kernel.fn, noinline=kernel.noinline)
+    return kernels
 
 
 def launch_of(kernel: str, options: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from warpsmith.evaluator.devices.cuda import CudaDevice
 from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
 from warpsmith.evaluator.languages.triton import compilation
 from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FencePlan
+from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, Binary, LoadedKernel
 
 pytestmark = pytest.mark.gpu
@@ -129,16 +130,16 @@ def own_cache(folder, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def honest(folder) -> dict[str, Any]:
+def honest(folder) -> KernelSet:
     return fenced_kernels.load(folder)
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory) -> dict[str, Any]:
+def hostile(tmp_path_factory) -> KernelSet:
     return fenced_kernels.load(tmp_path_factory.mktemp("hostile"), HOSTILE)
 
 
-def loaded(kernels: dict[str, Any], launch: dict[str, Any], arch: int, memory: CudaDevice) -> LoadedKernel:
+def loaded(kernels: KernelSet, launch: dict[str, Any], arch: int, memory: CudaDevice) -> LoadedKernel:
     values = compilation.compile_launch(kernels, launch, arch, binary=True)["binary"]
     assert values["fence_error"] == ""
     return LoadedKernel(memory, Binary.of(values))
