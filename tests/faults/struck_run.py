@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-STEP = re.compile(r"^\[Step (\d+)\]", re.MULTILINE)
+STEP = re.compile(r"^\[Step (\d+) of", re.MULTILINE)
 SLOW_INPUTS = "def get_inputs():\n    time.sleep(0.1)\n"
 """The reference's inputs take a while, so that a blow at a random moment meets evaluations under way."""
 

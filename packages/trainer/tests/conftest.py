@@ -22,6 +22,7 @@ settings.load_profile("unhurried")
 # The entropy term gives every turn a gradient, whatever an untrained model earns.
 GRPO = """
 [run]
+console = "turns"
 dir = "{run}"
 steps = 2
 torch_threads = 1

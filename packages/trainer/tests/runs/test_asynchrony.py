@@ -101,7 +101,7 @@ def test_a_signal_ends_the_step_and_leaves_a_checkpoint(config: Path, tmp_path: 
     run = tmp_path / "run"
     process = started(config, run, bound, "--steps", "1000", "--set", "checkpoint.every=0")
     try:
-        said = read_until(process, f"[Step {STEPS}]")
+        said = read_until(process, f"[Step {STEPS} of")
         family = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=240)
@@ -189,7 +189,7 @@ def test_a_signal_finishes_the_step_and_what_is_recorded_is_trained_later(config
     run = tmp_path / "run"
     more = ("--set", "held_out=unset")
     process = started(config, run, 2, *more)
-    said = read_until(process, "[Step 1]")
+    said = read_until(process, "[Step 1 of")
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     said += process.communicate(timeout=120)[0]
@@ -206,7 +206,7 @@ def test_a_sampler_that_is_gone_ends_the_run_with_its_own_error(config: Path, tm
     """Each engine is killed as soon as it is there, until the pool gives up or a restart fails."""
     run = tmp_path / "run"
     process = started(config, run, 1, "--set", "held_out=unset", "--steps", "1000")
-    said = read_until(process, "[Step 1]")
+    said = read_until(process, "[Step 1 of")
     struck: set[int] = set()
     while process.poll() is None:
         for engine in engines_of(process.pid) - struck:

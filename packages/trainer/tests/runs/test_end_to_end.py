@@ -255,7 +255,8 @@ def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) 
     for row in steps:
         lines = console.lines(row["step"], dict(row["metrics"]), 4).splitlines()
         assert all(line in said for line in lines), "the console tells what the table holds"
-    assert "[Turn 1]" not in said
+    assert "[Turn 1]" in said
+    assert "=== Final Trajectory Summary" in said
     summary = json.loads((run / "summary.json").read_text())["held_out"]
     assert summary["before"]["trajectories"] == summary["after"]["trajectories"] == 2
     assert summary["before"]["seconds"] > 0

@@ -84,5 +84,5 @@ def test_at_learning_rate_0_weights_and_sampler_stay_as_they_were(tiny: Path, tm
     assert {row["sampler_rejected"] for row in figures} == {0.0}
     assert min(row["sampler_ess"] for row in figures) > 0.999
     assert max(row["sampler_kl"] for row in figures) < 1e-9
-    line = rf"\[Step {STEPS}\] reward .*sampler gap \S+ kl \S+ ess 1\.000 rejected 0\.000\s+collect"
+    line = rf"\[Step {STEPS} of {STEPS}\] reward .*sampler gap \S+ kl \S+ ess 1\.000 rejected 0\.000\s+collect"
     assert re.search(line, ended.stdout + ended.stderr, re.DOTALL)
