@@ -24,6 +24,11 @@ class Launches:
     def __bool__(self) -> bool:
         return bool(self._known)
 
+    @property
+    def on_own_shapes(self) -> bool:
+        """Whether launches are now on the problem's own shapes; see `uncounted`."""
+        return self._counts
+
     @contextmanager
     def uncounted(self) -> Iterator[None]:
         """Do not require launches made in this context to compile: they are on shapes other than the problem's own."""

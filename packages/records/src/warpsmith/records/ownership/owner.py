@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsmith.records import commands
+from warpsmith.records import commands, process_log
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.ownership.errors import OwnershipLostError, RunInUseError
 from warpsmith.records.ownership.generations import LOCK, Generation, existing, make
@@ -84,7 +83,7 @@ def owned(
     Raises:
         RunInUseError: another process owns it.
     """
-    run_dir, timing, say = run_dir.absolute(), timing or Timing(), say or _to_stderr
+    run_dir, timing, say = run_dir.absolute(), timing or Timing(), say or process_log.show
     missing = [path for path in (run_dir / LOCK, *(run_dir / LOCK).parents) if not path.exists()]
     shared = _shared(run_dir)
     ownership = _joined(shared) if shared else _claimed(run_dir, timing, say)
@@ -192,8 +191,3 @@ def _release(ownership: Ownership, missing: list[Path]) -> None:
             # Another process uses it.
             with suppress(OSError):
                 path.rmdir()
-
-
-def _to_stderr(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
