@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from warpsmith.records.units import duration
 from warpsmith.trainer.telemetry.live_view import trend, view
-from warpsmith.trainer.telemetry.units import duration
 from warpsmith.trainer.telemetry.window import RecentWork
 
 STEP = {

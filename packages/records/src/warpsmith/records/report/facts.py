@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from warpsmith.records.report.errors import ReportError
 from warpsmith.records.text import read_json
+from warpsmith.records.units import duration
 
 CONFIG_FILE: Final = "config.json"
 START_FILE: Final = "start.json"
@@ -45,12 +46,12 @@ def facts(run_dir: Path, config: dict[str, Any], turns: pa.Table, steps: pa.Tabl
     found = [(label, _first(config, names)) for label, names in _SHOWN.items()]
     recorded = _object(run_dir / START_FILE)
     began, seconds = extent(turns, steps)
-    duration = [("Started", _moment(began)), ("Duration", span_text(seconds))] if began is not None else []
+    times = [("Started", _moment(began)), ("Duration", duration(seconds))] if began is not None else []
     command, versions = recorded.get("command"), recorded.get("versions")
     spoken = command if isinstance(command, str) else " ".join(map(str, command or ()))
     named = ", ".join(f"{k} {v}" for k, v in versions.items()) if isinstance(versions, dict) else ""
     shown = [(label, str(value)) for label, value in found if value is not None]
-    return [*shown, *duration, ("Command", spoken or _NOT_RECORDED), ("Versions", named or _NOT_RECORDED)]
+    return [*shown, *times, ("Command", spoken or _NOT_RECORDED), ("Versions", named or _NOT_RECORDED)]
 
 
 def extent(turns: pa.Table, steps: pa.Table) -> tuple[float | None, float]:
@@ -65,14 +66,6 @@ def extent(turns: pa.Table, steps: pa.Table) -> tuple[float | None, float]:
             begins.append(pc.min(table.column("started")).as_py())
             ends.append(pc.max(end).as_py())
     return (min(begins), max(ends) - min(begins)) if begins else (None, 0.0)
-
-
-def span_text(seconds: float) -> str:
-    """Return a duration in words, for example `3 h 05 min`."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def problem_texts(run_dir: Path) -> dict[str, dict[str, str]]:

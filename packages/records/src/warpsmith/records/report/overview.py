@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from warpsmith.records._version import __version__
 from warpsmith.records.follower import Follower
 from warpsmith.records.report import columns
-from warpsmith.records.report.facts import configuration, extent, facts, span_text
+from warpsmith.records.report.facts import configuration, extent, facts
 from warpsmith.records.report.held_out import Gain, gain, part_of, recorded_figures
 from warpsmith.records.report.trends import trends
 from warpsmith.records.summary import TRAIN, Part, RunSummary, parts_of, summarize_turns
+from warpsmith.records.units import duration
 
 _LEAST_VISIBLE: Final = 0.0005
 """Shares that differ by less are the same at the precision of the page."""
@@ -146,7 +147,7 @@ def _solved_by_turn(turns: pa.Table) -> tuple[float, ...]:
 def _four(gained: Gain | None, by_part: Sequence[PartFigures], steps: pa.Table, seconds: float) -> list[dict[str, str]]:
     shown = _shown_part(gained, by_part)
     if shown is None:
-        return [_figure("Training steps", f"{steps.num_rows:,}", span_text(seconds))]
+        return [_figure("Training steps", f"{steps.num_rows:,}", duration(seconds))]
     label = shown.part.label
     solved = shown.solved_by_turn
     later = _points(solved[-1] - solved[0]) if len(solved) > 1 else "-"
@@ -157,7 +158,7 @@ def _four(gained: Gain | None, by_part: Sequence[PartFigures], steps: pa.Table, 
         _figure("Solved", "-" if shown.solved is None else f"{shown.solved:.1%}", f"{label}; {first}"),
         _figure("Added by turns 2+", f"{later} points" if solved else "-", f"of solved, {label}"),
         _figure("Speedup", "-" if speedup is None else f"{speedup:.2f}x", timed),
-        _figure("Training steps", f"{steps.num_rows:,}", span_text(seconds)),
+        _figure("Training steps", f"{steps.num_rows:,}", duration(seconds)),
     ]
 
 

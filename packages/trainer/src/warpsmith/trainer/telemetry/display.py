@@ -10,11 +10,11 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from warpsmith.records import process_log
+from warpsmith.records.units import duration
 from warpsmith.rollout import console as turns_console
 from warpsmith.trainer.telemetry import console
 from warpsmith.trainer.telemetry.live_view import view
 from warpsmith.trainer.telemetry.machine_use import MachineUse
-from warpsmith.trainer.telemetry.units import duration
 from warpsmith.trainer.telemetry.window import RecentWork
 
 ConsoleMode = Literal["auto", "live", "steps", "turns"]

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from warpsmith.trainer.telemetry.units import duration
+from warpsmith.records.units import duration
 from warpsmith.trainer.telemetry.window import RecentWork
 
 _BAR_WIDTH = 30
