@@ -121,7 +121,7 @@ def shared_files() -> set[str]:
     return {name for name in os.listdir("/dev/shm") if not name.startswith(("sem.", "warpsmith-weights-"))}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(60 + 2 * EVALUATIONS)
 def test_nothing_grows_and_nothing_is_left(add_problem, add_candidate, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
