@@ -15,7 +15,7 @@ from warpsmith.evaluator.languages.triton.extract import Extracted
 from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.replayed_kernels import Kernels
-from warpsmith.evaluator.recordings import movement, trace
+from warpsmith.evaluator.recordings import movement
 from warpsmith.evaluator.recordings.operators import OperatorWatch, Watched
 from warpsmith.evaluator.recordings.recorder import Recorder, UntraceableError
 from warpsmith.evaluator.workers.player_cuda import dtypes_of
@@ -291,7 +291,7 @@ def test_any_list_of_events_is_performed_or_refused(tmp_path_factory, events):
 
 
 def test_a_forward_without_end_is_no_trace(monkeypatch):
-    monkeypatch.setattr(trace, "MAX_EVENTS", 10)
+    monkeypatch.setattr("warpsmith.evaluator.recordings.recorder.MAX_EVENTS", 10)
 
     def many(x, y):
         for _ in range(20):
@@ -303,7 +303,7 @@ def test_a_forward_without_end_is_no_trace(monkeypatch):
 
 
 def test_a_forward_that_carries_its_answers_along_is_no_trace(monkeypatch):
-    monkeypatch.setattr(trace, "MAX_CONSTANT_BYTES", 64)
+    monkeypatch.setattr("warpsmith.evaluator.recordings.recorder.MAX_CONSTANT_BYTES", 64)
     with pytest.raises(UntraceableError, match="made before the call"):
         record(from_a_table, arena(1))
 
