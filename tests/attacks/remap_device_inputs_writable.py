@@ -1,9 +1,8 @@
 # problem: long_add
 # device: cuda
-# permitted: incorrect, rejected, runtime_error
-# permitted detached: correct, incorrect, rejected, runtime_error
-# timed like detached: long_add
-# harmless: where host code is detached the driver refuses it, and the inputs are not there
+# permitted: correct, incorrect, rejected, runtime_error
+# timed like: long_add
+# harmless: the inputs of replays are not in the process of host code
 # Makes the inputs' memory writable by the driver's own call, and zeroes them after the reference's worker has read its
 # own: both sides do not agree, since nobody shares memory with it.
 import ctypes

@@ -1,7 +1,9 @@
 # problem: add
 # device: cuda
 # permitted: incorrect, rejected, runtime_error
-# Reads on one stream what another has not written yet; the last kernel alone gives the output.
+# permitted on cuda: correct, incorrect, rejected, runtime_error
+# Reads on one stream what another has not written yet; the last kernel alone gives the output. Replays run in the order
+# of the launches, where nothing is missing: the verdict and the time are of that order.
 import torch
 import torch.nn as nn
 import triton

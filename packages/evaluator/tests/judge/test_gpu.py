@@ -229,8 +229,8 @@ def test_a_verdict_says_what_was_done(judge):
     assert verdict.isolation_tier in TIER_STRENGTH
     assert TIER_STRENGTH[verdict.isolation_tier] >= TIER_STRENGTH["landlock"]
     assert verdict.recording == judge.config.recording
-    # Some trials have numbers of a few hundred, whose last place is larger.
-    assert verdict.max_abs_error < 1e-3
+    # The sum of two remote rows is about a million, whose last place is 1/16.
+    assert verdict.max_abs_error < 1 / 8
     assert verdict.seconds.evaluate > 0
 
 

@@ -169,6 +169,21 @@ def test_a_problem_lets_change_what_its_answer_follows(session_of, forward, made
         assert set(way.sizes.values() if way else ()) == found
 
 
+@pytest.mark.parametrize(
+    ("made", "forward"),
+    [
+        ("torch.randn(10, 40), torch.randint(0, 40, (10, 25))", "torch.gather(x[0], 1, x[1])"),
+        ("torch.randn(24, 9), torch.randint(0, 9, (24,))", "torch.take_along_dim(x[0], x[1][:, None], 1)"),
+    ],
+)
+def test_what_comes_first_in_several_shapes_stays_equal(session_of, made, forward):
+    session = session_of(HEAD + f"return {forward}" + inputs(made))
+    for way in resizings_of(session):
+        for seed in range(4):
+            assert answer_to_others(session, way, random.Random(seed))
+            assert len({slot.shape[0] for slot in session.inputs.slots}) == 1
+
+
 FREE = [
     ("torch.randn(64, 96)", "x[0] * 2", [(64, 96)]),
     ("torch.randn(32, 32)", "x[0].t() * 2", [(32, 32)]),

@@ -336,7 +336,7 @@ class Catch(TorchFunctionMode):
         elif type(value) is float and value and math.isfinite(value):
             site = f"{PLAIN_NUMBERS}{value}"
             if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
-                return value * 2 ** random.Random(self.derive(site)).uniform(*NUMBER_OCTAVES)
+                return value * 2 ** random.Random(f"{self.plan.numbers} {site}").uniform(*NUMBER_OCTAVES)
         return value
 
     def _built_level(self, site: str) -> int:

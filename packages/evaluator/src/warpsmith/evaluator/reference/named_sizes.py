@@ -25,6 +25,8 @@ NUMBER_STEPS: Final = 8
 MOST_NUMBERS: Final = 16
 LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
 EMPTY: Final[Mapping[int, int]] = {}
+FIRST: Final = "first"
+"""The place of what comes first in a shape."""
 
 
 def written_numbers(tree: ast.Module) -> frozenset[float]:
@@ -57,8 +59,9 @@ class InputSizes:
             numbers that may be the length, the sum or a bound of a literal list, alone or as a product with another
             integer: 4 blocks of 8 hold lengths up to 32.
         occurrences: for each literal of `values` that is written several times, the number of the place of each time:
-            the same place of the same shape, as in two calls of `torch.randn(4, 16)`, has one number. One time may
-            take another value than the rest, under the name `part("literal 16", 1)` for the second.
+            the same place of the same shape, as in two calls of `torch.randn(4, 16)`, has one number, and so has what
+            comes first in any shape. One time may take another value than the rest, under the name
+            `part("literal 16", 1)` for the second.
         lists: the lists of integers that can be reordered.
         literal_calls: places of calls that make a tensor of literal numbers.
         numbers: magnitudes of the numbers in the source: a forward may compare with them.
@@ -189,11 +192,14 @@ class InputSizes:
 
 
 def _places_in_shapes(statement: ast.stmt) -> Iterator[tuple[ast.expr, object]]:
-    """Yield the expressions that are written in a row, as in a shape, with what the row says and their place in it."""
+    """Yield the expressions that are written in a row, as in a shape, with what the row says and their place in it.
+
+    What comes first has one place in all rows: a batch of one tensor is that of another, as rows and their labels.
+    """
     for node in ast.walk(statement):
         row = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple | ast.List) else []
         said = tuple(map(ast.dump, row))
-        yield from ((one, (said, place)) for place, one in enumerate(row))
+        yield from ((one, (said, place) if place else FIRST) for place, one in enumerate(row))
 
 
 def part(name: str, number: int) -> str:

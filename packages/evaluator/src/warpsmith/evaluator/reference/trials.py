@@ -76,6 +76,7 @@ MOST_CALLS: Final = 3
 """How many consecutive calls of a problem are followed to collect its buffers."""
 MOST_ALONE: Final = 4
 """How many sites are tried at level `FAR` alone."""
+NUMBER_BITS: Final = 48
 MILD_OCTAVES: Final = 0.25
 
 
@@ -394,11 +395,11 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     chosen = replace(learned, levels=one_far(learned, rng)) if trial.kind in GOES_FAR else learned
-    if trial.kind == "shifted" and learned.remote:
-        chosen = replace(learned, levels=learned.remote)
-    opposed = rng.choice(OPPOSED)
+    if trial.kind == "shifted":
+        chosen = replace(learned, levels=one_remote(learned, rng))
+    opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
     for attempt, plainly in _attempts(trial, chosen):
-        draws = replace(plainly, opposed=opposed) if plainly.kind in SIGNED else plainly
+        draws = replace(plainly, opposed=opposed if plainly.kind in SIGNED else 0, numbers=numbers)
         _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
         if attempt.reshaped and learned.resizings:
             others = _way(learned, attempt.way)
@@ -482,6 +483,20 @@ def one_far(learned: Learned, rng: random.Random) -> Mapping[str, int]:
         for site, level in levels.items()
         if site == chosen or level < SAME_SIGN or site not in learned.draws
     }
+
+
+def one_remote(learned: Learned, rng: random.Random) -> Mapping[str, int]:
+    """Return the levels of a `shifted` trial, in which one draw at most has remote rows.
+
+    A product of two remote rows is so large that the difference of a fused and a rounded product, which is the same
+    number to any reader of the kernel, overflows an exponential.
+    """
+    levels = learned.remote or learned.levels
+    far = [site for site in sorted(learned.draws) if levels.get(site) == FAR]
+    if len(far) < 2:
+        return levels
+    kept = rng.choice(far)
+    return {site: min(level, ANYWHERE) if site in far and site != kept else level for site, level in levels.items()}
 
 
 def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warpsmith.evaluator.languages.triton import fence
 from warpsmith.evaluator.languages.triton.extract import (
     JIT_NAME,
     LANGUAGE_NAME,
@@ -634,6 +635,7 @@ def test_kernels_of_one_name_in_two_functions_are_told_apart_by_their_lines():
     assert set(found.told) == {"k@8", "k@14"}
     assert {found.text_name("k@8"), found.text_name("k@14")} == set(found.kernels)
     assert found.text_name("k") not in found.kernels
+    assert not any(fence.RESERVED in name for name in found.kernels)
 
 
 def test_defaults_that_are_not_known_are_left_to_the_launch_and_others_are_kept():

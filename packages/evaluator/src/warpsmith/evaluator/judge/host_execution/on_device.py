@@ -59,10 +59,10 @@ class OnDeviceExecution(HostExecution):
         tensor_views.content(arena).copy_(tensor_views.content(self.session.inputs_buffer))
 
     def _prepare_inputs(self) -> None:
-        """Replace the inputs in the session's arena by others of the same form."""
+        """Replace the inputs in the session's arena by others of the same form, which has the same plain numbers."""
         session, form, made_with = self.session, self.session.inputs, self.session.made_with
         for _ in range(FORM_ATTEMPTS):
-            session.make_inputs(next(self._seeds), made_with.sizes)
+            session.make_inputs(next(self._seeds), made_with.sizes, made_with.draws.with_tensors_as_made())
             if session.inputs == form:
                 break
         else:

@@ -70,10 +70,13 @@ def follow(tree: ast.Module) -> Module:
 
 
 def _name_apart(kernels: list[Kernel]) -> None:
-    """Give kernels of one name a name of their own each in the rendered source, but for one at the module's level."""
+    """Give kernels of one name a name of their own each in the rendered source, but for one at the module's level.
+
+    PTX has that name too, where the fence takes the names that begin with the prefix and an underscore.
+    """
     for kernel in kernels if len(kernels) > 1 else []:
         if kernel.nested:
-            kernel.text_name = f"{RESERVED_PREFIX}_{kernel.node.lineno}_{kernel.name}"
+            kernel.text_name = f"{RESERVED_PREFIX}{kernel.node.lineno}_{kernel.name}"
 
 
 def _forget_what_functions_bind(tree: ast.Module, names: Environment) -> None:
