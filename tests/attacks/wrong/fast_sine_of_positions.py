@@ -1,7 +1,7 @@
 # problem: positions
 # permitted: undecided
-# permitted on cuda: incorrect
-# Angles of thousands go to the fast sine, which has no bound there.
+# permitted on cuda: correct, incorrect
+# Angles of thousands go to the fast sine, which has no bound there. An H100's is about as far off as a float32 angle.
 import math
 
 import torch

@@ -1,14 +1,21 @@
 """What each trial changes: how far sites go, and what of a module's state a problem bears to be changed."""
 
 import random
-from dataclasses import replace
 
 import pytest
 import torch
 
 from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
 from warpsmith.evaluator.reference.mutations import LARGE_ROW_OCTAVES, vary_draw
-from warpsmith.evaluator.reference.trials import Learned, Trial, learn, one_far, reorders
+from warpsmith.evaluator.reference.trials import (
+    REMOTE,
+    REMOTE_AMONG_OTHERS,
+    Trial,
+    learn,
+    one_far,
+    prepare,
+    reorders,
+)
 
 STATE = """
 import torch
@@ -63,14 +70,14 @@ def test_what_ranks_is_known_by_what_it_calls_and_by_what_it_answers(session_of,
 @pytest.mark.parametrize("seed", range(8))
 def test_of_several_draws_one_at_most_is_far_and_tosses_keep_their_rows_of_zeros(seed):
     levels = {"a": FAR, "b": FAR, "c": IN_RANGE, "d": ANYWHERE, "toss": SAME_SIGN}
-    learned = Learned(levels=levels, draws=frozenset("abcd"))
-    found = one_far(learned, random.Random(seed))
+    draws = frozenset("abcd")
+    found = one_far(levels, draws, random.Random(seed))
     far = [site for site, level in found.items() if level == FAR]
     assert len(far) <= 1
     assert (found["c"], found["toss"]) == (IN_RANGE, SAME_SIGN)
     assert not far or set(found) == {*far, "c", "toss"}
     alone = {"a": FAR, "c": IN_RANGE, "toss": SAME_SIGN}
-    assert one_far(replace(learned, levels=alone), random.Random(seed)) == alone
+    assert one_far(alone, draws, random.Random(seed)) == alone
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -88,15 +95,38 @@ def test_of_far_rows_one_is_as_large_as_any_may_be(seed):
 @pytest.mark.parametrize("shape", [(20, 64), (2, 3, 5, 7)])
 def test_of_shifted_rows_one_lies_below_what_kernels_take_for_minus_infinity(shape, seed):
     rows = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-    vary_draw(rows, "shifted", FAR, torch.Generator().manual_seed(1000 + seed))
+    vary_draw(rows, "shifted", FAR, torch.Generator().manual_seed(1000 + seed), remote=REMOTE_AMONG_OTHERS)
     assert (rows.amax(-1) < -1e4).sum() == 1
     assert rows.max() < 0 or (rows.amin(-1) > 1e4).sum() == 1
 
 
 def test_half_precision_has_no_remote_rows():
     rows = torch.randn(20, 64, dtype=torch.float16)
-    vary_draw(rows, "shifted", FAR, torch.Generator().manual_seed(1))
+    vary_draw(rows, "shifted", FAR, torch.Generator().manual_seed(1), remote=REMOTE)
     assert rows.abs().max() < 100
+
+
+@pytest.mark.parametrize(
+    ("forward", "found"),
+    [
+        ("return x.amax(-1)", {REMOTE}),
+        ("return x.amax(-1) + self.bias.sum()", {0}),
+        ("return (x @ torch.rand_like(x).T).amax(-1)", {REMOTE}),
+    ],
+)
+def test_remote_rows_are_only_where_no_parameter_multiplies_them(session_of, forward, found):
+    source = "import torch\nclass Model(torch.nn.Module):\n"
+    if "self.bias" in forward:
+        source += "    def __init__(self):\n        super().__init__()\n"
+        source += "        self.bias = torch.nn.Parameter(torch.ones(3))\n"
+    source += f"    def forward(self, x):\n        {forward}\n"
+    source += "def get_inputs():\n    return [torch.randn(16, 24)]\ndef get_init_inputs():\n    return []\n"
+    session = session_of(source)
+    learned, used = learn(session, hidden_shapes=False), set()
+    for seed in range(6):
+        prepare(session, learned, Trial("shifted", bool(learned.state)), random.Random(seed))
+        used.add(session.made_with.draws.remote)
+    assert used == found
 
 
 def test_what_may_be_far_alone_is_found(session_of):

@@ -255,7 +255,8 @@ class Catch(TorchFunctionMode):
         level = self._level(site, FAR)
         if level > PLAIN:
             opposite = self._is_opposite(level)
-            mutations.vary_draw(made, self.plan.kind, level, self._dice(site, made), opposite=opposite)
+            dice, remote = self._dice(site, made), self.plan.remote if level == FAR else 0
+            mutations.vary_draw(made, self.plan.kind, level, dice, opposite=opposite, remote=remote)
         if self.plan.on_grid:
             zero = from_zero or level >= ANYWHERE
             rows = level >= ANY_SIGN

@@ -51,6 +51,7 @@ class DrawPlan:
         on_grid: whether floating draws are then rounded to multiples of a power of two.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
             the odd or the even ones of several. A single distant one is positive for 1 only.
+        remote: power of two of the distance of remote rows in a far draw, in standard deviations; 0 for no such row.
         numbers: seed of the plain numbers, so that host code can be shown a trial's numbers with tensors of no trial.
     """
 
@@ -59,6 +60,7 @@ class DrawPlan:
     default: int = PLAIN
     on_grid: bool = False
     opposed: int = 0
+    remote: int = 0
     numbers: int = 0
 
     def level(self, site: str, most: int) -> int:
@@ -67,8 +69,8 @@ class DrawPlan:
 
     def to_wire(self) -> dict[str, Any]:
         bounds = {"levels": dict(self.levels), "default": self.default}
-        seeds = {"opposed": self.opposed, "numbers": self.numbers}
-        return {"kind": self.kind, **bounds, "on_grid": self.on_grid, **seeds}
+        chosen = {"opposed": self.opposed, "remote": self.remote, "numbers": self.numbers}
+        return {"kind": self.kind, **bounds, "on_grid": self.on_grid, **chosen}
 
     def with_tensors_as_made(self) -> "DrawPlan":
         """Return the plan of an input set with the same plain numbers, and tensors as `get_inputs` makes them."""
@@ -81,8 +83,8 @@ class DrawPlan:
         kind, levels = fields.text("kind", 20), fields.mapping("levels")
         if kind not in KINDS or not all(isinstance(level, int) for level in levels.values()):
             raise WireError(f"{kind!r} with {len(levels)} levels is not a plan of draws.")
-        bounds = fields.integer("default"), fields.flag("on_grid"), fields.integer("opposed"), fields.integer("numbers")
-        return DrawPlan(kind, levels, *bounds)  # type: ignore[arg-type]
+        chosen = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
+        return DrawPlan(kind, levels, fields.integer("default"), fields.flag("on_grid"), *chosen)  # type: ignore[arg-type]
 
 
 PLAINLY: Final = DrawPlan()

@@ -17,8 +17,6 @@ FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR: 200.0}
 """Largest distance of an outlier by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
 LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
 """Range of the power of two that multiplies a large row."""
-REMOTE: Final = 2.0**17
-"""Distance of a remote row, in standard deviations: beyond the -1e4 and -1e5 that some use for minus infinity."""
 LEAST_ROWS: Final = 8
 """Rows of a tensor that gets a remote one."""
 ROOMY: Final = frozenset({torch.float32, torch.float64})
@@ -107,14 +105,29 @@ class Dice:
 
 
 def vary_draw(
-    tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator, *, opposite: bool = False
+    tensor: torch.Tensor,
+    kind: Kind,
+    level: int,
+    generator: torch.Generator,
+    *,
+    opposite: bool = False,
+    remote: int = 0,
 ) -> None:
-    """Change a random draw of floating or complex numbers by `kind` and `level`; `opposite` turns the signs round."""
+    """Change a random draw of floating or complex numbers by `kind` and `level`.
+
+    Args:
+        tensor: the draw, changed in place.
+        kind: how it changes.
+        level: how far it may.
+        generator: source of the randomness, on the tensor's device.
+        opposite: whether the signs are turned round.
+        remote: power of two of the distance of remote rows, in standard deviations; 0 for none.
+    """
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     if tensor.numel() > MOST_AT_ONCE and tensor.shape[0] > 1:
         for half in tensor.detach().tensor_split(2):
-            vary_draw(half, kind, level, generator, opposite=opposite)
+            vary_draw(half, kind, level, generator, opposite=opposite, remote=remote)
         return
     if not tensor.numel():
         return
@@ -124,8 +137,8 @@ def vary_draw(
         kind = "scaled"
     change = _CHANGES[kind] if level > IN_RANGE else _within_range(kind)
     changed = change(wide.clone(), Dice(generator), level)
-    if kind == "shifted" and level == FAR and tensor.dtype in ROOMY:
-        changed = _with_remote_rows(changed, wide, Dice(generator))
+    if remote and tensor.dtype in ROOMY:
+        changed = _with_remote_rows(changed, wide, Dice(generator), 2.0**remote)
     if level < ANY_SIGN:
         changed = _as_before(wide, changed)
     elif opposite:
@@ -242,7 +255,7 @@ def _shifted(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     return torch.where(_negative_slices(wide, dice), -moved.abs(), moved)
 
 
-def _with_remote_rows(changed: torch.Tensor, wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+def _with_remote_rows(changed: torch.Tensor, wide: torch.Tensor, dice: Dice, distance: float) -> torch.Tensor:
     """Move one row as a whole far below all others, and another one far above.
 
     A maximum that starts at 0, at -1000 or at -1e4 instead of minus infinity is wrong only in such rows. A maximum of
@@ -253,7 +266,7 @@ def _with_remote_rows(changed: torch.Tensor, wide: torch.Tensor, dice: Dice) -> 
     if changed.dim() < 2 or ranks.numel() < LEAST_ROWS:
         return changed
     below, above = ranks.flatten().topk(2).values
-    far = REMOTE * (_spread(wide) + wide.abs())
+    far = distance * (_spread(wide) + wide.abs())
     moved = torch.where(ranks == below, -far, changed)
     return torch.where(ranks == above, far, moved) if wide.dtype == torch.float32 or changed.max() > 0 else moved
 

@@ -51,7 +51,11 @@ GRID_KIND: Final[Kind] = "outliers"
 """The kind of the trials whose numbers are rounded to a grid: most of its numbers stay as get_inputs() makes them."""
 MOST_ON_GRID: Final = 1 << 24
 """Most elements of inputs on a grid: they need a second run that finds which parts of the answer are exact."""
-GOES_FAR: Final = frozenset({"outliers", "rows"})
+GOES_FAR: Final = frozenset({"outliers", "rows", "shifted", "distant"})
+REMOTE: Final = 17
+"""Power of two of the distance of a remote row: beyond the -1e4 and -1e5 that some use for minus infinity."""
+REMOTE_AMONG_OTHERS: Final = 14
+"""The same where another draw may multiply it: the products stay above the -1e6 of Triton's tutorial."""
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
 OTHER_ORDER: Final = "the integers of lists that get_inputs() writes in another order"
 CHANGED_STATE: Final = (
@@ -299,7 +303,9 @@ def _remote_levels(session: ReferenceSession, known: Learned, sample: Form, rng:
     levels = {site: FAR if site in known.draws else level for site, level in known.levels.items()}
     if levels == known.levels:
         return {}
-    answer = tried_answer(session, rng, draws=DrawPlan("shifted", levels), finite=known.finite, exact=False)
+    draws = DrawPlan("shifted", levels)
+    draws = replace(draws, remote=_remote(draws, known))
+    answer = tried_answer(session, rng, draws=draws, finite=known.finite, exact=False)
     fits = answer is not None and (known.inputs is None or Form.of(session.inputs, answer).resembles(sample))
     return levels if answer is not None and fits and not answer.tied else {}
 
@@ -394,12 +400,12 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         The trial as it was made, and the reference's answer.
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
-    chosen = replace(learned, levels=one_far(learned, rng)) if trial.kind in GOES_FAR else learned
-    if trial.kind == "shifted":
-        chosen = replace(learned, levels=one_remote(learned, rng))
+    levels = learned.remote if trial.kind == "shifted" and learned.remote else learned.levels
+    chosen = replace(learned, levels=one_far(levels, learned.draws, rng) if trial.kind in GOES_FAR else levels)
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
     for attempt, plainly in _attempts(trial, chosen):
         draws = replace(plainly, opposed=opposed if plainly.kind in SIGNED else 0, numbers=numbers)
+        draws = replace(draws, remote=_remote(draws, learned))
         _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
         if attempt.reshaped and learned.resizings:
             others = _way(learned, attempt.way)
@@ -421,8 +427,7 @@ def _is_evidence(answer: Answer, draws: DrawPlan) -> bool:
     """Whether an answer does not rest on what rounding decides: the order of ties, the largest of far products."""
     precise = draws.kind == "distant" and (FAR in draws.levels.values() or not draws.opposed)
     steady = precise or (draws.on_grid and answer.ranks)
-    remote = answer.ranks and draws.kind == "shifted" and FAR in draws.levels.values()
-    return not (steady and not answer.is_steady) and not (remote and answer.tied)
+    return not (steady and not answer.is_steady) and not (draws.remote and answer.ranks and answer.tied)
 
 
 def ways(learned: Learned) -> int:
@@ -449,8 +454,8 @@ def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
         far = FARTHEST_RELATIVE if several and draws.opposed else FAR_RELATIVE
     elif not draws.on_grid and draws.kind in GOES_FAR:
         far = FAR_RELATIVE if FAR in levels or (several and draws.kind == "outliers") else 0.0
-    elif draws.kind == "shifted" and FAR in levels:
-        far = REMOTE_RELATIVE
+    elif draws.remote:
+        far = REMOTE_RELATIVE if draws.remote == REMOTE else FARTHEST_RELATIVE
     return replace(answer, expected=[replace(one, far=far) for one in answer.expected])
 
 
@@ -465,38 +470,31 @@ def reorders(draws: DrawPlan) -> bool:
     return draws.kind != "plain" and any(name.startswith(LISTS) and draws.levels[name] > PLAIN for name in draws.levels)
 
 
-def one_far(learned: Learned, rng: random.Random) -> Mapping[str, int]:
+def one_far(levels: Mapping[str, int], draws: Set[str], rng: random.Random) -> Mapping[str, int]:
     """Return levels with at most one far site; if there is one, the other draws are plain.
 
-    The products of two far draws are so large that their rounding is a thousandth of their exponential. Coin tosses
-    and constants do not multiply, so they keep their level.
+    The products of two far draws are so large that their rounding is a thousandth of their exponential, or more: where
+    a chip fuses a product, the difference of the fused and the rounded one can overflow it. Coin tosses and constants
+    do not multiply, so they keep their level.
     """
-    levels = learned.levels
     far = [site for site, level in levels.items() if level == FAR]
-    if not far or sum(levels.get(site, PLAIN) >= SAME_SIGN for site in learned.draws) < 2:
+    if not far or sum(levels.get(site, PLAIN) >= SAME_SIGN for site in draws) < 2:
         return levels
     if rng.getrandbits(1):
         return {site: min(level, ANYWHERE) for site, level in levels.items()}
     chosen = rng.choice(far)
-    return {
-        site: level
-        for site, level in levels.items()
-        if site == chosen or level < SAME_SIGN or site not in learned.draws
-    }
+    return {site: level for site, level in levels.items() if site == chosen or level < SAME_SIGN or site not in draws}
 
 
-def one_remote(learned: Learned, rng: random.Random) -> Mapping[str, int]:
-    """Return the levels of a `shifted` trial, in which one draw at most has remote rows.
+def _remote(draws: DrawPlan, learned: Learned) -> int:
+    """Return the power of two of the distance of remote rows; 0 for none.
 
-    A product of two remote rows is so large that the difference of a fused and a rounded product, which is the same
-    number to any reader of the kernel, overflows an exponential.
+    There are none where parameters may multiply them: two ways to add up such a product differ by several units in its
+    last place, of which an exponential makes a factor.
     """
-    levels = learned.remote or learned.levels
-    far = [site for site in sorted(learned.draws) if levels.get(site) == FAR]
-    if len(far) < 2:
-        return levels
-    kept = rng.choice(far)
-    return {site: min(level, ANYWHERE) if site in far and site != kept else level for site, level in levels.items()}
+    if draws.kind != "shifted" or FAR not in draws.levels.values() or learned.state or learned.reached:
+        return 0
+    return REMOTE if len(learned.draws) == 1 else REMOTE_AMONG_OTHERS
 
 
 def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
