@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+import torch
+import triton
 
 from warpsmith.evaluator import EvaluatorConfig
 from warpsmith.evaluator.devices import cuda_nodes
@@ -172,3 +174,19 @@ def test_no_path_that_workers_see_holds_another():
         directories = [path for path in paths if not path.is_symlink()]
         assert not any(one.is_relative_to(other) for one in paths for other in directories if one != other)
         assert Path("/") not in paths
+
+
+def test_packages_outside_of_pythons_own_folders_are_seen(host, monkeypatch):
+    """Python takes them from a `.pth` file."""
+    monkeypatch.setattr(policies.sys, "prefix", str(host))
+    monkeypatch.setattr(policies.sys, "base_prefix", str(host))
+    monkeypatch.setattr(policies.sysconfig, "get_path", lambda name: str(host))
+    paths = library_paths(HOST)
+    for package in (torch, triton):
+        assert any(Path(package.__file__).is_relative_to(path) for path in paths)
+
+
+def test_where_workers_get_namespaces_none_gets_less(host):
+    assert policy("compile", ON_CPU).minimum_tier == "namespaces"
+    weaker = policy_for("compile", ON_CPU, host, PROGRAMS, ())
+    assert weaker.minimum_tier == ON_CPU.minimum_isolation

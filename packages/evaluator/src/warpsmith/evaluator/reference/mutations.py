@@ -61,6 +61,7 @@ ZERO_SHARE: Final = 1 / 64
 LEAST_PRUNED: Final = 64
 """Smallest parameter with pruned elements."""
 LEAST_STRUCTURE: Final = 4
+FEW: Final = 64
 """Elements that a mask, or a row of positions, must have at least to be taken for one."""
 MOST_ROLLED: Final = 1024
 """Rows of positions that are rolled each on its own."""
@@ -600,10 +601,15 @@ def structure(tensor: torch.Tensor) -> str:
     whole = not tensor.dtype.is_floating_point and tensor.dtype != torch.bool
     if whole and tensor.shape[-1] >= LEAST_STRUCTURE and bool((tensor.diff(dim=-1) == 1).all()):
         return "positions"
-    zeros = tensor == 0
-    others = tensor[~zeros]
-    same = bool(others.numel()) and bool((others == others.flatten()[0]).all())
-    return "mask" if same and bool(zeros.any()) and others.flatten()[0].item() in {1, -math.inf} else ""
+    # Its first numbers show that a draw is no mask: comparing all of a large one takes memory that may not be free.
+    for ones in (1, -math.inf):
+        if _holds_only(tensor.flatten()[:FEW], ones) and _holds_only(tensor, ones):
+            return "mask" if bool((tensor == 0).any() and (tensor == ones).any()) else ""
+    return ""
+
+
+def _holds_only(tensor: torch.Tensor, ones: float) -> bool:
+    return bool(((tensor == 0) | (tensor == ones)).all())
 
 
 def vary_structure(tensor: torch.Tensor, generator: torch.Generator) -> None:

@@ -2,7 +2,8 @@
 
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,8 @@ OFF_DEVICE: Final = frozenset({"compile", "host"})
 """Roles that never see a GPU."""
 
 SYSTEM_LIBRARIES: Final = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+PACKAGES: Final = ("torch", "triton", "numpy")
+"""What workers import; a `.pth` file can bring it from outside Python's own folders."""
 SINGLE_THREADED: Final = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -66,7 +69,8 @@ def policy_for(
         processes=config.processes,
         cpu_seconds=_cpu_seconds(role, config),
         strongest_tier=config.strongest_isolation,
-        minimum_tier=config.minimum_isolation,
+        # Where this machine gives namespaces, a worker that cannot enter them is an error and no weaker worker.
+        minimum_tier="namespaces" if scratch is None else config.minimum_isolation,
     )
 
 
@@ -91,15 +95,22 @@ def _device_binds(nodes: Nodes) -> list[Bind]:
 
 
 def library_paths(device: DeviceKind) -> list[Path]:
-    """Return the host paths that Python and the system's libraries lie under: each once, none inside another."""
+    """Return the host paths that Python, its packages and the system's libraries lie under: none inside another."""
     prefixes = [sys.prefix, sys.base_prefix, *(sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib"))]
-    folders = (*SYSTEM_LIBRARIES, *_below_root(prefixes), *device.library_folders())
+    folders = (*SYSTEM_LIBRARIES, *_below_root(prefixes), *_package_folders(), *device.library_folders())
     wanted = [Path(path) for path in folders]
     kept: list[Path] = []
     for path in sorted({path for path in wanted if path.exists() or path.is_symlink()}):
         if not any(path.is_relative_to(other) for other in kept if not other.is_symlink()):
             kept.append(path)
     return kept
+
+
+def _package_folders() -> Iterator[str]:
+    for name in PACKAGES:
+        spec = find_spec(name)
+        if spec is not None and spec.origin:
+            yield str(Path(spec.origin).parent.parent)
 
 
 def _below_root(prefixes: list[str]) -> list[str]:
