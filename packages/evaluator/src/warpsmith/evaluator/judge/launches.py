@@ -25,6 +25,11 @@ class Launches:
         return bool(self._known)
 
     @property
+    def load_code(self) -> bool:
+        """Whether replays wait for compiled code, so that it helps to begin early."""
+        return self._compiling.loads_code
+
+    @property
     def on_own_shapes(self) -> bool:
         """Whether launches are now on the problem's own shapes; see `uncounted`."""
         return self._counts

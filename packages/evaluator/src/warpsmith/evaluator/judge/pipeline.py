@@ -64,9 +64,10 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
         evidence.flags.add("unvaried")
     if learned.constant:
         evidence.flags.add("constant_input")
+    planned = trials.plan(count, rng, learned)
     with lease.shared():
-        _record(evaluation, learned, rng)
-    for trial in trials.plan(count, rng, learned):
+        planned = _record(evaluation, learned, planned, rng)
+    for trial in planned:
         with lease.shared():
             run_trial(evaluation, trial, learned, rng)
         launches.start()
@@ -95,10 +96,27 @@ def _learn(evaluation: Evaluation) -> trials.Learned:
 
 @in_phase("correctness")
 @claims()
-def _record(evaluation: Evaluation, learned: trials.Learned, rng: random.Random) -> None:
-    """Record the problem's own form of inputs; other forms are recorded when a trial first uses them."""
+def _record(
+    evaluation: Evaluation, learned: trials.Learned, planned: list[trials.Trial], rng: random.Random
+) -> list[trials.Trial]:
+    """Record the problem's own form of inputs; other forms are recorded when a trial first uses them.
+
+    Where replays wait for code, the shapes of one trial are chosen and recorded as well: they take a compilation of
+    their own, which then runs beside the first one.
+
+    Returns:
+        The trials as they were planned, one perhaps with its sizes.
+    """
     if learned.answered is not None:
         evaluation.recordings.record_before_trials(learned.answered, learned.inputs, rng)
+    number = next((number for number, trial in enumerate(planned) if trial.reshaped), None)
+    if number is None or not evaluation.launches.load_code:
+        return planned
+    trial, answer = trials.foresee(evaluation.session, learned, planned[number], rng)
+    if answer is not None:
+        with evaluation.launches.uncounted():
+            evaluation.recordings.record_early(answer)
+    return [*planned[:number], trial, *planned[number + 1 :]]
 
 
 def _memory_ran_out(evidence: Evidence, error: Exception) -> Failure:

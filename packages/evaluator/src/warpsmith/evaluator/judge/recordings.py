@@ -11,6 +11,7 @@ from warpsmith.evaluator.judge.host_execution.recording import Recording, claims
 from warpsmith.evaluator.judge.host_execution.registry import FALLBACK, HOST_EXECUTIONS
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.past_calls import PastCalls
+from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.recordings import module_state
 from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
 
@@ -101,6 +102,22 @@ class Recordings:
             self._known.append((self._session.inputs, found))
             for recording in found:
                 self._launches.begin(recording.launches)
+
+    def record_early(self, answer: Answer) -> None:
+        """Record the form of the session's inputs and begin to compile its launches, which a later trial needs.
+
+        What host code raises here it raises again in that trial, which judges it.
+        """
+        if self._execution is None or self._execution.sees_contents:
+            return
+        form = self._session.inputs
+        try:
+            found, _ = self._record(answer)
+        except CandidateFailedError:
+            return
+        self._known.append((form, found))
+        for recording in found:
+            self._launches.begin(recording.launches)
 
     def of_inputs(self, answer: Answer) -> tuple[Recording, bool]:
         """Return a recording for inputs of the session's form, and whether the session's inputs were remade for it.

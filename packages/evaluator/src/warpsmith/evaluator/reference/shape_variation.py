@@ -304,11 +304,27 @@ def _with_batches(way: Resizing, trial: _Trial) -> Resizing:
 
 
 def answer_to_others(
-    session: ReferenceSession, resizing: Resizing, rng: random.Random, draws: DrawPlan = PLAINLY, *, finite: bool = True
+    session: ReferenceSession,
+    resizing: Resizing,
+    rng: random.Random,
+    draws: DrawPlan = PLAINLY,
+    *,
+    finite: bool = True,
+    sizes: Mapping[str, int] | None = None,
+    exact: bool = True,
 ) -> Answer | None:
     """Make inputs of other sizes and return the answer to them, or None if the problem does not tolerate them.
 
     It does not if the reference rejects them, faults, runs out of memory or times out, or if the answer does not fit.
+
+    Args:
+        session: the problem.
+        resizing: the way in which its sizes change.
+        rng: draws every secret.
+        draws: how the numbers are made.
+        finite: whether the answer must be finite.
+        sizes: the sizes, if they are chosen already.
+        exact: whether to compute the fp64 form as well.
     """
-    answer = tried_answer(session, rng, resizing.draw(rng), draws, finite=finite)
+    answer = tried_answer(session, rng, sizes or resizing.draw(rng), draws, finite=finite, exact=exact)
     return answer if answer is not None and resizing.fits(session.inputs, answer) else None

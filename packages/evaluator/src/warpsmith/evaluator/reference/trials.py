@@ -93,6 +93,7 @@ class Trial:
         new_parameters: whether parameters and buffers differ from the constructor's.
         reshaped: whether the inputs have other shapes than the sample's.
         way: which of the learned ways its shapes change; 0 is the freest.
+        sizes: the changed sizes by name, if they are chosen in advance.
         reordered: whether literal lists of integers are reordered.
         rebuilt: whether inputs that get_inputs() builds of constants have other values.
         on_grid: whether floating draws are multiples of a power of two.
@@ -103,6 +104,7 @@ class Trial:
     new_parameters: bool = False
     reshaped: bool = False
     way: int = 0
+    sizes: Mapping[str, int] | None = None
     reordered: bool = False
     rebuilt: bool = False
     on_grid: bool = False
@@ -409,7 +411,9 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         _change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
         if attempt.reshaped and learned.resizings:
             others = _way(learned, attempt.way)
-            answer = shape_variation.answer_to_others(session, others, rng, draws, finite=learned.finite)
+            answer = shape_variation.answer_to_others(
+                session, others, rng, draws, finite=learned.finite, sizes=attempt.sizes
+            )
             if answer is not None:
                 return _made(replace(attempt, shapes=others.describe(session.inputs)), draws), _as_far(answer, draws)
             continue
@@ -421,6 +425,21 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
+
+
+def foresee(
+    session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random
+) -> tuple[Trial, Answer | None]:
+    """Choose the sizes of a trial in advance, and make plain inputs of them in the session's arena.
+
+    Returns:
+        The trial with its sizes and the form of the reference's answer, without exact values. The trial as it was, and
+        None, if the problem does not tolerate these sizes.
+    """
+    way = _way(learned, trial.way)
+    sizes = way.draw(rng)
+    answer = shape_variation.answer_to_others(session, way, rng, finite=learned.finite, sizes=sizes, exact=False)
+    return (trial, None) if answer is None else (replace(trial, sizes=sizes), answer)
 
 
 def _is_evidence(answer: Answer, draws: DrawPlan) -> bool:
@@ -507,9 +526,9 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
             yield replace(trial, kind="scaled"), DrawPlan("scaled", learned.levels)
         yield from [(replace(trial, kind="plain"), PLAINLY)] * RESHAPINGS
         if trial.way + 1 < len(learned.resizings):
-            yield replace(trial, kind="plain", way=trial.way + 1), PLAINLY
-        yield replace(trial, kind="plain", new_parameters=False), PLAINLY
-    trial = replace(trial, reshaped=False)
+            yield replace(trial, kind="plain", way=trial.way + 1, sizes=None), PLAINLY
+        yield replace(trial, kind="plain", new_parameters=False, sizes=None), PLAINLY
+    trial = replace(trial, reshaped=False, sizes=None)
     most = max(learned.levels.values(), default=PLAIN) if trial.kind != "plain" else PLAIN
     for cap in range(most, PLAIN, -1):
         levels = {site: min(level, cap) for site, level in learned.levels.items()}

@@ -18,7 +18,12 @@ class CompileRun(ABC):
     """The compilation of one candidate's launches, each `kernel`, `arguments` and `options`.
 
     A launch is `counted` if it is on the problem's own shapes; only those must compile.
+
+    Attributes:
+        loads_code: whether replays wait for the code.
     """
+
+    loads_code: bool
 
     @abstractmethod
     def reported(self, launch: Launch, *, counted: bool) -> Compilation | None:
@@ -64,6 +69,8 @@ def run_of(service: CompileService, source: str) -> CompileRun:
 
 class AllAtOnce(CompileRun):
     """One compilation for all launches: an evaluation waits for one deadline at most. No replay needs the code."""
+
+    loads_code = False
 
     def __init__(self, service: CompileService, source: str) -> None:
         self._service = service
@@ -116,6 +123,8 @@ class LaunchByLaunch(CompileRun):
 
     A launch that differs from a compiled one in nothing that the language specializes on reuses its code.
     """
+
+    loads_code = True
 
     def __init__(self, service: CompileService, source: str) -> None:
         self._service = service

@@ -40,7 +40,9 @@ def _run_reshaped(
     with evaluation.launches.uncounted():
         most = trials.ways(learned)
         while _refuses(evaluation, trial, answer, rng, left=most - trial.way):
-            trial, answer = trials.prepare(evaluation.session, learned, replace(trial, way=trial.way + 1), rng)
+            trial, answer = trials.prepare(
+                evaluation.session, learned, replace(trial, way=trial.way + 1, sizes=None), rng
+            )
             if not trial.reshaped:
                 return
 

@@ -155,7 +155,7 @@ class KernelSet(Mapping[str, Any]):
         return found
 
 
-class _Computing(ConstexprFunction):  # type: ignore[misc, type-arg]  # no generic class before Triton 3.7
+class _Computing(ConstexprFunction):  # type: ignore[misc]  # before Triton 3.7 it takes no type argument
     """A function that the compiler calls with constants, as it is told nothing else: no tensor, and not by what."""
 
     def __call__(self, *args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
