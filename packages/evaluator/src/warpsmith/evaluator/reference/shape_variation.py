@@ -26,8 +26,8 @@ MOST_OCCURRENCES: Final = 8
 """A literal that is written more often is one size: the sets of its occurrences would be too many to try."""
 MOST_SPLITS: Final = 40
 """Most runs of a reference to find out which equal sizes can differ."""
-MOST_SPLIT_ELEMENTS: Final = 1 << 22
-"""Elements of inputs above which equal sizes stay equal: each of those runs would take too long."""
+MOST_TRIED_ELEMENTS: Final = 1 << 22
+"""Elements of inputs above which equal sizes stay equal and no batch is one: to try it would take too long."""
 BATCHES_OF_ONE: Final = 1 / 2
 DISTINCT_ATTEMPTS: Final = 8
 
@@ -211,8 +211,11 @@ def learn(session: ReferenceSession, rng: random.Random, sample: Form, *, finite
     first, *others = ways
     if first.regular:
         return tuple(ways)
-    split = _split(first, trial)
     rows = replace(first, keeps_narrow=True, aligned="rows")
+    if sum(slot.numel for slot in sample.inputs.slots) > MOST_TRIED_ELEMENTS:
+        # A trial passes over a way that the problem does not tolerate.
+        return (first, rows, *others)
+    split = _split(first, trial)
     return (
         _with_batches(split, trial),
         *([first] if split.parts else []),
@@ -258,8 +261,6 @@ def _split(way: Resizing, trial: _Trial) -> Resizing:
 
     A constant with a name is one size, wherever it is used.
     """
-    if sum(slot.numel for slot in way.sample.inputs.slots) > MOST_SPLIT_ELEMENTS:
-        return way
     runs, parts = itertools.count(), list[tuple[str, ...]]()
     for name, size in way.sizes.items():
         left = set(range(len(trial.session.occurrences.get(name, []))))
