@@ -101,6 +101,7 @@ class Reference:
             self.init = list(calling.init_arguments(maker(), self._model_class()))
             device.seed(seed)
             self.model: nn.Module = self._construct().to(device.torch_device)
+            self.tables = self._tables(seed + 1)
         self._held_numbers = _numbers_held(self.model)
         self.other_names = module_state.aliases(self.model)
         buffers = self._named_once(module_state.buffers(self.model))
@@ -136,6 +137,25 @@ class Reference:
             raise TypeError(f"Model must be an nn.Module; got {type(model).__name__}")
         return model
 
+    def _tables(self, other_seed: int) -> frozenset[str]:
+        """Return the floating buffers that the constructor fills with the same numbers under another seed.
+
+        They are constants of the source: a Hadamard matrix, the taps of a filter, sines of positions. A buffer of zeros
+        or of ones is a state, as running statistics are.
+        """
+        of_numbers = {
+            name: buffer
+            for name, buffer in module_state.buffers(self.model).items()
+            if buffer.is_floating_point() and buffer.numel() and not _is_all(buffer, 0) and not _is_all(buffer, 1)
+        }
+        if not of_numbers:
+            return frozenset()
+        self.device.seed(other_seed)
+        others = module_state.buffers(self._construct().to(self.device.torch_device))
+        return frozenset(
+            name for name, one in of_numbers.items() if name in others and tensor_views.equal(one, others[name])
+        )
+
     def _named_once(self, named: module_state.Named) -> module_state.Named:
         return {name: tensor for name, tensor in named.items() if name not in self.other_names}
 
@@ -153,10 +173,13 @@ class Reference:
             "parameters": {name: tensor_views.slot_of(tensor) for name, tensor in self._parameters().items()},
             "buffers": {name: tensor_views.slot_of(tensor) for name, tensor in self.initial_buffers.items()},
             "other_names": self.other_names,
-            "constants": sorted(self.initial_buffers.keys() - self.model.state_dict().keys()),
+            "constants": sorted((self.initial_buffers.keys() - self.model.state_dict().keys()) | self._kept_tables()),
             "sizes": self.sizes.values,
             "occurrences": self.sizes.occurrences,
         }
+
+    def _kept_tables(self) -> set[str]:
+        return {name for name in self.tables if name in self.initial_buffers}
 
     def _parameters(self) -> module_state.Named:
         return self._named_once(module_state.parameters(self.model))
@@ -427,6 +450,10 @@ def _plain_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, torc
     for module in model.modules():
         attributes = vars(module)
         yield from ((attributes, name, held) for name, held in attributes.items() if isinstance(held, torch.Tensor))
+
+
+def _is_all(tensor: torch.Tensor, number: int) -> bool:
+    return bool((tensor == number).all())
 
 
 def _numbers_held(model: nn.Module) -> frozenset[float]:

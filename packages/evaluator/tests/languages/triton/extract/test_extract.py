@@ -136,6 +136,18 @@ def test_constants_are_written_as_their_values(constant, value):
         ("N = 1\ndef host():\n    global N\n    N = 2", "bound in lines 5 and 7"),
         ("import torch as N", "torch"),
         ("N = [1]\nN[0] = 2\nN = N[0]", "it is changed in line 6"),
+        ("T = {'s': 1}\nT.update(s=2)\nN = T['s']", "may change"),
+        ("T = [1]\nT.insert(0, 2)\nN = T[0]", "may change"),
+        ("T = [1]\ndef change(t):\n    t[0] = 2\nchange(T)\nN = T[0]", "may change"),
+        ("T = [1]\nU = T\nU[0] = 2\nN = T[0]", "may change"),
+        ("T = [1]\nfor T[0] in (2,):\n    pass\nN = T[0]", "may change"),
+        ("T = [1]\nT[0] += 1\nN = T[0]", "may change"),
+        ("T = [1]\ndel T[0]\nN = T[0]", "may change"),
+        ("T = [[1], [2]]\nT[0].append(3)\nN = T[0][0]", "may change"),
+        ("N = 1\nM = [N := 2]", "`:=` binds it"),
+        ("if (N := 2) > 1:\n    pass", "`:=` binds it"),
+        ("try:\n    raise ValueError\n    N = 1\nexcept ValueError:\n    N = 2", "bound in lines"),
+        ("try:\n    N = 1\n    assert os.getpid() == 0\nexcept AssertionError:\n    N = 2", "bound in lines"),
         ("def N():\n    return 1", "plain function"),
         ("import triton.language.core as N", "a module is no value|closed"),
         ("N = tl.core.builtins", "closed|below"),
@@ -146,6 +158,23 @@ def test_what_is_no_constant_is_refused_only_if_a_kernel_reaches_it(constant, wh
     with pytest.raises(ExtractionError, match=why):
         value_of(constant)
     assert "N" not in rendered(kernel("tl.store(x, 1)", before=f"{constant}\n"))
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        "T = {'s': 3}\nN = T['s']",
+        "T = {'s': 3}\nfor name, number in T.items():\n    print(name, number)\nN = T['s']",
+        "T = [1, 2]\nassert len(T) == 2\nN = sum(T)",
+        "T = [3]\nCONFIGS = [triton.Config({'B': b}) for b in T]\nN = T[0]",
+        "T = [3]\ndef host(x):\n    return x * T[0] + len(T)\nN = T[0]",
+        "T = [3]\nT[0] = 4\nT = [3]\nN = T[0]",
+        "try:\n    import triton\n    N = 3\nexcept Exception:\n    N = 4",
+        "try:\n    N = tl.constexpr(3)\nexcept Exception:\n    N = tl.constexpr(4)",
+    ],
+)
+def test_a_table_that_is_only_read_stays_known(constant):
+    assert "3" in value_of(constant)
 
 
 @pytest.mark.parametrize(

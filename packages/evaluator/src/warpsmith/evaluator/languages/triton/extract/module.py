@@ -12,6 +12,7 @@ from typing import Final
 
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
+from warpsmith.evaluator.languages.triton.extract.tables import exposed_names, names_bound_within
 from warpsmith.evaluator.languages.triton.extract.values import (
     RESERVED_PREFIX,
     Ambiguous,
@@ -34,7 +35,8 @@ COMPILED_OPTIONS: Final = frozenset({"do_not_specialize", "do_not_specialize_on_
 """Arguments of `triton.jit` that change what is compiled."""
 DROPPED_OPTIONS: Final = frozenset({"debug", "repr", "launch_metadata", "version"})
 """Those that only name, describe or check a launch: nothing of theirs is ever executed."""
-_IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+_ONLY_IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
+_IMPORT_ERRORS: Final = _ONLY_IMPORT_ERRORS | {"Exception", "BaseException"}
 
 
 @dataclass
@@ -46,12 +48,14 @@ class Module:
         kernels: its kernels by their own names; several where a name is given to more than one.
         records: its classes of named tuples, by name.
         refused: kernels whose definition is refused already, by name.
+        exposed: names whose tables something may change (`tables`).
     """
 
     names: Environment = field(default_factory=dict)
     kernels: dict[str, list[Kernel]] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
     refused: dict[str, ExtractionError] = field(default_factory=dict)
+    exposed: frozenset[str] = frozenset()
 
 
 class _ImportFailsError(Exception):
@@ -60,7 +64,7 @@ class _ImportFailsError(Exception):
 
 def follow(tree: ast.Module) -> Module:
     """Return what the names of a module are bound to at its end."""
-    module = Module()
+    module = Module(exposed=exposed_names(tree))
     _Scope(module, module.names).run(tree.body)
     _forget_what_functions_bind(tree, module.names)
     _Scope(module, module.names).find_made_in_functions(tree)
@@ -162,6 +166,13 @@ class _Scope:
                 self._follow(body)
             case _:
                 _bind_all(self._names, statement, f"a {type(statement).__name__} statement binds it")
+        self._forget_walruses(statement)
+
+    def _forget_walruses(self, statement: ast.stmt) -> None:
+        bodies = isinstance(statement, ast.If | ast.Try | ast.With | ast.FunctionDef | ast.ClassDef)
+        for part in [statement.test] if isinstance(statement, ast.If) else [] if bodies else [statement]:
+            for name in names_bound_within(part):
+                self._bind(name, Unknown("`:=` binds it"), statement)
 
     def _follow(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
@@ -172,6 +183,8 @@ class _Scope:
         return Evaluator(self._names).value(node) if applied is None else applied
 
     def _bind(self, name: str, value: Value, statement: ast.stmt) -> None:
+        if isinstance(value, list | dict) and name in self._module.exposed:
+            value = Unknown("it is a table that other lines may change")
         self._names[name] = Binding(value, statement.lineno)
 
     def _assign(self, targets: list[ast.expr], value: Value, statement: ast.stmt) -> None:
@@ -258,10 +271,13 @@ class _Scope:
         try:
             self._follow(statement.body)
             self._follow(statement.orelse)
-            if self._may_fail and (handler := _import_handler(statement)) is not None:
+            handlers: list[ast.ExceptHandler | None] = [_import_handler(statement)] if self._may_fail else []
+            raising = any(map(self._may_raise, statement.body))
+            handlers += [one for one in statement.handlers if raising and not _is_for_imports(one)]
+            for reached in dict.fromkeys(one for one in handlers if one is not None):
                 after = dict(self._names)
                 self._return_to(before)
-                self._follow(handler.body)
+                self._follow(reached.body)
                 self._merge(after)
         except _ImportFailsError:
             handler = _import_handler(statement)
@@ -271,6 +287,19 @@ class _Scope:
         finally:
             self._may_fail = outer
         self._follow(statement.finalbody)
+
+    def _may_raise(self, statement: ast.stmt) -> bool:
+        """Whether a statement of a `try` may raise, imports apart: all but definitions and constants."""
+        match statement:
+            case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.ClassDef() | ast.Pass():
+                return False
+            case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+                return isinstance(self._evaluate(value), Unknown) and any(
+                    isinstance(node, ast.Call | ast.Subscript) for node in ast.walk(value)
+                )
+            case ast.Expr(value=ast.Constant()):
+                return False
+        return True
 
     def _return_to(self, names: Environment) -> None:
         self._names.clear()
@@ -539,6 +568,11 @@ def _import_handler(statement: ast.Try) -> ast.ExceptHandler | None:
         if any(isinstance(kind, ast.Name) and kind.id in _IMPORT_ERRORS for kind in kinds):
             return handler
     return None
+
+
+def _is_for_imports(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return all(isinstance(kind, ast.Name) and kind.id in _ONLY_IMPORT_ERRORS for kind in kinds)
 
 
 def _either(one: Binding | None, other: Binding | None) -> Binding:
