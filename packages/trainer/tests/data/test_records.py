@@ -44,7 +44,7 @@ def test_a_turn_that_passed_is_its_prompt_and_its_completion(record: Any) -> Non
     assert isinstance(sample, Sample)
     assert sample.messages == [{"role": "user", "content": "q"}, {"role": "assistant", "content": "answer 0"}]
     assert sample.problem == "p7"
-    assert sample.place == f"turn 0 of g0/0 in {run}"
+    assert sample.place == f"turn 1 of g0/0 in {run}"
 
 
 @pytest.mark.parametrize(

@@ -137,4 +137,4 @@ def _sample(turn: Turn, run: Path) -> Sample | Refusal:
 
 
 def _place(turn: Turn, run: Path) -> str:
-    return f"turn {turn['turn']} of {turn['trajectory']} in {run}"
+    return f"turn {turn['turn'] + 1} of {turn['trajectory']} in {run}"

@@ -28,6 +28,7 @@ def _earned(figures: Figures) -> str:
     by_turn = " ".join(f"{value:.3f}" for value in _by_turn(figures, "reward_mean"))
     parts = [
         f"reward {figures.get('reward_mean', _NAN):.3f}" + (f" (by turn {by_turn})" if by_turn else ""),
+        f"aggregated return {figures.get('aggregated_return_mean', _NAN):.3f}",
         f"compiled {figures.get('compiled_rate', 0):.2f}",
         f"correct {figures.get('correct_rate', 0):.2f}",
         f"solved {figures.get('solved_rate', 0):.2f}",
