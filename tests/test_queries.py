@@ -4,6 +4,7 @@
 three turns, and three held-out problems before and after, by a tiny policy that had learned some of the problems.
 """
 
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -106,7 +107,7 @@ def test_3_turn_at_which_problems_are_solved(answer, reader):
 def test_4_reward_after_feedback(answer, turns):
     found = defaultdict(list)
     for rows in episodes(turns).values():
-        for turn, (row, following) in enumerate(zip(rows, rows[1:], strict=False)):
+        for turn, (row, following) in enumerate(itertools.pairwise(rows)):
             found[turn + 1, solved(rows[: turn + 1])].append(following["reward"] - row["reward"])
     assert answer(4) == close(
         [
@@ -143,7 +144,7 @@ def test_6_errors_by_step(answer, turns):
 def test_7_errors_that_are_repaired(answer, turns):
     found = defaultdict(list)
     for rows in episodes(turns).values():
-        for row, following in zip(rows, rows[1:], strict=False):
+        for row, following in itertools.pairwise(rows):
             if not row["verdict"]["correct"]:
                 found[row["verdict"]["error_category"]].append(following["verdict"]["correct"])
     expected = {category: (len(own), pytest.approx(fmean(own))) for category, own in found.items()}

@@ -119,7 +119,8 @@ def test_a_resumed_run_knows_what_the_first_steps_were() -> None:
 
 FIGURES = {
     "reward_mean": 0.5, "turn_1/reward_mean": 0.4, "turn_2/reward_mean": 0.75, "turn_10/reward_mean": 0.9,
-    "aggregated_return_mean": 0.85, "compiled_rate": 0.9, "correct_rate": 0.5, "solved_rate": 0.6, "speedup_p10": 0.9, "speedup_p50": 1.25,
+    "aggregated_return_mean": 0.85,
+    "compiled_rate": 0.9, "correct_rate": 0.5, "solved_rate": 0.6, "speedup_p10": 0.9, "speedup_p50": 1.25,
     "speedup_p90": 2.0, "turns": 12.0, "invalid_turns": 1.0, "sampled_groups": 4.0, "no_spread_rate": 0.25,
     "completion_length_mean": 100.0, "completion_length_max": 220.0, "truncated_rate": 0.1, "staleness_mean": 0.5,
     "staleness_max": 2.0, "kl_old": 0.0004,

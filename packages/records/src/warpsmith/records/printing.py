@@ -117,5 +117,6 @@ def _print_top(console: Console, top: Sequence[TrajectoryFigures]) -> None:
 def _plain(*headings: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=any(headings))
     for heading in headings:
-        table.add_column(heading, overflow="fold")
+        # Long names are folded, words of a heading are not.
+        table.add_column(heading, overflow="fold", min_width=max(map(len, heading.split()), default=0))
     return table
