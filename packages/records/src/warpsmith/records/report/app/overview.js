@@ -91,7 +91,7 @@ function partsTable(parts) {
 function byTurnTable(parts) {
   const rows = parts.flatMap((part) => part.by_turn.map((turn) => [part.label, number(turn.turn_number), number(turn.trajectories), number(turn.reward_mean), percent(turn.compiled_rate),
     percent(turn.correct_rate), percent(part.solved_by_turn[turn.turn_number - 1]), times(turn.speedup_mean)]));
-  return rows.length ? [h("h3", null, "By turn"), table(["part", "turn", "trajectories", "mean reward", "compiled", "correct", "solved so far", "mean speedup"], rows)] : null;
+  return rows.length ? [h("h3", null, "By turn"), table(["part", "turn", "trajectories", "mean reward", "compiled", "correct", "solved by", "mean speedup"], rows)] : null;
 }
 
 // When trajectories are solved first, and how rewards change to the next turn; only of parts that have several turns.
@@ -99,9 +99,9 @@ function progressTable(parts) {
   const gain = ({ trajectories, mean }) => (known(mean) ? `${mean > 0 ? "+" : ""}${number(mean)} (${number(trajectories)})` : DASH);
   const rows = parts.filter((part) => part.progress.length > 1).flatMap((part) => part.progress.map((turn) => [part.label, number(turn.turn_number), percent(turn.first_solved), percent(turn.solved_by),
     gain(turn.improvement), gain(turn.improvement_solved), gain(turn.improvement_unsolved)]));
-  const headings = ["part", "turn", "first solved", "solved by", "reward to next turn", "of these, solved before", "not solved before"];
+  const headings = ["part", "turn", "first solved", "solved by", "reward to next turn", "if solved", "if not solved"];
   return rows.length ? [h("h3", null, "Progress by turn"), table(headings, rows, { class: "progress" }),
-    h("p", { class: "soft" }, "Mean change of the reward from this turn to the next, and in brackets the number of trajectories that have both.")] : null;
+    h("p", { class: "soft" }, "Mean change of the reward from this turn to the next, of all trajectories that have both (their number is in brackets), and of those with and without a correct turn up to this one.")] : null;
 }
 
 // Figures that did not change are folded away.
