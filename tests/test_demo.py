@@ -120,6 +120,21 @@ def test_the_report_stands_alone(finished):
     assert 'href="http' not in page
 
 
+def test_the_folder_of_the_demo_stands_for_its_runs(finished, tmp_path):
+    out, _ = finished
+
+    def records(*arguments: str) -> str:
+        command = [sys.executable, "-m", "warpsmith.records", *arguments]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    found = json.loads(records("summary", str(out), "--json"))
+    assert found["sft"] == {}
+    assert set(found["grpo"]) == {"held_out before training", "held_out after 2 steps", "train"}
+    assert found["grpo"]["train"]["trajectories"] == 2 * 3 * 4
+    page = tmp_path / "demo.html"
+    assert records("report", str(out), "--output", str(page)).strip() == str(page)
+
+
 def test_a_used_directory_is_refused_in_a_sentence(finished):
     out, _ = finished
     command = [sys.executable, "-m", "warpsmith.trainer", "demo", "--output", str(out)]

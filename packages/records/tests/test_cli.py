@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 import typer
-from made_rows import write_run
+from made_rows import step_row, write_run
+from runs import write_evaluated_run
 
-from warpsmith.records import cli, commands, schema
+from warpsmith.records import RunWriter, cli, commands, schema
 from warpsmith.records.errors import UsageError, WarpsmithError
 
 COMMANDS = ["summary", "compact", "export", "report", "serve", "timeline", "verify", "schema"]
@@ -66,6 +67,69 @@ def test_summary_prints_the_figures(run_dir, records):
     assert found.returncode == 0
     for text in ("average aggregated return", "improvement rate", "100.0 %", "s2-t0"):
         assert text in found.stdout
+
+
+def test_summary_splits_its_figures_by_a_column(tmp_path, records):
+    run = write_evaluated_run(tmp_path / "run")
+    by_level = json.loads(records("summary", run, "--json", "--by", "level", "--role", "train").stdout)
+    assert {name: part["final_correct_rate"] for name, part in by_level.items()} == {
+        "train, level 1": 0.0, "train, level 2": 1.0,
+    }  # fmt: skip
+    by_role = json.loads(records("summary", run, "--json", "--by", "role").stdout)
+    assert {name: part["trajectories"] for name, part in by_role.items()} == {"held_out": 16, "train": 4}
+    assert "train, level 2" in records("summary", run, "--by", "level").stdout
+    assert records("report", run, "--by", "level").returncode == 0
+
+
+@pytest.mark.parametrize("command", ["summary", "report"])
+def test_a_column_that_does_not_exist_is_refused_with_those_that_do(command, run_dir, records):
+    found = records(command, run_dir, "--by", "stage")
+    assert found.returncode == 2
+    assert "cannot be grouped by `stage`. Group them by level, role, source." in " ".join(found.stderr.split())
+
+
+def test_an_unknown_role_is_refused_with_the_roles_of_the_run(run_dir, records):
+    found = records("summary", run_dir, "--role", "heldout")
+    assert found.returncode == 2
+    assert "the role `heldout`. Its roles are held_out, train." in " ".join(found.stderr.split())
+
+
+@pytest.fixture
+def demo(tmp_path) -> Path:
+    """A demo's folder: a policy without records, a run of SFT with steps alone, a GRPO run."""
+    folder = tmp_path / "demo"
+    (folder / "policy").mkdir(parents=True)
+    with RunWriter(folder / "sft") as writer:
+        writer.append("steps", schema.steps_batch([step_row(1), step_row(2)]))
+    write_run(folder / "grpo")
+    return folder
+
+
+def test_a_folder_of_runs_stands_for_its_runs(demo, tmp_path, records):
+    said = records("summary", demo).stdout
+    assert said.index(f"{demo / 'grpo'}:") < said.index("improvement rate") < said.index(f"{demo / 'sft'}:")
+    assert f"{demo / 'sft'} has no turns." in said
+    found = json.loads(records("summary", demo, "--json").stdout)
+    assert (found["sft"], found["grpo"]["train"]["trajectories"]) == ({}, 6)
+    # The run with turns is the one to report.
+    assert records("report", demo).stdout.strip() == str(demo / "report.html")
+    write_run(demo / "grpo-2")
+    assert records("report", demo).stdout.split() == [str(demo / run / "report.html") for run in ("grpo", "grpo-2")]
+    refused = records("report", demo, "-o", tmp_path / "one.html")
+    assert refused.returncode == 2
+    assert "has 2 runs with turns; one file cannot show them all." in " ".join(refused.stderr.split())
+
+
+def test_a_folder_without_runs_is_refused_and_other_commands_name_its_runs(demo, records):
+    for command in ("summary", "report", "serve"):
+        refused = records(command, demo / "policy")
+        assert refused.returncode == 2
+        assert "has no records: the folder `records` is missing, and no folder in it has one." in " ".join(
+            refused.stderr.split()
+        )
+    refused = records("verify", demo)
+    assert refused.returncode == 2
+    assert f"Pass one of them: {demo / 'grpo'}, {demo / 'sft'}." in " ".join(refused.stderr.split())
 
 
 def test_summary_json_is_one_object_and_nothing_else(run_dir, records):
@@ -224,16 +288,16 @@ def test_a_full_disk_leaves_nothing_half_written(command, run_dir, tmp_path, ref
 @pytest.mark.parametrize("command", [*WRITING, ("summary", "{run}")], ids=lambda command: command[0])
 def test_a_newer_run_is_refused(command, tmp_path, monkeypatch, refused):
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "SCHEMA_VERSION", 5)
+        patch.setattr(schema, "SCHEMA_VERSION", 6)
         run_dir = write_run(tmp_path / "run")
     said = refused(*(text.format(run=run_dir, out=tmp_path / "out") for text in command))
-    assert "schema version 5; this installation reads up to 4. Install a newer" in said
+    assert "schema version 6; this installation reads up to 5. Install a newer" in said
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_verify_lists_what_is_newer(tmp_path, monkeypatch, records):
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "SCHEMA_VERSION", 5)
+        patch.setattr(schema, "SCHEMA_VERSION", 6)
         write_run(tmp_path)
     found = records("verify", tmp_path)
     assert (found.returncode, found.stdout.count("Install a newer warpsmith-records")) == (1, 3)
@@ -242,7 +306,7 @@ def test_verify_lists_what_is_newer(tmp_path, monkeypatch, records):
 def test_schema_prints_every_table_with_types(monkeypatch, records):
     monkeypatch.setenv("COLUMNS", "200")
     found = records("schema").stdout
-    assert "schema version 4" in found
+    assert "schema version 5" in found
     for text in ("timestamp[us, tz=UTC]", "weight_versions", "advantage", "map<string, double>"):
         assert text in found
 

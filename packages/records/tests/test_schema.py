@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +32,7 @@ from warpsmith.records.schema import (
 def test_every_table_names_itself_and_its_version():
     for name, table in TABLES.items():
         assert table.metadata[b"warpsmith.table"] == name.encode()
-        assert table.metadata[b"warpsmith.schema_version"] == b"4"
+        assert table.metadata[b"warpsmith.schema_version"] == b"5"
 
 
 def test_keys_are_columns_that_have_no_nulls():
@@ -69,6 +70,7 @@ def test_an_invalid_turn_needs_no_verdict_and_no_reward():
         ("turn", 1, "at least 0 and below num_turns"),
         ("turn", -1, "at least 0 and below num_turns"),
         ("after_step", -1, "at least 0 or null"),
+        ("rollout_step", -1, "at least 0 or null"),
         ("run", None, "null"),
         ("messages", [{"role": "user"}], "null"),
         ("messages", [None], "null"),
@@ -245,11 +247,42 @@ def test_a_run_of_an_older_version_reads_as_today_and_its_unknowns_are_null(vers
     assert compact(reader.run_dir, tmp_path / "out").rows == {"turns": len(old), "credits": 2, "steps": 1}
 
 
+def test_a_run_of_version_4_gets_the_step_of_each_batch_and_the_new_name_of_a_mean(tmp_path):
+    """The files were written by version 4 itself, and the compacted dataset has what the reader says."""
+    reader = RunReader(Path(__file__).parent / "data" / "version-4")
+    assert reader.table("turns").schema.equals(TURNS, check_metadata=True)
+    assert reader.table("steps").schema.equals(STEPS, check_metadata=True)
+    known = [(row["trajectory"], row["after_step"], row["rollout_step"]) for row in reader.table("turns").to_pylist()]
+    assert known == [("old", 3, 4), ("old", 3, 4), ("held", 4, None), ("none", None, None)]
+    old = [
+        *trajectory_rows("old", ["incorrect", "correct"], after_step=3, rollout_step=4),
+        *trajectory_rows("held", ["correct"], role="held_out", after_step=4),
+        turn_row("none", verdict=None),
+    ]
+    assert turns_batch(old).equals(reader.table("turns").combine_chunks().to_batches()[0])
+    (step,) = reader.table("steps").to_pylist()
+    assert step["turn_return_mean"] == 0.25
+    assert dict(step["metrics"]) == {"loss": 0.2, "turn_return_mean": 0.25, "turn_1/return_mean": 0.5}
+    out = compact(reader.run_dir, tmp_path / "out").out
+    stored = ds.dataset(out / "turns").to_table(columns=["trajectory", "turn", "rollout_step"])
+    assert sorted(stored.column("rollout_step").to_pylist(), key=str) == [4, 4, None, None]
+
+
+def test_part_of_a_batch_of_version_4_is_migrated():
+    old = trajectory_rows("old", ["incorrect", "correct", "correct"], after_step=3, rollout_step=4)
+    whole = turns_batch(old)
+    assert migrate("turns", whole.drop_columns(["rollout_step"]).slice(1), 4).equals(whole.slice(1))
+    steps = steps_batch([step_row(step, turn_return_mean=0.1 * step) for step in range(3)])
+    names = ["return_mean" if name == "turn_return_mean" else name for name in steps.schema.names]
+    assert migrate("steps", steps.rename_columns(names).slice(1), 4).equals(steps.slice(1))
+
+
 def test_part_of_a_batch_of_version_2_is_carried_forward():
     """A part of a batch has its own beginning in the columns of a struct."""
     (batch,) = RunReader(Path(__file__).parent / "data" / "version-2").table("turns").combine_chunks().to_batches()
-    place = batch.schema.get_field_index("verdict")
-    older = pa.struct([field for field in batch.column(place).type if field.name != "recording"])
-    verdicts = [row and {field.name: row[field.name] for field in older} for row in batch.column(place).to_pylist()]
-    written = batch.set_column(place, pa.field("verdict", older), pa.array(verdicts, older))
+    written = batch.drop_columns(["rollout_step"])
+    place = written.schema.get_field_index("verdict")
+    older = pa.struct([field for field in written.column(place).type if field.name != "recording"])
+    verdicts = [row and {field.name: row[field.name] for field in older} for row in written.column(place).to_pylist()]
+    written = written.set_column(place, pa.field("verdict", older), pa.array(verdicts, older))
     assert migrate("turns", written.slice(1), 2).equals(batch.slice(1))

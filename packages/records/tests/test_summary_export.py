@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 from made_rows import MORNING, trajectory_rows, turn_row, verdict
 
 from warpsmith.records import RunReader, RunWriter, export_json, summarize
+from warpsmith.records.errors import UsageError
+from warpsmith.records.parts import Part
+from warpsmith.records.progress import Improvement
 from warpsmith.records.schema import turns_batch
-from warpsmith.records.summary import Part, parts
+from warpsmith.records.summary import parts
 
 
 def run_of(path, *trajectories):
@@ -29,7 +32,7 @@ def test_figures_of_a_small_run_by_hand(tmp_path):
     found = summarize(reader)
     assert (found.trajectories, found.turns, found.invalid_turns) == (4, 8, 0)
     assert found.turns_mean == 2.0
-    assert found.return_mean == pytest.approx((1.8 + (0 + 0.04 + 0.048) + 0.1 + 0.14) / 4)
+    assert found.aggregated_return_mean == pytest.approx((1.8 + (0 + 0.04 + 0.048) + 0.1 + 0.14) / 4)
     assert found.final_correct_rate == 0.5
     assert found.improvement_rate == pytest.approx(1 / 3)
     assert found.speedup_mean == pytest.approx((2.5 + 1.0) / 2)
@@ -48,6 +51,53 @@ def test_figures_of_a_small_run_by_hand(tmp_path):
     assert json.loads(json.dumps(found.to_dict()))["turns_mean"] == 2.0
 
 
+def test_progress_by_turn_by_hand(tmp_path):
+    reader = run_of(
+        tmp_path,
+        trajectory_rows("a", ["correct"]),
+        trajectory_rows("b", ["compile_error", "incorrect", "correct"], speedup=1.0),  # rewards 0, 0.1, 0.3
+        trajectory_rows("c", ["incorrect", "compile_error"]),  # 0.1, 0
+        trajectory_rows("d", ["correct", "incorrect"]),  # 0.8, 0.1
+    )
+    first, second, third = summarize(reader).progress
+    assert [turn.turn_number for turn in (first, second, third)] == [1, 2, 3]
+    assert [turn.first_solved for turn in (first, second, third)] == [0.5, 0.0, 0.25]
+    assert [turn.solved_by for turn in (first, second, third)] == [0.5, 0.5, 0.75]
+    assert first.improvement == Improvement(3, pytest.approx((0.1 - 0.1 - 0.7) / 3))
+    assert first.improvement_solved == Improvement(1, pytest.approx(-0.7))
+    assert first.improvement_unsolved == Improvement(2, pytest.approx(0.0))
+    assert second.improvement == second.improvement_unsolved == Improvement(1, pytest.approx(0.2))
+    assert third.improvement == second.improvement_solved == Improvement(0, None)
+
+
+def test_a_lost_turn_is_no_step_of_the_progress(tmp_path):
+    lost = {"valid": False, "invalid_reason": "no worker", "verdict": None, "reward": None, "return": None}
+    rows = trajectory_rows("a", ["incorrect", "incorrect", "correct"])
+    rows[1] |= lost
+    progress = summarize(run_of(tmp_path, rows)).progress
+    assert [turn.improvement.trajectories for turn in progress] == [0, 0, 0]
+    assert [turn.solved_by for turn in progress] == [0.0, 0.0, 1.0]
+
+
+def test_parts_are_split_by_the_values_of_a_column(tmp_path):
+    reader = run_of(
+        tmp_path,
+        trajectory_rows("a", ["correct"], role="held_out", after_step=0, level=2),
+        trajectory_rows("b", ["correct"], role="held_out", after_step=0, level=None),
+        trajectory_rows("c", ["correct"], role="held_out", after_step=4, level=1),
+        trajectory_rows("d", ["correct"], level=1),
+    )
+    labels = [part.label for part in parts(reader, by="level")]
+    assert labels == [
+        "held_out before training, level 2", "held_out before training, no level", "held_out after 4 steps, level 1",
+        "train, level 1",
+    ]  # fmt: skip
+    assert [part.label for part in parts(reader, by="role")] == ["held_out", "train"]
+    assert parts(reader, role="train", by="level") == [Part("train", None, "level", 1)]
+    with pytest.raises(UsageError, match="cannot be grouped by `kernel`"):
+        parts(reader, by="kernel")
+
+
 def test_invalid_turns_are_counted_and_left_out(tmp_path):
     lost = {"valid": False, "invalid_reason": "no worker", "verdict": None, "reward": None, "return": None}
     good = trajectory_rows("a", ["incorrect", "correct"])
@@ -56,7 +106,7 @@ def test_invalid_turns_are_counted_and_left_out(tmp_path):
     reader = run_of(tmp_path, good, first_lost, [turn_row("c", **lost)])
     found = summarize(reader)
     assert (found.trajectories, found.turns, found.invalid_turns) == (2, 3, 2)
-    assert found.return_mean == pytest.approx(good[0]["return"])
+    assert found.aggregated_return_mean == pytest.approx(good[0]["return"])
     assert found.improvement_rate == 1.0
     assert found.by_turn[0].trajectories == 1
 
@@ -114,9 +164,29 @@ def test_rates_agree_with_counting_whatever_the_order_of_rows(tmp_path_factory, 
     assert found.turns_mean == pytest.approx(sum(map(len, episodes)) / len(episodes))
     assert found.final_correct_rate == pytest.approx(sum(e[-1] == "correct" for e in episodes) / len(episodes))
     for figures in found.by_turn:
-        there = [e[figures.turn] for e in episodes if len(e) > figures.turn]
+        turn = figures.turn_number - 1
+        there = [e[turn] for e in episodes if len(e) > turn]
         assert figures.trajectories == len(there)
         assert figures.compiled_rate == pytest.approx(sum(s != "compile_error" for s in there) / len(there))
+    assert [progress.turn_number for progress in found.progress] == [figures.turn_number for figures in found.by_turn]
+    for turn, progress in enumerate(found.progress):
+        first = sum("correct" in e and e.index("correct") == turn for e in episodes)
+        assert progress.first_solved == pytest.approx(first / len(episodes))
+        assert progress.solved_by == pytest.approx(sum("correct" in e[: turn + 1] for e in episodes) / len(episodes))
+        both = [e for e in episodes if len(e) > turn + 1]
+        solved = ["correct" in e[: turn + 1] for e in both]
+        gains = [SCORES[e[turn + 1]] - SCORES[e[turn]] for e in both]
+        for kept, improvement in (
+            ((True, False), progress.improvement),
+            ((True,), progress.improvement_solved),
+            ((False,), progress.improvement_unsolved),
+        ):
+            own = [gain for gain, was_solved in zip(gains, solved, strict=True) if was_solved in kept]
+            assert improvement.trajectories == len(own)
+            assert improvement.mean == (pytest.approx(sum(own) / len(own)) if own else None)
+
+
+SCORES = {"correct": 0.8, "incorrect": 0.1, "compile_error": 0.0}
 
 
 TURN_NAME = re.compile(r"turn_kernelbench_\d_t\d_\d{8}_\d{6}_\d{6}\.json")

@@ -22,7 +22,7 @@ def at(seconds: float) -> dt.datetime:
 
 def turn(name: str, step: int | None, begin: float, generate: float, evaluate: float | None, **changes):
     return turn_row(
-        name, after_step=0 if step is None else step - 1, role="held_out" if step is None else "train",
+        name, rollout_step=step, role="held_out" if step is None else "train",
         started_at=at(begin), generate_s=generate, compile_s=evaluate, wait_s=0.0, evaluate_s=evaluate, **changes,
     )  # fmt: skip
 

@@ -41,6 +41,7 @@ def test_rates_by_hand():
     assert result.invalid == 1
     assert result.pass_at == {1: 0.5, 2: 1.0}
     first, second = result.by_turn
+    assert (first.turn_number, second.turn_number) == (1, 2)
     assert (first.reached, first.correct, first.solved_by) == (4, 0.25, 0.25)
     assert (second.reached, second.correct, second.solved_by) == (2, 0.5, 0.5)
     assert {level: r.correct for level, r in result.by_level.items()} == {"1": 0.5, "2": 0.5}

@@ -109,7 +109,7 @@ def whole_run(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFacto
     run = tmp_path_factory.mktemp("grpo") / "whole"
     config = run.parent / "grpo.toml"
     text = grpo_text.format(run=run, policy=tiny, stage=2, wandb="offline")
-    changes = {"steps = 2": "steps = 4", "every = 1": "every = 2", "keep = 3": "keep = 1"}
+    changes = {"steps = 2": "steps = 4\nlive_json = true", "every = 1": "every = 2", "keep = 3": "keep = 1"}
     for old, new in {**changes, "[algorithm]": '[algorithm]\nold_logprobs = "recompute"'}.items():
         assert text.count(old) == 1
         text = text.replace(old, new)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 import uvicorn
-from made_rows import trajectory_rows
+from made_rows import credit_row, trajectory_rows
 from runs import ATTACK, write_evaluated_run, write_evaluation, write_hostile_run, write_step
 from starlette.testclient import TestClient
 
@@ -18,7 +18,7 @@ from warpsmith.records.commands import run as run_command
 from warpsmith.records.live import runs as live_runs
 from warpsmith.records.live.runs import LiveRuns
 from warpsmith.records.live.server import application_of
-from warpsmith.records.schema import turns_batch
+from warpsmith.records.schema import credits_batch, turns_batch
 
 LOOPBACK = "http://127.0.0.1"
 
@@ -172,6 +172,40 @@ def test_the_page_follows_a_run_while_it_writes(browser, tmp_path):
             browser.until("document.querySelector('.headline').innerText", lambda text: "+50.0 points" in text)
             assert browser.complaints() == []
     browser.until("document.querySelector('.live').innerText", lambda text: text == "no connection")
+
+
+@pytest.mark.slow
+def test_an_open_trajectory_follows_its_turns(browser, tmp_path):
+    rows = trajectory_rows("t", ["incorrect", "incorrect", "correct"], after_step=0, rollout_step=1)
+    rows[0]["kernel"] = "\n".join(f"x = {number}" for number in range(400))
+    for row in rows:
+        row["verdict"]["error_message"] = "it failed"
+    with RunWriter(tmp_path) as writer:
+        writer.append("turns", turns_batch(rows[:1]))
+        with served(tmp_path) as address:
+            browser.open(address, "trajectory?key=t")
+            browser.until("document.querySelectorAll('.turn').length", lambda count: count == 1)
+            browser.js("document.querySelector('.turn details.error').open = false")
+            browser.js("document.querySelector('.turn pre.code').scrollTop = 500")
+            browser.js("scrollTo(0, 100)")
+            place = browser.js("[scrollY, document.querySelector('.turn pre.code').scrollTop]")
+            assert place == [100, 500]
+            writer.append("turns", turns_batch(rows[1:2]))
+            browser.until("document.querySelectorAll('.turn').length", lambda count: count == 2)
+            assert browser.js("document.querySelector('.turn details.error').open") is False
+            assert browser.js("[scrollY, document.querySelector('.turn pre.code').scrollTop]") == place
+            # What changes nothing about this trajectory leaves the view as it is.
+            browser.js("document.querySelector('.turn').dataset.seen = 'yes'")
+            write_step(writer, 2)
+            browser.until("document.querySelector('.reader-head .bar').innerText", lambda text: "1 of 3" in text)
+            assert browser.js("document.querySelector('.turn').dataset.seen") == "yes"
+            credits = [credit_row("t", turn, 1, advantage=-0.25) for turn in range(3)]
+            writer.append("turns", turns_batch(rows[2:]))
+            browser.until("document.querySelectorAll('.turn').length", lambda count: count == 3)
+            writer.append("credits", credits_batch(credits))
+            browser.until("document.querySelector('.turn')?.innerText", lambda text: "-0.25" in (text or ""))
+            assert browser.texts(".turn h3")[2].startswith("Turn 3 correct")
+            assert browser.complaints() == []
 
 
 @pytest.mark.slow

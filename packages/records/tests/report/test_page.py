@@ -37,6 +37,19 @@ def test_the_first_screen_says_the_result_with_its_interval(browser, report):
     assert browser.texts(".contents a")[:2] == ["Course of the training", "What more turns bring"]
 
 
+def test_progress_by_turn_and_figures_by_level_are_shown(browser, tmp_path):
+    run = write_evaluated_run(tmp_path)
+    write_report(RunReader(run), run / "report.html", by="level")
+    browser.open((run / "report.html").as_uri())
+    rows = browser.js("[...document.querySelectorAll('#turns .progress tbody tr')].map(r => r.innerText.split('\\t'))")
+    assert rows[2:4] == [
+        ["held_out after 2 steps", "1", "0.0 %", "0.0 %", "+0.5 (8)", "–", "+0.5 (8)"],
+        ["held_out after 2 steps", "2", "75.0 %", "75.0 %", "–", "–", "–"],
+    ]
+    assert "Figures by level" in browser.text("#by h2")
+    assert "train, level 2" in browser.text("#by")
+
+
 def test_charts_are_drawn_and_constant_metrics_are_folded_away(browser, report):
     browser.open(report)
     browser.until("document.querySelectorAll('.plot svg.main-svg').length >= 2")

@@ -83,6 +83,23 @@ def test_the_first_screen_has_four_figures_and_says_what_more_turns_bring(tmp_pa
     assert about["parts"][1]["multi_turn"] == "Turns 2 to 2 add +75.0 points: solved within 1 to 2 turns 0.0%, 75.0%."
 
 
+def test_parts_have_their_progress_and_can_be_split(tmp_path):
+    run = write_evaluated_run(tmp_path)
+    about = overview(run)
+    assert (about["by"], about["parts_by"]) == (None, [])
+    first, second = about["parts"][1]["progress"]
+    assert (first["turn_number"], first["first_solved"], first["solved_by"]) == (1, 0.0, 0.0)
+    assert (second["turn_number"], second["first_solved"], second["solved_by"]) == (2, 0.75, 0.75)
+    # Six of eight go from 0.1 to 0.8, two to 0.
+    assert first["improvement"] == {"trajectories": 8, "mean": pytest.approx((6 * 0.7 - 2 * 0.1) / 8)}
+    assert first["improvement_solved"] == {"trajectories": 0, "mean": None}
+    split = manifest(run, by="level")["overview"]
+    assert split["by"] == "level"
+    labels = [part["label"] for part in split["parts_by"]]
+    assert labels[-2:] == ["train, level 1", "train, level 2"]
+    assert [part["solved"] for part in split["parts_by"]][-2:] == [0.0, 1.0]
+
+
 def test_turns_that_solve_nothing_more_are_said_to(tmp_path):
     with RunWriter(tmp_path) as writer:
         for name, statuses in {"a": ["correct", "incorrect"], "b": ["incorrect", "incorrect"]}.items():

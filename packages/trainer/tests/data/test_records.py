@@ -10,6 +10,7 @@ from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.config.sources import RecordsSource
 from warpsmith.trainer.data.records import count_turns, read_records
 from warpsmith.trainer.data.sample import Refusal, Sample
+from warpsmith.trainer.errors import DataError
 
 
 @pytest.fixture
@@ -44,7 +45,14 @@ def test_a_turn_that_passed_is_its_prompt_and_its_completion(record: Any) -> Non
     assert isinstance(sample, Sample)
     assert sample.messages == [{"role": "user", "content": "q"}, {"role": "assistant", "content": "answer 0"}]
     assert sample.problem == "p7"
-    assert sample.place == f"turn 0 of g0/0 in {run}"
+    assert sample.place == f"turn 1 of g0/0 in {run}"
+
+
+def test_a_role_that_no_run_has_is_refused_with_the_roles_that_exist(record: Any) -> None:
+    run, other = record(judged()), record(judged() | {"role": "held_out"}, name="other")
+    assert taken(run, other, roles=("train", "held_out"))[0] == ["answer 0"]
+    with pytest.raises(DataError, match=r"has the role 'heldout'\. Roles of these runs: held_out, train\."):
+        taken(run, other, roles=("train", "heldout"))
 
 
 @pytest.mark.parametrize(

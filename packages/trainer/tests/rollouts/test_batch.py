@@ -160,6 +160,10 @@ def test_figures_by_hand(turns_table) -> None:
     assert found["speedup_mean"] == 2.0
     assert found["invalid_rate"] == 0.25
     assert found["turn_1/reward_mean"] == pytest.approx(0.05)
+    # Trajectories count by their first turn, turns each by itself; the lost one is in neither.
+    assert found["aggregated_return_mean"] == found["turn_1/return_mean"] == pytest.approx(0.22 / 2)
+    assert found["turn_return_mean"] == pytest.approx(0.52 / 3)
+    assert "return_mean" not in found
     assert found["turn_2/correct_rate"] == 1.0
     assert found["truncated_rate"] == 0.25
     assert found["tokens"] == 8

@@ -19,8 +19,10 @@ import torch
 from safetensors.torch import load_file
 
 from warpsmith.policy.loading import load_chat
+from warpsmith.records import cli as records_cli
 from warpsmith.records.compaction import compact
 from warpsmith.records.reader import RunReader
+from warpsmith.records.summary import summarize_parts
 from warpsmith.trainer.advantage import Normalisation, assign
 from warpsmith.trainer.advantage.estimators.turn import TurnReturn
 from warpsmith.trainer.rollouts.batch import credit_columns, training_turns
@@ -236,10 +238,13 @@ def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) 
         (row["trajectory"], row["turn"]) for row in train if row["valid"]
     }
     assert [(row["step"], row["weight_version"]) for row in steps] == [(1, 1), (2, 2), (3, 3), (4, 4)]
-    assert {(row["role"], row["group"].split("/")[-2], row["after_step"]) for row in turns} == {
-        ("held_out", "before", 0), *(("train", f"step-{step}", step - 1) for step in (1, 2, 3, 4)),
-        ("held_out", "after", 4),
+    assert {(row["role"], row["group"].split("/")[-2], row["after_step"], row["rollout_step"]) for row in turns} == {
+        ("held_out", "before", 0, None), *(("train", f"step-{step}", step - 1, step) for step in (1, 2, 3, 4)),
+        ("held_out", "after", 4, None),
     }  # fmt: skip
+    trained_in = {(row["trajectory"], row["turn"]): row["step"] for row in credits}
+    rollout_steps = {(row["trajectory"], row["turn"]): row["rollout_step"] for row in train}
+    assert trained_in.items() <= rollout_steps.items()
     latest = reader.table("credits", latest=True).to_pylist()
     assert [row["ratio_mean"] for row in latest] == pytest.approx([1.0] * len(latest), abs=1e-2)
     assert all(row["ratio_max"] >= row["ratio_mean"] and row["clipped_fraction"] == 0 for row in latest)
@@ -263,6 +268,49 @@ def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) 
     low, high = summary["interval"]["solved_rate"]
     assert -1 <= low <= summary["after"]["solved_rate"] - summary["before"]["solved_rate"] <= high <= 1
     assert "Held out, gain: solved" in said
+
+
+def test_live_json_has_each_turn_and_trajectory_as_it_ended(whole_run: tuple[Path, Path, str]) -> None:
+    run, _, said = whole_run
+    assert f"Live JSON: {run / 'live.jsonl'}, a line for each turn and trajectory." in said
+    lines = [json.loads(line) for line in (run / "live.jsonl").read_text().splitlines()]
+    turns = RunReader(run).table("turns").to_pylist()
+    found = {
+        (line["turn_data"]["extra_info"]["trajectory"], line["turn_idx"]): line["turn_data"]
+        for line in lines
+        if line["kind"] == "turn"
+    }
+    assert found.keys() == {(row["trajectory"], row["turn"]) for row in turns}
+    for row in turns:
+        line = found[row["trajectory"], row["turn"]]
+        assert (line["response"], line["reward"]) == (row["completion"], row["reward"])
+        assert line["extra_info"]["rollout_step"] == row["rollout_step"]
+    ended = [line for line in lines if line["kind"] == "trajectory"]
+    returns = {row["trajectory"]: row["return"] for row in turns if row["turn"] == 0}
+    assert {line["extra_info"]["trajectory"]: line["aggregated_return"] for line in ended} == returns
+
+
+def test_console_and_summary_say_the_same_aggregated_return(
+    whole_run: tuple[Path, Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, _, said = whole_run
+    parts = summarize_parts(RunReader(run))
+    for when, part in (("before", "held_out before training"), ("after", "held_out after 4 steps")):
+        line = re.search(rf"Held out, {when} training: .*aggregated_return_mean (\S+)", said)
+        assert line is not None
+        assert line[1] == f"{parts[part].aggregated_return_mean:.3f}"
+    steps = RunReader(run).table("steps", latest=True).to_pylist()
+    by_step = [dict(row["metrics"])["aggregated_return_mean"] for row in steps]
+    assert all(f"aggregated return {mean:.3f}, " in said for mean in by_step)
+    # Each step has the same number of trajectories.
+    assert parts["train"].aggregated_return_mean == pytest.approx(sum(by_step) / len(by_step))
+    monkeypatch.setattr(sys, "argv", ["warpsmith-records", "summary", str(run), "--role", "train"])
+    with pytest.raises(SystemExit):
+        records_cli.main()
+        raise SystemExit(0)
+    printed = re.search(r"average aggregated return +(\S+)", capsys.readouterr().out)
+    assert printed is not None
+    assert printed[1] == f"{sum(by_step) / len(by_step):.3f}"
 
 
 # vLLM's own face, with none of our code between it and the ids: the same prompts and seeds, on the same weights.

@@ -119,6 +119,7 @@ def test_a_resumed_run_knows_what_the_first_steps_were() -> None:
 
 FIGURES = {
     "reward_mean": 0.5, "turn_1/reward_mean": 0.4, "turn_2/reward_mean": 0.75, "turn_10/reward_mean": 0.9,
+    "aggregated_return_mean": 0.85,
     "compiled_rate": 0.9, "correct_rate": 0.5, "solved_rate": 0.6, "speedup_p10": 0.9, "speedup_p50": 1.25,
     "speedup_p90": 2.0, "turns": 12.0, "invalid_turns": 1.0, "sampled_groups": 4.0, "no_spread_rate": 0.25,
     "completion_length_mean": 100.0, "completion_length_max": 220.0, "truncated_rate": 0.1, "staleness_mean": 0.5,
@@ -135,7 +136,8 @@ FIGURES = {
 def test_the_console_tells_what_the_table_holds() -> None:
     said = console.lines(7, FIGURES)
     assert said.startswith(
-        "[Step 7] reward 0.500 (by turn 0.400 0.750 0.900), compiled 0.90, correct 0.50, solved 0.60"
+        "[Step 7] reward 0.500 (by turn 0.400 0.750 0.900), aggregated return 0.850, compiled 0.90, correct 0.50, "
+        "solved 0.60"
     )
     for part in ("speedup p10 0.90 p50 1.25 p90 2.00", "invalid 1", "without spread 0.25", "length 100 (most 220)",
                  "truncated 0.10", "staleness 0.5 (most 2)",

@@ -12,9 +12,11 @@ from rich.table import Table
 
 from warpsmith.records._version import __version__
 from warpsmith.records.commands import new_app, run
+from warpsmith.records.errors import UsageError
 
 if TYPE_CHECKING:
     from warpsmith.records.reader import Losses, RunReader
+    from warpsmith.records.summary import RunSummary
 
 # pyarrow and modules that need it are imported inside the commands, to keep --help and --version fast.
 
@@ -35,10 +37,17 @@ app = new_app(
     """,
 )
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory, for example runs/demo.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory, for example runs/demo/grpo.")]
+Runs = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The run's directory, or a folder of runs, for example runs/demo.")
+]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="New directory; created in full or not at all.")]
 Salvage = Annotated[
     bool, typer.Option("--skip-damaged", help="Skip damaged batches and list them, instead of stopping.")
+]
+By = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Split the figures by a column of turns: level, role, source or stage."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -54,8 +63,10 @@ class ExportFormat(StrEnum):
 
 @app.command()
 def summary(
-    run_dir: Run,
+    run_dir: Runs,
+    *,
     role: Annotated[str | None, typer.Option(help="Only turns of this role, for example train or held_out.")] = None,
+    by: By = None,
     top: Annotated[int, typer.Option(help="Number of best trajectories to list.", min=0)] = 5,
     as_json: AsJson = False,
     skip_damaged: Salvage = False,
@@ -64,24 +75,28 @@ def summary(
 
     Evaluations before, during and after training are listed separately.
 
-    Example: warpsmith-records summary runs/demo --role train
+    Example: warpsmith-records summary runs/demo --role train --by level
     """
-    from warpsmith.records import summary as summaries
     from warpsmith.records.printing import print_summary
+    from warpsmith.records.reader import runs_of
+    from warpsmith.records.summary import summarize_parts
 
-    reader = _reader(run_dir, skip_damaged)
-    found = [part for part in summaries.parts(reader) if role in (None, part.role)]
-    by_part = {
-        part.label: summaries.summarize(reader, role=part.role, after_step=part.after_step, top=top) for part in found
-    }
-    _report_losses(reader.losses())
+    found: dict[Path, dict[str, RunSummary]] = {}
+    for folder in runs_of(run_dir):
+        reader = _reader(folder, skip_damaged)
+        found[folder] = summarize_parts(reader, role=role, by=by, top=top)
+        _report_losses(reader.losses())
     if as_json:
-        typer.echo(json.dumps({name: figures.to_dict() for name, figures in by_part.items()}, indent=2))
+        plain = {folder.name: {name: part.to_dict() for name, part in parts.items()} for folder, parts in found.items()}
+        typer.echo(json.dumps(plain[run_dir.name] if run_dir in found else plain, indent=2))
         return
-    if not by_part:
-        typer.echo(f"{run_dir} has no turns {'yet' if role is None else f'with the role {role}'}.")
-    for name, figures in by_part.items():
-        print_summary(Console(highlight=False, markup=False), name, figures)
+    for folder, parts in found.items():
+        if folder != run_dir:
+            typer.echo(f"{folder}:")
+        if not parts:
+            typer.echo(f"{folder} has no turns.")
+        for name, figures in parts.items():
+            print_summary(Console(highlight=False, markup=False), name, figures)
 
 
 @app.command()
@@ -141,13 +156,14 @@ def export(
 
 @app.command()
 def report(
-    run_dir: Run,
+    run_dir: Runs,
     out: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file; default RUN/report.html.")
     ] = None,
     trajectories: Annotated[
         int, typer.Option(help="Trajectories to show per kind and part; 0 leaves out all texts.", min=0)
     ] = 3,
+    by: By = None,
     skip_damaged: Salvage = False,
 ) -> None:
     """Write one self-contained HTML page of at most 20 MB: the result, curves, verdicts, and trajectories to read.
@@ -158,17 +174,27 @@ def report(
     """
     from warpsmith.records.report import write_report
 
-    target = run_dir / "report.html" if out is None else out
-    reader = _reader(run_dir, skip_damaged)
-    write_report(reader, target, trajectories=trajectories)
-    _report_losses(reader.losses())
-    typer.echo(str(target))
+    runs = _runs_to_report(run_dir)
+    if out is not None and len(runs) > 1:
+        raise UsageError(
+            f"{run_dir} has {len(runs)} runs with turns; one file cannot show them all.",
+            f"Leave out --output, or pass one of them: {', '.join(map(str, runs))}.",
+        )
+    for folder in runs:
+        target = out or (folder if len(runs) > 1 else run_dir) / "report.html"
+        reader = _reader(folder, skip_damaged)
+        write_report(reader, target, trajectories=trajectories, by=by)
+        _report_losses(reader.losses())
+        typer.echo(str(target))
 
 
 @app.command()
 def serve(
     run_dirs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Directories of one or more runs, finished or running.")
+        list[Path],
+        typer.Argument(
+            metavar="RUN...", help="Directories of one or more runs, finished or running, or folders of runs."
+        ),
     ],
     host: Annotated[
         str, typer.Option(help="Address to listen on; beyond loopback, anyone who reaches it can read.")
@@ -182,8 +208,10 @@ def serve(
     Example: warpsmith-records serve runs/demo runs/other --port 8321
     """
     from warpsmith.records.live import serve as serve_runs
+    from warpsmith.records.reader import runs_of
 
-    serve_runs([_reader(run_dir, skip_damaged=True) for run_dir in run_dirs], host, port, announce=typer.echo)
+    readers = [_reader(folder, skip_damaged=True) for run_dir in run_dirs for folder in runs_of(run_dir)]
+    serve_runs(readers, host, port, announce=typer.echo)
 
 
 @app.command()
@@ -272,6 +300,14 @@ def _reader(run_dir: Path, skip_damaged: bool) -> "RunReader":
     from warpsmith.records.reader import RunReader
 
     return RunReader(run_dir, on_damage="skip" if skip_damaged else "raise")
+
+
+def _runs_to_report(folder: Path) -> list[Path]:
+    """The runs of a folder that have turns; all if none has, for example those of SFT."""
+    from warpsmith.records.reader import RunReader, runs_of
+
+    runs = runs_of(folder)
+    return [one for one in runs if any(part.rows for part in RunReader(one).segments("turns"))] or runs
 
 
 def _report_losses(losses: "Losses") -> None:

@@ -29,7 +29,18 @@ Row = dict[str, Any]
 
 ROWS_AT_ONCE: Final = 1024
 _TOKENS: Final = ("prompt_ids", "completion_ids", "logprobs", "weight_versions")
-_PLACE: Final = ("run", "task", "role", "source", "level", "group", "trajectory", "sample")
+_PLACE: Final = (
+    "run",
+    "task",
+    "role",
+    "source",
+    "level",
+    "group",
+    "trajectory",
+    "sample",
+    "after_step",
+    "rollout_step",
+)
 _DURATIONS: Final = ("generate_s", "compile_s", "wait_s", "evaluate_s")
 
 
@@ -156,6 +167,7 @@ def eval_result(row: Row) -> Row:
 
 
 def ended_at(row: Row) -> dt.datetime:
+    """Return when a turn ended: its start and its durations."""
     started: dt.datetime = row["started_at"]
     return started + dt.timedelta(seconds=sum(row[name] or 0.0 for name in _DURATIONS))
 
@@ -175,22 +187,27 @@ class _Files:
         """Write `log` as `stem` (with a placeholder for the instance) and the first free timestamp from `moment` on."""
         safe = re.sub(r"[^\w.-]", "_", instance_id)
         while True:
-            timestamp = moment.astimezone(dt.UTC).strftime("%Y%m%d_%H%M%S_%f")
+            timestamp = stamp(moment)
             name = f"{stem.format(safe)}_{timestamp}.json"
             if name not in self.taken:
                 break
             moment += dt.timedelta(microseconds=1)
         self.taken.add(name)
-        text = json.dumps(_finite({"timestamp": timestamp, **log}), ensure_ascii=False, indent=2, allow_nan=False)
+        text = json.dumps(finite({"timestamp": timestamp, **log}), ensure_ascii=False, indent=2, allow_nan=False)
         (self.folder / name).write_text(text + "\n", encoding="utf-8")
 
 
-def _finite(value: Any) -> Any:
-    """Replace NaN and infinity, which JSON lacks, by null."""
+def stamp(moment: dt.datetime) -> str:
+    """Return a moment as the logs write it: UTC, to the microsecond."""
+    return moment.astimezone(dt.UTC).strftime("%Y%m%d_%H%M%S_%f")
+
+
+def finite(value: Any) -> Any:
+    """Return plain values with null for NaN and infinity, which JSON lacks."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
     return value

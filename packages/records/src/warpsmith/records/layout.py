@@ -15,6 +15,14 @@ def records_dir(run_dir: Path) -> Path:
     return run_dir / RECORDS_DIR
 
 
+def runs_below(folder: Path) -> list[Path]:
+    """The folders directly in `folder` that have records, by name, for example a demo's `grpo` and `sft`."""
+    try:
+        return sorted(path for path in folder.iterdir() if records_dir(path).is_dir())
+    except OSError:
+        return []
+
+
 def table_dir(run_dir: Path, table: str) -> Path:
     return records_dir(run_dir) / table
 

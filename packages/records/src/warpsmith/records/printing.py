@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from warpsmith.records.progress import Improvement, TurnProgress
 from warpsmith.records.reader import SegmentReport
 from warpsmith.records.summary import RunSummary, TrajectoryFigures
 
@@ -15,6 +16,7 @@ def print_summary(console: Console, name: str, figures: RunSummary) -> None:
     console.print(name, style="bold")
     _print_averages(console, figures)
     _print_turns(console, figures)
+    _print_progress(console, figures.progress)
     if figures.top:
         _print_top(console, figures.top)
 
@@ -62,7 +64,7 @@ def _print_averages(console: Console, figures: RunSummary) -> None:
     table.add_row("trajectories", str(figures.trajectories))
     table.add_row("turns (invalid)", f"{figures.turns} ({figures.invalid_turns})")
     table.add_row("average turns per trajectory", number(figures.turns_mean, digits=2))
-    table.add_row("average aggregated return", number(figures.return_mean))
+    table.add_row("average aggregated return", number(figures.aggregated_return_mean))
     table.add_row("final correctness rate", percent(figures.final_correct_rate))
     table.add_row("improvement rate", percent(figures.improvement_rate))
     table.add_row("average speedup", number(figures.speedup_mean, "x", digits=2))
@@ -75,7 +77,7 @@ def _print_turns(console: Console, figures: RunSummary) -> None:
     table = _plain("turn", "trajectories", "reward", "compiled", "correct", "speedup")
     for turn in figures.by_turn:
         table.add_row(
-            str(turn.turn + 1),
+            str(turn.turn_number),
             str(turn.trajectories),
             number(turn.reward_mean),
             percent(turn.compiled_rate),
@@ -85,14 +87,27 @@ def _print_turns(console: Console, figures: RunSummary) -> None:
     console.print(table)
 
 
+def _print_progress(console: Console, progress: Sequence[TurnProgress]) -> None:
+    table = _plain("turn", "first solved", "solved by", "reward to next turn", "if solved", "if not solved")
+    for turn in progress:
+        gains = (turn.improvement, turn.improvement_solved, turn.improvement_unsolved)
+        table.add_row(str(turn.turn_number), percent(turn.first_solved), percent(turn.solved_by), *map(_gain, gains))
+    console.print(table)
+
+
+def _gain(found: Improvement) -> str:
+    return "-" if found.mean is None else f"{found.mean:+.3f} ({found.trajectories})"
+
+
 def _print_top(console: Console, top: Sequence[TrajectoryFigures]) -> None:
-    table = _plain("best trajectories", "problem", "return", "rewards", "correct", "speedups")
+    table = _plain("best trajectories", "problem", "aggregated return", "rewards", "improvement", "correct", "speedups")
     for one in top:
         table.add_row(
             one.trajectory,
             one.problem,
             number(one.aggregated_return),
             " ".join(f"{reward:.2f}" for reward in one.rewards),
+            f"{one.improvement:+.3f}",
             " ".join("✓" if correct else "✗" for correct in one.correct),
             " ".join(number(speedup, "x", digits=2) for speedup in one.speedups),
         )
@@ -102,5 +117,6 @@ def _print_top(console: Console, top: Sequence[TrajectoryFigures]) -> None:
 def _plain(*headings: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=any(headings))
     for heading in headings:
-        table.add_column(heading, overflow="fold")
+        # Long names are folded, words of a heading are not.
+        table.add_column(heading, overflow="fold", min_width=max(map(len, heading.split()), default=0))
     return table

@@ -121,10 +121,7 @@ class RunReader:
         self.on_damage = on_damage
         self.damage: list[SegmentError] = []
         if not _is_folder(layout.records_dir(self.run_dir)):
-            raise NoRecordsError(
-                f"{self.run_dir} has no records: the folder `{layout.RECORDS_DIR}` is missing.",
-                "Pass a run's directory, as passed to its RunWriter.",
-            )
+            raise _no_records(self.run_dir)
 
     def table(self, name: str, *, columns: Sequence[str] | None = None, latest: bool = False) -> pa.Table:
         """Return every recorded row of the table, ordered by the start of its segment, then as appended.
@@ -347,6 +344,33 @@ class _SegmentFiles:
         if digest(data, self.journal.header.format_version) != entry.digest:
             raise CorruptSegmentError(self.path, f"the bytes of {_named(entry)} differ from those written.", SALVAGE)
         return data
+
+
+def runs_of(folder: Path) -> list[Path]:
+    """Return the runs that a directory stands for: itself, or those directly in it, for example of a demo.
+
+    Raises:
+        NoRecordsError: neither it nor a folder directly in it has records.
+    """
+    if _is_folder(layout.records_dir(folder)):
+        return [folder]
+    found = layout.runs_below(folder)
+    if not found:
+        raise _no_records(folder)
+    return found
+
+
+def _no_records(folder: Path) -> NoRecordsError:
+    below = layout.runs_below(folder)
+    if below:
+        return NoRecordsError(
+            f"{folder} is not a run: it has no folder `{layout.RECORDS_DIR}`, but {len(below)} of its folders have.",
+            f"Pass one of them: {', '.join(map(str, below))}.",
+        )
+    return NoRecordsError(
+        f"{folder} has no records: the folder `{layout.RECORDS_DIR}` is missing, and no folder in it has one.",
+        "Pass a run's directory, as passed to its RunWriter, or a folder of runs, for example a demo's.",
+    )
 
 
 def _is_folder(path: Path) -> bool:

@@ -38,7 +38,7 @@ __all__ = [
     "turns_batch",
 ]
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 
 TableName = Literal["turns", "credits", "steps"]
 
@@ -122,6 +122,7 @@ TURNS: Final = _schema(
         _required("turn", pa.int32()),
         _required("num_turns", pa.int32()),
         pa.field("after_step", pa.int64()),
+        pa.field("rollout_step", pa.int64()),
         # text
         _required("messages", _list_of(MESSAGE)),
         _required("completion", pa.string()),
@@ -173,7 +174,7 @@ CREDITS: Final = _schema(
 _STEP_FIGURES: Final = (
     "loss",
     "reward_mean",
-    "return_mean",
+    "turn_return_mean",
     "compiled_rate",
     "correct_rate",
     "speedup_mean",
@@ -257,6 +258,7 @@ RULES: Final[Mapping[TableName, tuple[Rule, ...]]] = MappingProxyType(
             ),
             Rule("turn", "be at least 0 and below num_turns", _turn_out_of_range),
             Rule("after_step", "be at least 0 or null", _negative("after_step")),
+            Rule("rollout_step", "be at least 0 or null", _negative("rollout_step")),
             Rule("reward", "be set where valid is true", _valid_without_reward),
             Rule("reward", "be finite or null", _not_finite("reward")),
             Rule("return", "be finite or null", _not_finite("return")),
@@ -366,8 +368,35 @@ def _with_host_code(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 _WAYS: Final = MappingProxyType({"apart": "detached", "beside": "on_device"})
 
+
+def _without_rollout_step(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Migrate version 4 of `turns`, which lacked `rollout_step`: the step after `after_step` for training turns."""
+    column = TURNS.field("rollout_step")
+    trained = pc.equal(batch.column("role"), "train")
+    steps = pc.if_else(trained, pc.add(batch.column("after_step"), 1), pa.scalar(None, column.type))
+    return batch.add_column(batch.schema.get_field_index("after_step") + 1, column, steps)
+
+
+def _with_return_mean(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Migrate version 4 of `steps`, which called `turn_return_mean` `return_mean`, as a column and in `metrics`."""
+    names = ["turn_return_mean" if name == "return_mean" else name for name in batch.schema.names]
+    renamed = batch.rename_columns(names)
+    place = renamed.schema.get_field_index("metrics")
+    rows = [
+        [("turn_return_mean" if name == "return_mean" else name, value) for name, value in pairs]
+        for pairs in renamed.column(place).to_pylist()
+    ]
+    return renamed.set_column(place, STEPS.field("metrics"), pa.array(rows, STEPS.field("metrics").type))
+
+
 MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
-    {("turns", 1): _without_after_step, ("turns", 2): _without_host_code, ("turns", 3): _with_host_code}
+    {
+        ("turns", 1): _without_after_step,
+        ("turns", 2): _without_host_code,
+        ("turns", 3): _with_host_code,
+        ("turns", 4): _without_rollout_step,
+        ("steps", 4): _with_return_mean,
+    }
 )
 """(table, version) -> the function that converts a batch of that version to the next version."""
 

@@ -1,4 +1,4 @@
-"""summarize: figures of a run's trajectories, per turn and overall."""
+"""summarize: figures of a run's trajectories, by turn and overall."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,6 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from warpsmith.records.parts import Part, check_grouping, parts_of
+from warpsmith.records.progress import TurnProgress, progress_of
 from warpsmith.records.reader import RunReader
 
 FAST_P: Final = (0.0, 1.0, 1.5, 2.0)
@@ -23,43 +25,21 @@ _COLUMNS: Final = (
     "verdict",
     "after_step",
 )
-TRAIN: Final = "train"
-
-
-@dataclass(frozen=True)
-class Part:
-    """Turns of a run that belong together: one role and, for an evaluation, one point of the training.
-
-    Attributes:
-        after_step: training steps finished when the turns were sampled; None for turns of all points.
-    """
-
-    role: str
-    after_step: int | None = None
-
-    @property
-    def label(self) -> str:
-        """The part in words, for example `held_out after 8 steps`."""
-        if self.after_step is None:
-            return self.role
-        if self.after_step == 0:
-            return f"{self.role} before training"
-        return f"{self.role} after {self.after_step} step{'s' if self.after_step > 1 else ''}"
 
 
 @dataclass(frozen=True)
 class TurnFigures:
-    """Figures of one turn index over the trajectories that had a valid turn there.
+    """Figures of one turn over the trajectories that had a valid turn there.
 
     Attributes:
-        turn: the index, from 0.
+        turn_number: from 1.
         trajectories: how many there are.
         reward_mean: mean turn score.
         compiled_rate, correct_rate: share of `trajectories`, in [0, 1].
         speedup_mean: mean speedup of the correct and timed ones; None if there are none.
     """
 
-    turn: int
+    turn_number: int
     trajectories: int
     reward_mean: float
     compiled_rate: float
@@ -95,13 +75,14 @@ class RunSummary:
         turns: valid turns.
         invalid_turns: turns whose evaluation or generation failed through no fault of the policy.
         turns_mean: valid turns per trajectory.
-        return_mean: mean aggregated return R_0.
+        aggregated_return_mean: mean of the trajectories' aggregated return R_0, where it was recorded.
         final_correct_rate: share of trajectories whose last turn is correct.
         improvement_rate: share of the trajectories with two turns or more whose last score is above the first.
         speedup_mean: mean speedup of the last turns that are correct and timed.
         fast_p: for each p, the share of trajectories whose last turn is correct with a speedup above p
             (KernelBench's fast_p; untimed ones count as failures; empty if none is timed).
-        by_turn: figures of each turn index.
+        by_turn: figures of each turn.
+        progress: what each turn adds to the share of solved trajectories and to the reward.
         top: the trajectories with the highest aggregated return, best first.
 
     A rate or mean over nothing is None.
@@ -111,12 +92,13 @@ class RunSummary:
     turns: int
     invalid_turns: int
     turns_mean: float | None
-    return_mean: float | None
+    aggregated_return_mean: float | None
     final_correct_rate: float | None
     improvement_rate: float | None
     speedup_mean: float | None
     fast_p: dict[str, float]
     by_turn: tuple[TurnFigures, ...]
+    progress: tuple[TurnProgress, ...]
     top: tuple[TrajectoryFigures, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,25 +106,11 @@ class RunSummary:
         return dataclasses.asdict(self)
 
 
-def parts(reader: RunReader) -> list[Part]:
-    """The parts of the run: training as a whole, and every other role once for each point at which it was sampled.
-
-    Turns of a role without `after_step` (schema version 1, or outside of training) form one part.
-    """
-    return parts_of(reader.table("turns", columns=["role", "after_step"], latest=True))
-
-
-def parts_of(turns: pa.Table) -> list[Part]:
-    """As `parts`, of a table with the columns `role` and `after_step`."""
-    moments: dict[str, set[int | None]] = {}
-    for row in turns.group_by(["role", "after_step"]).aggregate([]).to_pylist():
-        moments.setdefault(row["role"], set()).add(row["after_step"])
-    found = []
-    for role in sorted(moments):
-        known = sorted(step for step in moments[role] if step is not None)
-        whole = role == TRAIN or len(known) < len(moments[role])
-        found += [Part(role)] if whole else [Part(role, step) for step in known]
-    return found
+def parts(reader: RunReader, *, role: str | None = None, by: str | None = None) -> list[Part]:
+    """Return the parts of the run; arguments and errors as for `parts_of`."""
+    check_grouping(by)
+    columns = dict.fromkeys(["role", "after_step", *([by] if by else [])])
+    return parts_of(reader.table("turns", columns=list(columns), latest=True), role=role, by=by)
 
 
 def summarize(reader: RunReader, *, role: str | None = None, after_step: int | None = None, top: int = 5) -> RunSummary:
@@ -153,7 +121,21 @@ def summarize(reader: RunReader, *, role: str | None = None, after_step: int | N
         after_step: only the turns sampled after this many training steps; all by default.
         top: how many of the best trajectories to list.
     """
-    return summarize_turns(_flat(reader, role, after_step), top=top)
+    turns = _flat(reader)
+    if role is not None:
+        turns = turns.filter(pc.field("role") == role)
+    if after_step is not None:
+        turns = turns.filter(pc.field("after_step") == after_step)
+    return summarize_turns(turns, top=top)
+
+
+def summarize_parts(
+    reader: RunReader, *, role: str | None = None, by: str | None = None, top: int = 5
+) -> dict[str, RunSummary]:
+    """Summarize each part of the run, by its label. Arguments and errors as for `summarize` and `parts_of`."""
+    check_grouping(by)
+    turns = _flat(reader, *([by] if by else []))
+    return {part.label: summarize_turns(part.of(turns), top=top) for part in parts_of(turns, role=role, by=by)}
 
 
 def summarize_turns(turns: pa.Table, *, top: int = 0) -> RunSummary:
@@ -171,23 +153,20 @@ def summarize_turns(turns: pa.Table, *, top: int = 0) -> RunSummary:
         turns=valid.num_rows,
         invalid_turns=turns.num_rows - valid.num_rows,
         turns_mean=_mean(trajectories.column("turn_count")),
-        return_mean=_mean(trajectories.column("aggregated_return")),
+        aggregated_return_mean=_mean(trajectories.column("aggregated_return")),
         final_correct_rate=_mean(trajectories.column("correct_last")),
         improvement_rate=_improvement_rate(trajectories),
         speedup_mean=_mean(trajectories.column("speedup_last").filter(trajectories.column("correct_last"))),
         fast_p=_fast_p(trajectories),
         by_turn=_by_turn(valid),
+        progress=progress_of(valid),
         top=_top(trajectories, top),
     )
 
 
-def _flat(reader: RunReader, role: str | None, after_step: int | None) -> pa.Table:
+def _flat(reader: RunReader, *more: str) -> pa.Table:
     """Turns as plain columns, ordered by trajectory and turn; a turn without a verdict did not compile."""
-    turns = reader.table("turns", columns=_COLUMNS, latest=True)
-    if role is not None:
-        turns = turns.filter(pc.field("role") == role)
-    if after_step is not None:
-        turns = turns.filter(pc.field("after_step") == after_step)
+    turns = reader.table("turns", columns=list(dict.fromkeys([*_COLUMNS, *more])), latest=True)
     verdict = turns.column("verdict")
     for name in ("compiled", "correct"):
         turns = turns.append_column(name, pc.fill_null(pc.struct_field(verdict, name), False))
@@ -256,7 +235,7 @@ def _by_turn(valid: pa.Table) -> tuple[TurnFigures, ...]:
     )
     return tuple(
         TurnFigures(
-            turn=row["turn"],
+            turn_number=row["turn"] + 1,
             trajectories=row["reward_count"],
             reward_mean=row["reward_mean"],
             compiled_rate=row["compiled_mean"],

@@ -15,10 +15,8 @@ from warpsmith.records.reader import RunReader
 Phase = Literal["generate", "evaluate", "wait", "train", "sync"]
 PHASES: Final[tuple[Phase, ...]] = ("generate", "evaluate", "wait", "train", "sync")
 
-TRAIN_ROLE: Final = "train"
-
 _TURN_COLUMNS = (
-    "role", "trajectory", "turn", "after_step", "started_at", "generate_s", "wait_s", "evaluate_s",
+    "trajectory", "turn", "rollout_step", "started_at", "generate_s", "wait_s", "evaluate_s",
 )  # fmt: skip
 _STEP_COLUMNS = ("step", "started_at", "collect_s", "train_s", "sync_s")
 
@@ -169,7 +167,7 @@ _Found = tuple[Phase, int | None, dt.datetime, float, str]
 def _of_turns(reader: RunReader) -> Iterable[_Found]:
     table = reader.table("turns", columns=["run", *_TURN_COLUMNS], latest=True)
     for row in table.to_pylist():
-        step = row["after_step"] + 1 if row["role"] == TRAIN_ROLE and row["after_step"] is not None else None
+        step = row["rollout_step"]
         name, generated = f"{row['trajectory']}, turn {row['turn'] + 1}", row["generate_s"] or 0.0
         judged = sum(row[column] or 0.0 for column in ("wait_s", "evaluate_s"))
         if generated:

@@ -340,7 +340,7 @@ def _report(result: metrics.EvaluationResult) -> str:
         "pass@k   " + "   ".join(f"{k}: {value:.1%}" for k, value in result.pass_at.items()),
     ]
     lines += [
-        f"turn {t.turn + 1}   reached {t.reached}   compiled {t.compiled:.1%}   correct {t.correct:.1%}   "
+        f"turn {t.turn_number}   reached {t.reached}   compiled {t.compiled:.1%}   correct {t.correct:.1%}   "
         f"solved by now {t.solved_by:.1%}"
         for t in result.by_turn
     ]

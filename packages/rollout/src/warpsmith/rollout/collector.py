@@ -80,6 +80,7 @@ class Collector:
         seed: int | None = None,
         role: str = "train",
         after_step: int | None = None,
+        rollout_step: int | None = None,
     ) -> "pa.Table":
         """Return all turns of `samples` episodes for each problem, as a table of `TURNS`.
 
@@ -93,6 +94,7 @@ class Collector:
             seed: seed of the sampling; with the same weights it gives the same completions (exactly in fp32).
             role: `train` or `held_out`, for the records.
             after_step: training steps finished so far, for the records; None outside of a training run.
+            rollout_step: the training step whose batch this is, for the records; None for an evaluation.
 
         Raises:
             UsageError: no problems or no samples.
@@ -104,7 +106,9 @@ class Collector:
 
         from warpsmith.records.schema import turns_batch
 
-        rows = await self.collect_rows(problems, samples, label=label, seed=seed, role=role, after_step=after_step)
+        rows = await self.collect_rows(
+            problems, samples, label=label, seed=seed, role=role, after_step=after_step, rollout_step=rollout_step
+        )
         return pa.Table.from_batches([turns_batch(rows)])
 
     async def collect_rows(
@@ -116,6 +120,7 @@ class Collector:
         seed: int | None = None,
         role: str = "train",
         after_step: int | None = None,
+        rollout_step: int | None = None,
     ) -> list[TurnRow]:
         """Return the same turns as a list of rows."""
         if not problems or samples < 1:
@@ -128,7 +133,14 @@ class Collector:
             self._episode(
                 setup,
                 EpisodeLabels(
-                    self._run, self._config.environment.type, role, problem, f"{label}/{index}", sample, after_step
+                    run=self._run,
+                    task=self._config.environment.type,
+                    role=role,
+                    problem=problem,
+                    group=f"{label}/{index}",
+                    sample=sample,
+                    after_step=after_step,
+                    rollout_step=rollout_step,
                 ),
                 free,
             )

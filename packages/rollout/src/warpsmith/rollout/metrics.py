@@ -42,17 +42,17 @@ class Rates:
 
 @dataclass(frozen=True)
 class TurnRates:
-    """One turn index, over the trajectories that reached it.
+    """One turn, over the trajectories that reached it.
 
     Args:
-        turn: index, from 0.
+        turn_number: from 1.
         reached: trajectories that had this turn.
         compiled: share of these turns that compiled.
         correct: share of these turns that were correct.
         solved_by: share of all trajectories that were correct at this turn or before.
     """
 
-    turn: int
+    turn_number: int
     reached: int
     compiled: float
     correct: float
@@ -76,7 +76,7 @@ class EvaluationResult:
     Args:
         rates: over all trajectories.
         pass_at: unbiased pass@k (Chen et al. 2021, eq. 1), by k, over problems with at least k valid trajectories.
-        by_turn: by turn index.
+        by_turn: by turn.
         by_level: by level (`none` for problems without a level).
         speedup: geometric mean of the best speedups of solved trajectories; None if nothing was timed.
         fast_p: share of trajectories with a correct turn more than p times as fast as the reference, by p (KernelBench,
@@ -240,7 +240,7 @@ def _by_turn(trajectories: Sequence[_Trajectory]) -> list[TurnRates]:
 def _turn_rates(trajectories: Sequence[_Trajectory], turn: int) -> TurnRates:
     reached = [t for t in trajectories if len(t.correct) > turn]
     return TurnRates(
-        turn=turn,
+        turn_number=turn + 1,
         reached=len(reached),
         compiled=sum(t.compiled[turn] for t in reached) / len(reached),
         correct=sum(t.correct[turn] for t in reached) / len(reached),

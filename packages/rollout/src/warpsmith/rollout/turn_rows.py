@@ -27,6 +27,7 @@ class EpisodeLabels:
         group: the group's name.
         sample: index of the episode in its group.
         after_step: training steps finished so far; None outside of a training run.
+        rollout_step: the training step whose batch the turns belong to; None in evaluations.
     """
 
     run: str
@@ -36,6 +37,7 @@ class EpisodeLabels:
     group: str
     sample: int
     after_step: int | None
+    rollout_step: int | None = None
 
     @property
     def trajectory(self) -> str:
@@ -96,6 +98,7 @@ def turn_row(labels: EpisodeLabels, turns: Sequence[TurnRecord], index: int) -> 
         "turn": index,
         "num_turns": len(turns),
         "after_step": labels.after_step,
+        "rollout_step": labels.rollout_step,
         **_content(turns[index]),
         **_outcome(turns[index]),
     }

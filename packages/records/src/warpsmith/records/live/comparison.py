@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from warpsmith.records.report.held_out import part_of, solved_shares
+from warpsmith.records.parts import TRAIN, Part, parts_of
+from warpsmith.records.report.held_out import solved_shares
 from warpsmith.records.report.intervals import difference, interval
 from warpsmith.records.report.overview import finite
-from warpsmith.records.summary import TRAIN, Part, parts_of
 
 
 def comparison(turns: Sequence[pa.Table]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _last(turns: pa.Table) -> tuple[Part | None, dict[str, float]]:
     # The last moment counts, whichever role was evaluated then.
     ordered = sorted(evaluations, key=lambda part: -1 if part.after_step is None else part.after_step)
     for part in [*reversed(ordered), *parts]:
-        shares = solved_shares(part_of(turns, part))
+        shares = solved_shares(part.of(turns))
         if shares:
             return part, shares
     return None, {}

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from warpsmith.records.parts import TRAIN, Part
 from warpsmith.records.report.errors import ReportError
 from warpsmith.records.report.intervals import Interval, difference
-from warpsmith.records.summary import TRAIN, Part
 from warpsmith.records.text import read_json
 
 SUMMARY_FILE: Final = "summary.json"
@@ -53,12 +53,6 @@ class Gain:
     change: Interval | None
 
 
-def part_of(turns: pa.Table, part: Part) -> pa.Table:
-    """Return the turns of one part."""
-    mine = turns.filter(pc.field("role") == part.role)
-    return mine if part.after_step is None else mine.filter(pc.field("after_step") == part.after_step)
-
-
 def solved_shares(turns: pa.Table) -> dict[str, float]:
     """Return the share of trajectories with a correct turn, by problem; only valid turns count."""
     valid = turns.filter(pc.field("valid"))
@@ -72,7 +66,7 @@ def gain(turns: pa.Table, parts: list[Part]) -> Gain | None:
     """Return what training changed on held-out problems; None without two evaluations of one role."""
     for role in dict.fromkeys(part.role for part in parts if part.role != TRAIN):
         moments = [part for part in parts if part.role == role and part.after_step is not None]
-        shares = {part: solved_shares(part_of(turns, part)) for part in moments}
+        shares = {part: solved_shares(part.of(turns)) for part in moments}
         known = [part for part in moments if shares[part]]
         if len(known) > 1:
             first, last = known[0], known[-1]

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 
 from warpsmith.records._version import __version__
 from warpsmith.records.follower import Follower
+from warpsmith.records.parts import TRAIN, Part, parts_of
 from warpsmith.records.report import columns
 from warpsmith.records.report.facts import configuration, extent, facts
-from warpsmith.records.report.held_out import Gain, gain, part_of, recorded_figures
+from warpsmith.records.report.held_out import Gain, gain, recorded_figures
 from warpsmith.records.report.trends import trends
-from warpsmith.records.summary import TRAIN, Part, RunSummary, parts_of, summarize_turns
+from warpsmith.records.summary import RunSummary, summarize_turns
 from warpsmith.records.units import duration
 
 _LEAST_VISIBLE: Final = 0.0005
@@ -24,15 +25,15 @@ _LEAST_VISIBLE: Final = 0.0005
 
 @dataclass(frozen=True)
 class PartFigures:
-    """Figures of one part.
-
-    Attributes:
-        solved_by_turn: share of trajectories with a correct turn among their first k, for k = 1, 2, ...
-    """
+    """Figures of one part."""
 
     part: Part
     summary: RunSummary
-    solved_by_turn: tuple[float, ...]
+
+    @property
+    def solved_by_turn(self) -> tuple[float, ...]:
+        """Share of trajectories with a correct turn among their first k, for k = 1, 2, ..."""
+        return tuple(progress.solved_by for progress in self.summary.progress)
 
     @property
     def solved(self) -> float | None:
@@ -54,10 +55,11 @@ class PartFigures:
         }
 
 
-def overview(follower: Follower) -> dict[str, Any]:
-    """Return what the page's first screen shows, ready for JSON.
+def overview(follower: Follower, by: str | None = None) -> dict[str, Any]:
+    """Return what the page's first screen shows, ready for JSON; with `by` also the figures of parts split by it.
 
     Raises:
+        UsageError: `by` is not one of `parts.groupings`.
         ReportError: a file beside the records does not have the form in docs/records.md.
     """
     run_dir, turns = follower.reader.run_dir, follower.turns
@@ -76,6 +78,8 @@ def overview(follower: Follower) -> dict[str, Any]:
         "facts": facts(run_dir, config, turns, steps),
         "figures": _four(gained, by_part, follower.steps, seconds),
         "parts": [figures.to_dict() for figures in by_part],
+        "by": by,
+        "parts_by": [_figures(ordered, part).to_dict() for part in parts_of(turns, by=by)] if by else [],
         "held_out": [figure.to_dict() for figure in recorded_figures(run_dir)],
         "trends": [trend.to_dict() for trend in trends(turns, follower.credits, follower.steps, parts)],
         "config": [[key, _spoken(value)] for key, value in config.items()],
@@ -129,19 +133,7 @@ def finite(value: Any) -> Any:
 
 
 def _figures(turns: pa.Table, part: Part) -> PartFigures:
-    mine = part_of(turns, part)
-    return PartFigures(part, summarize_turns(mine), _solved_by_turn(mine))
-
-
-def _solved_by_turn(turns: pa.Table) -> tuple[float, ...]:
-    valid = turns.filter(pc.field("valid"))
-    if not valid.num_rows:
-        return ()
-    whole = pc.count_distinct(valid.column("key")).as_py()
-    correct = valid.filter(pc.field("correct"))
-    first = correct.group_by("key").aggregate([("turn", "min")]).column("turn_min").to_pylist()
-    most = pc.max(valid.column("turn")).as_py() + 1
-    return tuple(sum(turn <= last for turn in first) / whole for last in range(most))
+    return PartFigures(part, summarize_turns(part.of(turns)))
 
 
 def _four(gained: Gain | None, by_part: Sequence[PartFigures], steps: pa.Table, seconds: float) -> list[dict[str, str]]:

@@ -14,13 +14,12 @@ import pyarrow as pa
 
 from warpsmith.records.folders import write_file
 from warpsmith.records.follower import Follower
+from warpsmith.records.parts import check_grouping, parts_of
 from warpsmith.records.reader import RunReader
 from warpsmith.records.report import assets, columns
 from warpsmith.records.report.details import Details, shared_texts
 from warpsmith.records.report.errors import ReportError
-from warpsmith.records.report.held_out import part_of
 from warpsmith.records.report.overview import overview
-from warpsmith.records.summary import parts_of
 
 T = TypeVar("T")
 
@@ -45,20 +44,25 @@ class Reading:
     keys: list[str]
 
 
-def write_report(reader: RunReader, out: Path, *, trajectories: int = 5, most_bytes: int = MOST_BYTES) -> None:
+def write_report(
+    reader: RunReader, out: Path, *, trajectories: int = 5, most_bytes: int = MOST_BYTES, by: str | None = None
+) -> None:
     """Write the run's report to `out`.
 
     Args:
         trajectories: how many to put first per part and kind (highest return, most improved, latest not solved,
             random); texts of others follow while there is room. 0 leaves out all texts.
         most_bytes: how large the file may become.
+        by: a column of `parts.groupings` by which the page shows the figures too.
 
     Raises:
         ReportError: plotly is not installed, a file beside the records does not have the form in docs/records.md, or
             the figures alone exceed `most_bytes`.
+        UsageError: `by` is not such a column.
         SegmentError: damaged records, if the reader raises.
         OutputError: `out` cannot be written.
     """
+    check_grouping(by)
     charts, application = assets.plotly(), assets.script()
     follower = Follower(reader)
     tables = {"turns": wire_turns(follower.turns), "steps": columns.flat_steps(follower.steps)}
@@ -72,7 +76,7 @@ def write_report(reader: RunReader, out: Path, *, trajectories: int = 5, most_by
     spent = sum(map(len, (*entries.values(), application))) + _PAGE_BYTES + _INDEX_BYTES * follower.turns.num_rows
     _refuse_if_over(spent, most_bytes)
     blocks, index = _texts(follower, chosen, most_bytes - spent) if trajectories else ([], {})
-    about = overview(follower)
+    about = overview(follower, by)
     about["readings"] = [vars(reading) for reading in chosen]
     about["texts"] = len(index)
     entries |= {f"block-{number}": block for number, block in enumerate(blocks)}
@@ -105,7 +109,7 @@ def readings(turns: pa.Table, count: int) -> list[Reading]:
     found: list[Reading] = []
     shown: set[str] = set()
     for part in parts_of(turns) if count else []:
-        everyone = _trajectories(part_of(turns, part))
+        everyone = _trajectories(part.of(turns))
         improved = [t for t in everyone if t["improvement"] > 0]
         kinds = {
             "highest return": sorted(everyone, key=lambda t: t["return"], reverse=True),
@@ -130,7 +134,8 @@ def _trajectories(turns: pa.Table) -> list[dict[str, Any]]:
 
 
 def _trajectory(key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    aggregated = rows[0]["return"]
+    # Unknown if the first turn is invalid: a later turn's return is not the trajectory's.
+    aggregated = rows[0]["return"] if rows[0]["turn"] == 0 else None
     return {
         "key": key,
         "return": float("-inf") if aggregated is None else aggregated,

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsmith.records.report.held_out import part_of, solved_shares
+from warpsmith.records.parts import TRAIN, Part
+from warpsmith.records.report.held_out import solved_shares
 from warpsmith.records.report.intervals import interval
-from warpsmith.records.summary import TRAIN, Part
 
 _QUANTILES: Final = {"largest": 1.0, "upper tenth": 0.9, "median": 0.5, "lower tenth": 0.1, "smallest": 0.0}
 _PHASES: Final = {"collect": "collect_s", "train": "train_s", "sync": "sync_s"}
@@ -57,7 +57,7 @@ def _evaluations(turns: pa.Table, parts: Sequence[Part]) -> list[Trend]:
     found = []
     for role in dict.fromkeys(part.role for part in parts):
         moments = [part for part in parts if part.role == role and part.after_step is not None]
-        shares = {part.after_step: list(solved_shares(part_of(turns, part)).values()) for part in moments}
+        shares = {part.after_step: list(solved_shares(part.of(turns)).values()) for part in moments}
         known = {
             step: interval(values, resamples=_CURVE_RESAMPLES)
             for step, values in shares.items()
@@ -76,13 +76,13 @@ def _evaluations(turns: pa.Table, parts: Sequence[Part]) -> list[Trend]:
 
 
 def _by_turn(turns: pa.Table) -> list[Trend]:
-    """Score, compiled and correct of training turns by step, one curve per turn index."""
-    valid = turns.filter((pc.field("role") == TRAIN) & pc.field("valid") & pc.field("after_step").is_valid())
+    """Score, compiled and correct of training turns by step, one curve per turn."""
+    valid = turns.filter((pc.field("role") == TRAIN) & pc.field("valid") & pc.field("rollout_step").is_valid())
     for name in ("compiled", "correct"):
         valid = valid.append_column(f"{name}_share", pc.cast(valid.column(name), pa.float64()))
     measured = {"correct_share": "correct", "compiled_share": "compiled", "reward": "mean reward"}
-    means = valid.group_by(["turn", "after_step"]).aggregate([(name, "mean") for name in measured])
-    rows = means.sort_by([("turn", "ascending"), ("after_step", "ascending")]).to_pylist()
+    means = valid.group_by(["turn", "rollout_step"]).aggregate([(name, "mean") for name in measured])
+    rows = means.sort_by([("turn", "ascending"), ("rollout_step", "ascending")]).to_pylist()
     return [
         Trend(f"training: {title} by turn", name != "reward", _turn_curves(rows, f"{name}_mean"))
         for name, title in measured.items()
@@ -92,7 +92,7 @@ def _by_turn(turns: pa.Table) -> list[Trend]:
 def _turn_curves(rows: Sequence[Mapping[str, Any]], name: str) -> list[Curve]:
     points: dict[int, list[tuple[int, float]]] = {}
     for row in rows:
-        points.setdefault(row["turn"], []).append((row["after_step"] + 1, row[name]))
+        points.setdefault(row["turn"], []).append((row["rollout_step"], row[name]))
     return [Curve(f"turn {turn + 1}", [x for x, _ in at], [y for _, y in at], [], []) for turn, at in points.items()]
 
 

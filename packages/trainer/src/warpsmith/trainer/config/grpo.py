@@ -34,6 +34,11 @@ class GrpoRunSection(RunSection):
         description="What is shown: one view updated in place (`live`), a block of lines for each step (`steps`), each "
         "turn and trajectory too (`turns`); `auto` is `live` on a terminal, else `steps`.",
     )
+    live_json: bool = Field(
+        default=False,
+        description="Append a JSON line to `live.jsonl` in the run's directory for each turn and each trajectory as it "
+        "ends. Texts beyond 16,384 characters are cut there; the records have them whole.",
+    )
     repeatable: bool = Field(
         default=True, description="Seed every completion, so that the same weights sample the same tokens."
     )

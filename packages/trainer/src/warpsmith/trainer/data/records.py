@@ -10,6 +10,7 @@ from typing import Any
 from warpsmith.records.reader import RunReader
 from warpsmith.trainer.config.sources import RecordsSource
 from warpsmith.trainer.data.sample import Refusal, Sample
+from warpsmith.trainer.errors import DataError
 
 _JUDGED = (
     "trajectory",
@@ -48,16 +49,20 @@ def read_records(section: RecordsSource) -> Iterator[Sample | Refusal]:
 
     Raises:
         NoRecordsError: a directory has no records.
+        DataError: a role of the section is in none of the runs.
         SegmentError: they are damaged.
     """
     passed: dict[Position, _Passed] = {}
+    roles: set[str] = set()
     for number, run in enumerate(section.path):
         for index, turn in enumerate(_rows(run, _JUDGED)):
+            roles.add(turn["role"])
             refused = _refused(turn, section)
             if refused is None:
                 passed[number, index] = _passed(turn)
             else:
                 yield Refusal(refused[0], _place(turn, run), refused[1])
+    _check_roles(section, roles)
     outranked = _outranked(passed, section)
     for number, run in enumerate(section.path):
         for index, turn in enumerate(_rows(run, _TEXT)):
@@ -65,6 +70,15 @@ def read_records(section: RecordsSource) -> Iterator[Sample | Refusal]:
                 yield Refusal(outranked[number, index], _place(turn, run))
             elif (number, index) in passed:
                 yield _sample(turn, run)
+
+
+def _check_roles(section: RecordsSource, found: set[str]) -> None:
+    unknown = sorted(set(section.roles) - found)
+    if found and unknown:
+        raise DataError(
+            f"No turn of {', '.join(map(str, section.path))} has the role {' or '.join(map(repr, unknown))}.",
+            f"Roles of these runs: {', '.join(sorted(found))}. Set data.source.roles to some of them.",
+        )
 
 
 def count_turns(section: RecordsSource) -> int:
@@ -137,4 +151,4 @@ def _sample(turn: Turn, run: Path) -> Sample | Refusal:
 
 
 def _place(turn: Turn, run: Path) -> str:
-    return f"turn {turn['turn']} of {turn['trajectory']} in {run}"
+    return f"turn {turn['turn'] + 1} of {turn['trajectory']} in {run}"

@@ -127,6 +127,7 @@ class BatchSource:
             seed=run.seed * _SEED_STRIDE + step if run.repeatable else None,
             role="train",
             after_step=step - 1,
+            rollout_step=step,
             weight_version=progress.weight_version,
             staleness=self._config.algorithm.max_staleness,
         )

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Self
 
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.records import commands
+from warpsmith.records.live_json import LIVE_FILE, LiveJson
 from warpsmith.records.writer import RunWriter
 from warpsmith.rollout.cluster.session import ray_session
-from warpsmith.rollout.collector import Collector
+from warpsmith.rollout.collector import Collector, Rows
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
 from warpsmith.rollout.deadlines import within
@@ -26,6 +27,7 @@ from warpsmith.rollout.samplers.actor import RemoteSampler
 from warpsmith.rollout.samplers.pool import SamplerPool
 from warpsmith.rollout.samplers.weights.payload import checkpoint_shapes
 from warpsmith.rollout.sampling_pause import SamplingPause
+from warpsmith.rollout.turn_rows import TurnRow
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.problems import GeneratedProblems
 from warpsmith.trainer.errors import CollectionError, ConfigError
@@ -71,6 +73,7 @@ class RolloutSession:
         self._display = display
         self._background = BackgroundLoop() if config.algorithm.max_staleness else None
         self._pause = SamplingPause()
+        self._live_json: LiveJson | None = None
         self.drained_s = 0.0
         self._stack = ExitStack()
 
@@ -117,11 +120,24 @@ class RolloutSession:
         self._probe = make_probe(self.config, self.problems, chat)
         self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
         self._problem_log = ProblemLog(self.config.run.dir)
+        run = self.config.run
+        if run.live_json:
+            self._live_json = self._stack.enter_context(LiveJson(run.dir / LIVE_FILE, self._display.warn))
         self._collector = Collector(
             self._pool, self._judge, chat, self.config.rollout,
-            run=self.config.run.title, on_turn=self._display.turn, on_trajectory=self._display.trajectory,
+            run=run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,
             pause=None if self._background is None else self._pause,
         )  # fmt: skip
+
+    def _on_turn(self, row: TurnRow) -> None:
+        self._display.turn(row)
+        if self._live_json is not None:
+            self._live_json.turn(row)
+
+    def _on_trajectory(self, rows: Rows) -> None:
+        self._display.trajectory(rows)
+        if self._live_json is not None:
+            self._live_json.trajectory(rows)
 
     @property
     def probe_ids(self) -> list[int]:
@@ -138,6 +154,7 @@ class RolloutSession:
         role: str,
         after_step: int,
         weight_version: int,
+        rollout_step: int | None = None,
         staleness: int = 0,
     ) -> "pa.Table":
         """Return the turns of complete groups, after writing them to the records.
@@ -149,7 +166,9 @@ class RolloutSession:
         self._problem_log.add(problems)
         self._display.work.collect("held out" if role == "held_out" else label, len(problems) * samples)
         table = self._loop.run(
-            self._collector.collect(problems, samples, label=label, seed=seed, role=role, after_step=after_step)
+            self._collector.collect(
+                problems, samples, label=label, seed=seed, role=role, after_step=after_step, rollout_step=rollout_step
+            )
         )
         self.writer.append("turns", table)
         refuse_lost(table, label)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from warpsmith.policy.chat_checks import sampling_doubts
 from warpsmith.policy.dropout import switch_off
+from warpsmith.records.live_json import LIVE_FILE
 from warpsmith.records.ownership import owned
 from warpsmith.records.schema import credits_batch
 from warpsmith.rollout.environments.registry import max_turns
@@ -287,14 +288,18 @@ class GrpoRun:
 
 
 def _opening(config: TrainerConfig, resume: bool) -> str:
-    """Return what a run will do, and the disk space that it needs; its time is known after the first step."""
+    """Return what a run will do, where its logs are, and the disk space that it needs.
+
+    Its time is known after the first step.
+    """
     run, algorithm = config.run, config.algorithm
     said = (
         f"{run.title}: {run.steps} steps of {algorithm.prompts_per_step} problems x {algorithm.samples_per_prompt} "
         f"samples, at most {max_turns(config.rollout)} turns each, in {run.dir}."
     )
     space = " ".join(f"{found.seen}." for found in disk(config, resume))
-    return f"{said}\nDisk: {space}\nLogs: {logs_of(run.dir)}, a file for each process."
+    live = f"\nLive JSON: {run.dir / LIVE_FILE}, a line for each turn and trajectory." if run.live_json else ""
+    return f"{said}\nDisk: {space}\nLogs: {logs_of(run.dir)}, a file for each process.{live}"
 
 
 def _ending(run_dir: Path, final: Path) -> str:

@@ -11,7 +11,7 @@ from warpsmith.trainer.telemetry.batch_metrics import batch_figures
 from warpsmith.trainer.telemetry.display import RunDisplay
 from warpsmith.trainer.weights.checkpoint import Progress
 
-_SHOWN = ("solved_rate", "correct_rate", "compiled_rate", "reward_mean", "return_mean")
+_SHOWN = ("solved_rate", "correct_rate", "compiled_rate", "reward_mean", "aggregated_return_mean")
 
 
 class HeldOutEvaluation:

@@ -17,7 +17,8 @@ _COLUMNS: Mapping[str, str] = MappingProxyType({"kl": "kl_reference", "clipped_f
 def batch_figures(table: pa.Table) -> dict[str, float]:
     """Return the figures of a table of TURNS; rates and means are over its valid turns.
 
-    `turn_<n>/...` are those of turn n, from 1. `solved_rate` is the share of trajectories with a correct turn. Lengths
+    `turn_<n>/...` are those of turn n, from 1. `aggregated_return_mean` is over trajectories, the mean return of first
+    turns; `turn_return_mean` is over all turns. `solved_rate` is the share of trajectories with a correct turn. Lengths
     and `truncated_rate` are over turns with at least one token, since completions count even if their evaluation was
     lost; a turn that was lost before sampling has no length.
     """
@@ -35,10 +36,16 @@ def batch_figures(table: pa.Table) -> dict[str, float]:
         "truncated_rate": float(truncated(generated).mean()) if generated.num_rows else float("nan"),
         "solved_rate": _solved(valid),
         **_rates(valid),
+        "aggregated_return_mean": _mean(valid.filter(pc.equal(valid["turn"], 0))["return"]),
+        "turn_return_mean": _mean(valid["return"]),
     }
     for turn in sorted(pc.unique(valid["turn"]).to_pylist()):
         own = valid.filter(pc.equal(valid["turn"], turn))
-        rates = {**_rates(own), "completion_length_mean": _mean(_lengths(own))}
+        rates = {
+            **_rates(own),
+            "return_mean": _mean(own["return"]),
+            "completion_length_mean": _mean(_lengths(own)),
+        }
         figures |= {f"turn_{turn + 1}/{name}": value for name, value in rates.items()}
     return {name: value for name, value in figures.items() if np.isfinite(value)}
 
@@ -119,7 +126,6 @@ def _rates(turns: pa.Table) -> dict[str, float]:
     verdict = turns["verdict"].combine_chunks()
     return {
         "reward_mean": _mean(turns["reward"]),
-        "return_mean": _mean(turns["return"]),
         "compiled_rate": _mean(verdict.field("compiled").cast(pa.float64())),
         "correct_rate": _mean(verdict.field("correct").cast(pa.float64())),
         "speedup_mean": _mean(verdict.field("speedup")),

@@ -19,6 +19,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _COLOURS = {"collect": "cyan", "train": "magenta", "sync": "yellow"}
 _SHOWN = (
     ("reward", "reward_mean", "{:.3f}"),
+    ("aggregated return", "aggregated_return_mean", "{:.3f}"),
     ("solved", "solved_rate", "{:.1%}"),
     ("correct", "correct_rate", "{:.1%}"),
     ("compiled", "compiled_rate", "{:.1%}"),

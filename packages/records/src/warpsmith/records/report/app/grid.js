@@ -4,7 +4,7 @@ const CELL = 20, LABELS = 230, HEAD = 74;
 const GRID_METRICS = { __proto__: null,
   solved: { title: "solved", of: (cell) => cell.solved / cell.count, scale: (value) => value, text: percent },
   speedup: { title: "best speedup", of: (cell) => cell.speedup, scale: (value) => Math.min(1, Math.max(0, Math.log2(Math.max(value, 0.5)) / 3 + 1 / 3)), text: times },
-  return: { title: "mean return", of: (cell) => (cell.returns ? cell.sum / cell.returns : NaN), scale: null, text: number },
+  return: { title: "mean aggregated return", of: (cell) => (cell.returns ? cell.sum / cell.returns : NaN), scale: null, text: number },
 };
 
 function gridCells(run) {
@@ -136,7 +136,7 @@ class Grid {
     if (row < 0 || column < 0 || row >= this.rows.length || column >= this.columns.length) return;
     this.at = [row, column];
     const cell = this.rows[row].cells.get(column);
-    this.says.textContent = `${this.rows[row].problem}, ${this.columns[column].name}: ` + (cell ? `${cell.solved} of ${cell.count} solved, best speedup ${times(cell.speedup)}, mean return ${number(cell.returns ? cell.sum / cell.returns : NaN)}` : "not sampled");
+    this.says.textContent = `${this.rows[row].problem}, ${this.columns[column].name}: ` + (cell ? `${cell.solved} of ${cell.count} solved, best speedup ${times(cell.speedup)}, mean aggregated return ${number(cell.returns ? cell.sum / cell.returns : NaN)}` : "not sampled");
     this.draw();
   }
 

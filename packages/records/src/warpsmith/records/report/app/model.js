@@ -33,20 +33,20 @@ function trajectoryOf(turns, key, rows) {
     const more = get("flags", row);
     if (more) flags += " " + more;
   }
-  const role = get("role", first), after = get("after_step", first);
+  const role = get("role", first), after = get("after_step", first), step = get("rollout_step", first);
   return {
-    key, rows, first, last, role, after, speedup, tokens, flags: flags.trim(),
-    column: columnOf(role, after), problem: get("problem", first), level: get("level", first),
+    key, rows, first, last, role, after, step, speedup, tokens, flags: flags.trim(),
+    column: columnOf(role, after, step), problem: get("problem", first), level: get("level", first),
     sample: get("sample", first), turns: rows.length, solvedAt: solving === undefined ? 0 : get("turn", solving) + 1,
-    valid: rows.some((row) => get("valid", row)), status: statusOf(turns, last), return: get("return", first),
+    valid: rows.some((row) => get("valid", row)), status: statusOf(turns, last), return: get("turn", first) === 0 ? get("return", first) : null,
     advantage: get("advantage", first), started: get("started", first),
   };
 }
 
 // The grid's column: the training step, or an evaluation after some steps.
-function columnOf(role, after) {
-  if (!known(after)) return role;
-  return role === "train" ? "step " + (after + 1) : role + " after " + after;
+function columnOf(role, after, step) {
+  if (known(step)) return "step " + step;
+  return known(after) ? role + " after " + after : role;
 }
 
 function statusOf(turns, row) {
@@ -57,8 +57,8 @@ function statusOf(turns, row) {
 // Columns in the order of training: an evaluation after k steps stands before step k + 1.
 function columnsOf(trajectories) {
   const found = new Map();
-  for (const { column, role, after } of trajectories) {
-    if (!found.has(column)) found.set(column, { name: column, role, after, at: known(after) ? after + (role === "train" ? 0.5 : 0) : Infinity });
+  for (const { column, role, after, step } of trajectories) {
+    if (!found.has(column)) found.set(column, { name: column, role, after, at: known(step) ? step - 0.5 : known(after) ? after : Infinity });
   }
   return [...found.values()].sort((one, other) => one.at - other.at || one.name.localeCompare(other.name));
 }

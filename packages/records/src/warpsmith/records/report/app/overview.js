@@ -5,9 +5,10 @@ function overviewView(run) {
   const parts = [
     section("curves", "Course of the training", h("div", { class: "charts" }, about.trends.map((trend) =>
       chart(trend.title, () => curves(trend.curves, trend), { rate: trend.rate, legend: trend.curves.length > 1 })), mainMetrics(run))),
-    section("turns", "What more turns bring", about.parts.filter((part) => part.multi_turn).map((part) => h("p", null, h("b", null, part.label), ": ", part.multi_turn))),
+    section("turns", "What more turns bring", about.parts.filter((part) => part.multi_turn).map((part) => h("p", null, h("b", null, part.label), ": ", part.multi_turn)), progressTable(about.parts)),
     section("verdicts", "Verdicts by step", verdictCharts(run)),
     section("parts", "Figures by part", partsTable(about.parts), byTurnTable(about.parts)),
+    about.by ? section("by", "Figures by " + about.by, partsTable(about.parts_by), byTurnTable(about.parts_by), progressTable(about.parts_by)) : null,
     about.held_out.length ? section("held-out", "Held-out figures before and after training", heldOutTable(about.held_out)) : null,
     section("readings", "Trajectories to read", h("div", { class: "readings" }, readings(run))),
     section("configuration", "Configuration", about.config.length ? h("details", null, h("summary", null, `${about.config.length} keys`), table(["key", "value"], about.config)) : h("p", { class: "soft" }, "config.json was not found in the run's directory.")),
@@ -38,7 +39,7 @@ function contents(parts) {
   return h("nav", { class: "contents", "aria-label": "Contents" }, parts.map(link));
 }
 
-const MAIN_METRICS = ["loss", "return_mean", "entropy", "grad_norm", "kl", "sampler_kl", "staleness_mean"];
+const MAIN_METRICS = ["loss", "aggregated_return_mean", "turn_return_mean", "entropy", "grad_norm", "kl", "sampler_kl", "staleness_mean"];
 
 function mainMetrics(run) {
   return MAIN_METRICS.map((name) => metricOf(run, name)).filter((metric) => metric && !metric.flat).map((metric) =>
@@ -82,15 +83,25 @@ function stacked(columns, counts) {
 
 function partsTable(parts) {
   if (!parts.length) return h("p", null, "No turns are recorded yet.");
-  const headings = ["part", "trajectories", "turns", "invalid turns", "solved", "solved by turn 1", "last turn correct", "improved", "mean return", "mean speedup"];
+  const headings = ["part", "trajectories", "turns", "invalid turns", "solved", "solved by turn 1", "last turn correct", "improved", "mean aggregated return", "mean speedup"];
   return table(headings, parts.map((part) => [part.label, number(part.trajectories), number(part.turns), number(part.invalid_turns), percent(part.solved), percent(part.solved_by_turn[0]),
-    percent(part.final_correct_rate), percent(part.improvement_rate), number(part.return_mean), times(part.speedup_mean)]));
+    percent(part.final_correct_rate), percent(part.improvement_rate), number(part.aggregated_return_mean), times(part.speedup_mean)]));
 }
 
 function byTurnTable(parts) {
-  const rows = parts.flatMap((part) => part.by_turn.map((turn) => [part.label, number(turn.turn + 1), number(turn.trajectories), number(turn.reward_mean), percent(turn.compiled_rate),
-    percent(turn.correct_rate), percent(part.solved_by_turn[turn.turn]), times(turn.speedup_mean)]));
-  return rows.length ? [h("h3", null, "By turn"), table(["part", "turn", "trajectories", "mean reward", "compiled", "correct", "solved so far", "mean speedup"], rows)] : null;
+  const rows = parts.flatMap((part) => part.by_turn.map((turn) => [part.label, number(turn.turn_number), number(turn.trajectories), number(turn.reward_mean), percent(turn.compiled_rate),
+    percent(turn.correct_rate), percent(part.solved_by_turn[turn.turn_number - 1]), times(turn.speedup_mean)]));
+  return rows.length ? [h("h3", null, "By turn"), table(["part", "turn", "trajectories", "mean reward", "compiled", "correct", "solved by", "mean speedup"], rows)] : null;
+}
+
+// When trajectories are solved first, and how rewards change to the next turn; only of parts that have several turns.
+function progressTable(parts) {
+  const gain = ({ trajectories, mean }) => (known(mean) ? `${mean > 0 ? "+" : ""}${number(mean)} (${number(trajectories)})` : DASH);
+  const rows = parts.filter((part) => part.progress.length > 1).flatMap((part) => part.progress.map((turn) => [part.label, number(turn.turn_number), percent(turn.first_solved), percent(turn.solved_by),
+    gain(turn.improvement), gain(turn.improvement_solved), gain(turn.improvement_unsolved)]));
+  const headings = ["part", "turn", "first solved", "solved by", "reward to next turn", "if solved", "if not solved"];
+  return rows.length ? [h("h3", null, "Progress by turn"), table(headings, rows, { class: "progress" }),
+    h("p", { class: "soft" }, "Mean change of the reward from this turn to the next, of all trajectories that have both (their number is in brackets), and of those with and without a correct turn up to this one.")] : null;
 }
 
 // Figures that did not change are folded away.
@@ -105,7 +116,7 @@ function heldOutTable(figures) {
 function readings(run) {
   return (run.overview.readings || []).map(({ part, heading, keys }) => h("div", { class: "reading" }, h("h3", null, `${part}: ${heading}`), h("ul", null, keys.map((key) => {
     const t = run.byKey.get(key);
-    return t ? h("li", null, h("a", { href: address("trajectory", { key, run: app.run || null }) }, t.problem), " ", turnMarks(run, t), h("small", null, ` return ${number(t.return)} · ${t.column} · ${key}`)) : null;
+    return t ? h("li", null, h("a", { href: address("trajectory", { key, run: app.run || null }) }, t.problem), " ", turnMarks(run, t), h("small", null, ` aggregated return ${number(t.return)} · ${t.column} · ${key}`)) : null;
   }))));
 }
 

@@ -4,9 +4,13 @@ const MODES = { __proto__: null, kernel: "Kernel", diff: "Diff", completion: "Co
 
 function readerView(run) {
   const { params } = route(), key = params.get("key");
-  const t = run.byKey.get(key);
   const view = h("div", { class: "main wide reader" });
-  if (!t) return replace(view, h("h1", null, "No such trajectory"), h("p", null, key || "No key is given."));
+  let t = run.byKey.get(key);
+  if (!t) {
+    replace(view, h("h1", null, "No such trajectory"), h("p", null, key || "No key is given."));
+    view.update = (fresh) => { if (fresh.byKey.has(key)) show(); };
+    return view;
+  }
   const mode = params.get("mode") in MODES ? params.get("mode") : "kernel";
   const move = (by) => {
     const order = chosen(run, params), next = order[order.indexOf(t) + by];
@@ -15,14 +19,48 @@ function readerView(run) {
   view.keys = { j: () => move(1), k: () => move(-1), ArrowRight: () => move(1), ArrowLeft: () => move(-1), Escape: () => back(params) };
   Object.keys(MODES).forEach((name, n) => { view.keys[n + 1] = () => setMode(name); });
   const setMode = (name) => go("trajectory", { ...Object.fromEntries(params), mode: name });
-  const body = h("div", { class: "turns", "aria-busy": "true" }, h("p", { class: "soft" }, "Reading ..."));
-  replace(view, readerHead(run, t, params, mode, move, setMode), body);
-  app.source.trajectory(run.id, key).then((found) => {
-    body.removeAttribute("aria-busy");
-    if (found) replace(body, problemPanel(found), found.turns.map((turn, n) => turnColumn(run, t, found, turn, n, mode)));
-    else replace(body, leftOut(run, t));
-  }).catch((error) => replace(body, h("p", { class: "note" }, "The trajectory cannot be read: " + error.message)));
+  const head = h("div"), body = h("div", { class: "turns", "aria-busy": "true" }, h("p", { class: "soft" }, "Reading ..."));
+  const showHead = () => replace(head, readerHead(run, t, params, mode, move, setMode));
+  // Answers can arrive in another order than the questions; only the last question counts.
+  let asked = 0;
+  const load = () => {
+    const mine = ++asked;
+    return app.source.trajectory(run.id, key).then((found) => {
+      if (mine !== asked) return;
+      body.removeAttribute("aria-busy");
+      if (found) inPlace(body, () => replace(body, problemPanel(found), found.turns.map((turn, n) => turnColumn(run, t, found, turn, n, mode))));
+      else replace(body, leftOut(run, t));
+    }).catch((error) => replace(body, h("p", { class: "note" }, "The trajectory cannot be read: " + error.message)));
+  };
+  view.update = (fresh) => {
+    const before = stateOf(run, t);
+    run = fresh;
+    t = fresh.byKey.get(key) || t;
+    showHead();
+    if (stateOf(run, t) !== before) load();
+  };
+  replace(view, head, body);
+  showHead();
+  load();
   return view;
+}
+
+const SHOWN_STATE = ["turn", "status", "valid", "reward", "return", "advantage", "tokens"];
+
+// What of a trajectory can change while its run writes: another state means that its texts are to be read again.
+function stateOf(run, t) {
+  return JSON.stringify(t.rows.map((row) => SHOWN_STATE.map((name) => run.turns.get(name, row))));
+}
+
+// Fills an element again; what was open and scrolled in it stays so, since new turns come at the end.
+function inPlace(element, fill) {
+  const left = element.scrollLeft, top = scrollY, open = [...element.querySelectorAll("details")].map((one) => one.open);
+  const scrolled = [...element.querySelectorAll("pre")].map((one) => [one.scrollLeft, one.scrollTop]);
+  fill();
+  element.querySelectorAll("details").forEach((one, n) => { one.open = open[n] ?? one.open; });
+  element.querySelectorAll("pre").forEach((one, n) => { if (scrolled[n]) [one.scrollLeft, one.scrollTop] = scrolled[n]; });
+  element.scrollLeft = left;
+  scrollTo(0, top);
 }
 
 function back(params) {
@@ -38,7 +76,7 @@ function readerHead(run, t, params, mode, move, setMode) {
     h("div", { class: "bar" }, h("button", { on: { click: () => back(params) }, title: "Esc" }, "← All trajectories"),
       h("button", { on: { click: () => move(-1) }, title: "k", disabled: place <= 0 }, "Previous"), h("button", { on: { click: () => move(1) }, title: "j", disabled: place >= order.length - 1 }, "Next"),
       h("span", { class: "soft" }, `${number(place + 1)} of ${number(order.length)}`)),
-    h("h1", null, t.problem), h("p", { class: "soft" }, `${t.column} · ${known(t.level) ? `level ${t.level} · ` : ""}sample ${t.sample} · ${t.key} · return ${number(t.return)}`),
+    h("h1", null, t.problem), h("p", { class: "soft" }, `${t.column} · ${known(t.level) ? `level ${t.level} · ` : ""}sample ${t.sample} · ${t.key} · aggregated return ${number(t.return)}`),
     h("div", { class: "tabs", role: "tablist" }, Object.entries(MODES).map(([name, title], n) => h("button", { role: "tab", "aria-selected": String(name === mode), title: String(n + 1), on: { click: () => setMode(name) } }, title))));
 }
 

@@ -3,7 +3,7 @@
 const PHASES = { __proto__: null, generate: "#3b7dd8", wait: "#7a8a99", evaluate: "#d9822b", "wait for batch": "#b5962b", train: "#2a9d5c", sync: "#a45bd0" };
 
 function timelineView(run) {
-  const { params } = route(), steps = [...new Set([...run.steps.list("step"), ...run.trajectories.filter((t) => t.role === "train" && known(t.after)).map((t) => t.after + 1)])].sort((one, other) => one - other);
+  const { params } = route(), steps = [...new Set([...run.steps.list("step"), ...run.trajectories.map((t) => t.step).filter(known)])].sort((one, other) => one - other);
   if (!steps.length) return h("div", { class: "main" }, h("h1", null, "Timeline"), h("p", null, "No training steps are recorded yet."));
   const step = params.has("step") ? Number(params.get("step")) : steps[steps.length - 1];
   const to = (value) => go("timeline", { ...Object.fromEntries(params), step: value });
@@ -20,7 +20,7 @@ function timelineView(run) {
 function spansOf(run, step) {
   const found = [], { turns, steps } = run, get = (name, row) => turns.get(name, row) || 0;
   for (const t of run.trajectories) {
-    if (t.role !== "train" || t.after !== step - 1) continue;
+    if (t.step !== step) continue;
     for (const row of t.rows) {
       let begin = turns.get("started", row);
       for (const [phase, column] of [["generate", "generate_s"], ["wait", "wait_s"], ["evaluate", "evaluate_s"]]) {
