@@ -295,9 +295,9 @@ class Evaluator:
         return self._call_known(self.known(node.func), node)
 
     def _call_text(self, text: str, method: str, node: ast.Call) -> Value:
-        arguments = [_plain(argument) for argument in self._arguments(node)]
+        arguments = [_as_text(argument) for argument in self._arguments(node)]
         if method == "format":
-            return _formatted(text, arguments, {name: _plain(value) for name, value in self._keywords(node).items()})
+            return _formatted(text, arguments, {name: _as_text(value) for name, value in self._keywords(node).items()})
         if method == "replace" and len(text) * max(1, len(arguments[-1])) > MAX_ITEMS * MAX_ITEMS // 64:
             return _too_large()
         return getattr(text, method)(*arguments)  # type: ignore[no-any-return]
@@ -311,7 +311,7 @@ class Evaluator:
             case ast.Constant(value=str(text)):
                 return text
             case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
-                return _text(_plain(self.known(value)))
+                return _text(_as_text(self.known(value)))
             case _:
                 raise NotConstantError("a format is not computed")
 
@@ -334,6 +334,8 @@ class Evaluator:
             case "pow", [base, exponent]:
                 _check_growth(ast.Pow(), _plain(base), _plain(exponent))
                 return pow(_number(base), _number(exponent))  # type: ignore[no-any-return]
+        if name in ("str", "repr"):
+            arguments = [_as_text(argument) for argument in arguments]
         function = _BUILTINS.get(name)
         if function is None:
             raise NotConstantError(f"{name} is not computed")
@@ -490,6 +492,17 @@ def _plain(value: Value) -> Any:
             return number
         case _:
             raise NotConstantError("it holds an object of a library")
+
+
+def _as_text(value: Value) -> Any:
+    """Return a plain value whose text is that of the value itself: a constexpr's depends on the version of Triton."""
+    if _holds_constexpr(value):
+        raise NotConstantError("the text of a constexpr is not computed: take its .value")
+    return _plain(value)
+
+
+def _holds_constexpr(value: Value) -> bool:
+    return isinstance(value, Constexpr) or (isinstance(value, tuple | list) and any(map(_holds_constexpr, value)))
 
 
 def _text(value: Any) -> str:
