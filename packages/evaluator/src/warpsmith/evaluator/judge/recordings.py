@@ -71,7 +71,7 @@ class Recordings:
         execution.lacks = f"{lacks} " if lacks else ""
         if unmatched:
             evidence.flags.add("unmatched_parameters")
-        if codec.Fields(self._session.state.tree).slot_map("buffers").keys() - buffers:
+        if codec.Fields(self._session.state.tree).slot_map("buffers").keys() - buffers - self._session.constants:
             evidence.flags.add("missing_buffers")
         self.module = LoadedModule(lacks, buffers)
 

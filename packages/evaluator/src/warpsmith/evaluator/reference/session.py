@@ -216,6 +216,7 @@ class ReferenceSession:
     """One reference worker that has loaded one problem.
 
     Attributes:
+        constants: names of the buffers that are no state: outside of `state_dict()`, or tables of the source.
         other_names: aliases of parameters and buffers, each with the first name, which is used in messages.
         steady_bytes: bytes, padding included, of the inputs that `get_inputs()` makes with unchanged sizes; 0 until
             the second set, and from then on if two sets differ in form.
@@ -314,7 +315,7 @@ class ReferenceSession:
             "parameters": fields.slot_map("parameters"),
             "buffers": fields.slot_map("buffers"),
         }
-        self._constants = frozenset(fields.texts("constants"))
+        self.constants = frozenset(fields.texts("constants"))
         self.other_names = {name: str(first) for name, first in fields.mapping("other_names").items()}
         sizes = [(name, value) for name, value in fields.mapping("sizes").items() if is_size(value)]
         self.sizes: dict[str, int] = dict(sizes[:MOST])
@@ -356,7 +357,7 @@ class ReferenceSession:
         return {
             name: slot
             for name, slot in slots.items()
-            if name not in self._constants and slot.dtype in FLOATING and slot.numel
+            if name not in self.constants and slot.dtype in FLOATING and slot.numel
         }
 
     @property
