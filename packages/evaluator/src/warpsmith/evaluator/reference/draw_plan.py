@@ -27,7 +27,9 @@ SAME_SIGN: Final = 2
 ANY_SIGN: Final = 3
 """Either sign, but no row of zeros: dividing by its norm is not finite."""
 ANYWHERE: Final = 4
-FAR: Final = 5
+FAR_IN_HALF: Final = 5
+"""So far that `exp` overflows in single precision, and no product of two does in half precision."""
+FAR: Final = 6
 """So far that `exp` overflows in single precision; a reference that subtracts the maximum tolerates it."""
 LISTS: Final = "list "
 """Prefix of sites that are lists of integers in the problem's source."""

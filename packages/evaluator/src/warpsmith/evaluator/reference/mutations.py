@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import torch
 
-from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, SAME_SIGN, Kind
+from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, SAME_SIGN, Kind
 
-FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR: 200.0}
+FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 110.0, FAR: 200.0}
 """Largest distance of an outlier by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
 LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
 """Range of the power of two that multiplies a large row."""
@@ -21,7 +21,7 @@ LEAST_ROWS: Final = 8
 """Rows of a tensor that gets a remote one."""
 ROOMY: Final = frozenset({torch.float32, torch.float64})
 """Dtypes in which products and sums of a few remote numbers are finite."""
-DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR: 2.0**10}
+DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR_IN_HALF: 128.0, FAR: 2.0**10}
 """Distance of a whole draw from zero by level, in standard deviations. At 2^10 a variance by E[x^2] - E[x]^2 in single
 precision has lost most of its digits, and one by deviations from the mean hardly any. The exponential of 72 is finite,
 and products of two such draws summed over 16 are beyond the -1e4 that some kernels use for minus infinity."""

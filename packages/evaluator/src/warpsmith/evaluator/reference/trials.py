@@ -21,6 +21,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     ANY_SIGN,
     ANYWHERE,
     FAR,
+    FAR_IN_HALF,
     IN_RANGE,
     INPUTS,
     LISTS,
@@ -283,10 +284,10 @@ def _tolerated_levels(
         return all(_tolerates(session, known, sample, DrawPlan(k, levels), rng) for k in ("everything", "shifted"))
 
     # Far numbers make others underflow to zero, and ties have no defined rank.
-    for cap in (ANYWHERE, ANY_SIGN) if known.ranks else (FAR, ANYWHERE, ANY_SIGN):
+    for cap in (ANYWHERE, ANY_SIGN) if known.ranks else (FAR, FAR_IN_HALF, ANYWHERE, ANY_SIGN):
         levels = {site: min(most, cap) for site, most in sites.items()}
         if not sites or tolerated(levels):
-            far = _far_alone(sites, tolerated) if cap == ANYWHERE and not known.ranks else {}
+            far = _far_alone(sites, tolerated) if cap in (FAR_IN_HALF, ANYWHERE) and not known.ranks else {}
             return levels | far
     found: dict[str, int] = {}
     for site, most in list(sites.items())[:MOST_TRIED]:
@@ -444,7 +445,7 @@ def foresee(
 
 def _is_evidence(answer: Answer, draws: DrawPlan) -> bool:
     """Whether an answer does not rest on what rounding decides: the order of ties, the largest of far products."""
-    precise = draws.kind == "distant" and (FAR in draws.levels.values() or not draws.opposed)
+    precise = draws.kind == "distant" and (_is_far(draws.levels) or not draws.opposed)
     steady = precise or (draws.on_grid and answer.ranks)
     return not (steady and not answer.is_steady) and not (draws.remote and answer.ranks and answer.tied)
 
@@ -471,10 +472,10 @@ def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
     far = 0.0
     if draws.kind == "distant":
         far = FARTHEST_RELATIVE if several and draws.opposed else FAR_RELATIVE
-    elif not draws.on_grid and draws.kind in GOES_FAR:
-        far = FAR_RELATIVE if FAR in levels or (several and draws.kind == "outliers") else 0.0
     elif draws.remote:
         far = REMOTE_RELATIVE if draws.remote == REMOTE else FARTHEST_RELATIVE
+    elif not draws.on_grid and draws.kind in {"outliers", "rows"}:
+        far = FAR_RELATIVE if _is_far(draws.levels) or (several and draws.kind == "outliers") else 0.0
     return replace(answer, expected=[replace(one, far=far) for one in answer.expected])
 
 
@@ -489,6 +490,10 @@ def reorders(draws: DrawPlan) -> bool:
     return draws.kind != "plain" and any(name.startswith(LISTS) and draws.levels[name] > PLAIN for name in draws.levels)
 
 
+def _is_far(levels: Mapping[str, int]) -> bool:
+    return max(levels.values(), default=PLAIN) >= FAR_IN_HALF
+
+
 def one_far(levels: Mapping[str, int], draws: Set[str], rng: random.Random) -> Mapping[str, int]:
     """Return levels with at most one far site; if there is one, the other draws are plain.
 
@@ -496,7 +501,7 @@ def one_far(levels: Mapping[str, int], draws: Set[str], rng: random.Random) -> M
     a chip fuses a product, the difference of the fused and the rounded one can overflow it. Coin tosses and constants
     do not multiply, so they keep their level.
     """
-    far = [site for site, level in levels.items() if level == FAR]
+    far = [site for site, level in levels.items() if level >= FAR_IN_HALF]
     if not far or sum(levels.get(site, PLAIN) >= SAME_SIGN for site in draws) < 2:
         return levels
     if rng.getrandbits(1):
