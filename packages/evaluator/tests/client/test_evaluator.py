@@ -65,7 +65,7 @@ def test_the_same_seed_gives_the_same_verdict(evaluator, add_problem, add_candid
 
 def test_a_ctrl_c_is_for_the_caller_alone(evaluator):
     """A terminal signals the foreground group: the judge and all that it starts are in another."""
-    command = b"\0warpsmith.evaluator.judge.service\0"
+    command = b"\0warpsmith.evaluator.judge.process\0"
     judges = [pid for pid in children(os.getpid()) if command in Path(f"/proc/{pid}/cmdline").read_bytes()]
     below = [child for pid in judges for child in children(pid)]
     assert judges

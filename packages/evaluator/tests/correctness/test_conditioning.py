@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from warpsmith.evaluator.correctness.compare import MOST_FLIPS, TF32_RELATIVE, Expected, agrees, bounds, compare
-from warpsmith.evaluator.correctness.perturbation import FEW, Changes, Perturbation, distance, is_coarse
+from warpsmith.evaluator.correctness.spread import FEW, Changes, Perturbation, distance, is_coarse
 
 SEEDS = range(8)
 CHANGES = Changes(torch.device("cpu"))

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from warpsmith.evaluator.correctness.perturbation import Changes, Perturbation
 from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise
+from warpsmith.evaluator.correctness.spread import Changes, Perturbation
 from warpsmith.evaluator.reference import mutations
 
 

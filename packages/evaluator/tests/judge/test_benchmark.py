@@ -16,7 +16,8 @@ from warpsmith.evaluator.judge import ring as rings
 from warpsmith.evaluator.judge.benchmark import Witness, conduct
 from warpsmith.evaluator.judge.ring import make_ring
 from warpsmith.evaluator.processes.lease import Lease
-from warpsmith.evaluator.reference.session import KnownTime, Placed, ReferenceSession
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import KnownTime, ReferenceSession
 from warpsmith.evaluator.timing.clocks import LEAST_CALLS
 
 PROBLEM = """\
@@ -69,7 +70,7 @@ def session(open_session):
 
 @pytest.fixture(scope="module")
 def placed(session):
-    return Placed.of({"output": session.answer(1).output, "buffers": {}}, 1 << 20)
+    return Form.of({"output": session.answer(1).output, "buffers": {}}, 1 << 20)
 
 
 def of_ring(session, placed, free_bytes=PLENTY, seed=0):
@@ -130,7 +131,7 @@ def test_what_the_calls_leave_in_the_reference_counts_where_the_room_for_answers
     session, sets_of_memory, found
 ):
     """An output of 8 GB in a ring of eight sets would take 64 GB, beside a room for answers of a few bytes."""
-    little, output_bytes = Placed.of([tensor_views.contiguous("float32", (1,))], 1 << 20), 50 * session.inputs.size
+    little, output_bytes = Form.of([tensor_views.contiguous("float32", (1,))], 1 << 20), 50 * session.inputs.size
     each = rings.COPIES * session.inputs.size + output_bytes
     memory = RoomyMemory(round(sets_of_memory * each / rings.SHARE))
     ring = make_ring(session, memory, little, random.Random(0), answered=False, output_bytes=output_bytes)
@@ -139,7 +140,7 @@ def test_what_the_calls_leave_in_the_reference_counts_where_the_room_for_answers
 
 
 def test_integers_are_poisoned_too(session):
-    placed = Placed.of({"output": tensor_views.contiguous("int32", (4,)), "buffers": {}}, 1 << 20)
+    placed = Form.of({"output": tensor_views.contiguous("int32", (4,)), "buffers": {}}, 1 << 20)
     ring = of_ring(session, placed)
     assert (tensor_views.raw(ring.answers[0], placed.slots[0]) == tensor_views.INTEGER_POISON).all()
 
@@ -394,7 +395,7 @@ def test_a_references_time_is_kept_for_a_ring_of_the_same_form(session, ring, co
     kept = session.known_time.time
     assert kept.confirmed
     assert judged() == 4.9
-    session.known_time = KnownTime((Placed([], 0), len(ring.inputs)), kept)
+    session.known_time = KnownTime((Form([], 0), len(ring.inputs)), kept)
     assert judged() == 3.0
     assert session.known_time.ring == (session.inputs, len(ring.inputs))
     assert not session.known_time.time.confirmed

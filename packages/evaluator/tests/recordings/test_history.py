@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator.recordings.history import STATE_BEFORE, Called, History
-from warpsmith.evaluator.reference.session import Placed
+from warpsmith.evaluator.reference.form import Form
 
-FORM = Placed([1], 64)
-OTHER = Placed([2], 64)
+FORM = Form([1], 64)
+OTHER = Form([2], 64)
 
 
 def tensor(memory, number, *, dtype="float32"):

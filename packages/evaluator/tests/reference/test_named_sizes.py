@@ -9,10 +9,11 @@ import torch
 
 from warpsmith.evaluator import BadProblemError, Problem
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.learned import learn as learn_problem
 from warpsmith.evaluator.reference.named_sizes import InputSizes
-from warpsmith.evaluator.reference.session import Placed, ReferenceSession
-from warpsmith.evaluator.reference.shape_variation import Form, Resizing, answer_to_others, learn, smaller
-from warpsmith.evaluator.reference.trials import learn as learn_problem
+from warpsmith.evaluator.reference.session import ReferenceSession
+from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing, answer_to_others, learn, smaller
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, *x):\n        "
 
@@ -120,7 +121,7 @@ def test_a_size_that_cannot_be_smaller_stays():
 
 def resizings_of(session: ReferenceSession) -> tuple[Resizing, ...]:
     session.make_inputs(1)
-    return learn(session, random.Random(0), Form.of(session.inputs, session.answer(0)))
+    return learn(session, random.Random(0), AnsweredForm.of(session.inputs, session.answer(0)))
 
 
 REGULAR = [
@@ -331,7 +332,7 @@ def test_descriptors_do_not_keep_a_wrong_kernel_from_other_shapes(evaluator, wro
 
 
 def test_rows_of_descriptors_keep_their_alignment_and_other_sizes_need_not():
-    sample = Form(Placed((TensorSlot("float16", (40, 24), (24, 1)),), 1920), (), {})
+    sample = AnsweredForm(Form((TensorSlot("float16", (40, 24), (24, 1)),), 1920), (), {})
     rows = Resizing(sample, {"m": 40, "n": 24}, keeps_narrow=True, aligned="rows", regular=False)
     drawn = [rows.draw(random.Random(seed)) for seed in range(40)]
     assert {sizes["n"] % 8 for sizes in drawn} == {0}

@@ -19,9 +19,11 @@ from warpsmith.evaluator.judge.evidence import seeds_for_candidates
 from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.processes.pool import Worker
 from warpsmith.evaluator.reference.draw_plan import SAME_SIGN, VARIED
-from warpsmith.evaluator.reference.session import Placed, ReferenceFailedError, ReferenceFaultError, ReferenceSession
-from warpsmith.evaluator.reference.shape_variation import Form, Resizing
-from warpsmith.evaluator.reference.trials import Learned, Trial, learn, plan, prepare
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.learned import Learned, learn
+from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceFaultError, ReferenceSession
+from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
+from warpsmith.evaluator.reference.trials import Trial, plan, prepare
 from warpsmith.evaluator.workers.reference import Reference
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"
@@ -412,8 +414,8 @@ NOTHING = Learned()
 FULL = Learned(
     levels={"site": 3},
     state={"bias": 4},
-    resizings=(Resizing(Form(Placed([], 0), (), {}), {"n": 9}),),
-    inputs=Placed([], 0),
+    resizings=(Resizing(AnsweredForm(Form([], 0), (), {}), {"n": 9}),),
+    inputs=Form([], 0),
 )
 
 
@@ -649,7 +651,7 @@ def test_a_timed_call_begins_with_what_the_module_held_at_first(tmp_path):
     memory = HostDevice()
     reference = Reference(source, tmp_path / "problem.py", 7, memory, EvaluatorConfig())
     inputs = memory.create("inputs", 2 * 4096)
-    reference.fill_inputs(Placed.of(reference.make_inputs(1, {}), 1 << 20).tree, inputs)
+    reference.fill_inputs(Form.of(reference.make_inputs(1, {}), 1 << 20).tree, inputs)
     first = reference.model.kept
     ring = codec.Fields({"sets": 2, "inputs_bytes": 4096})
     calls = reference.ring(ring, [os.dup(inputs.fileno())])

@@ -169,7 +169,7 @@ def role_of(thread: int) -> str:
         return "gone"
     if b"warpsmith.evaluator.workers.zygote" in command:
         return "worker" if b"warpsmith.evaluator.workers.zygote" in parent else "zygote"
-    if b"warpsmith.evaluator.judge.service" in command:
+    if b"warpsmith.evaluator.judge.process" in command:
         return "judge"
     return "assembler" if b"ptxas" in Path(os.fsdecode(command[0])).name.encode() else "client"
 

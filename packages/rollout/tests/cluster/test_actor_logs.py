@@ -15,8 +15,8 @@ from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import ActorFailedError, ActorLostError, SamplerDiedError, SamplerError
 from warpsmith.rollout.samplers import Sampling
-from warpsmith.rollout.samplers.actor import RemoteSampler
 from warpsmith.rollout.samplers.pool import SamplerPool
+from warpsmith.rollout.samplers.ray_actor import RemoteSampler
 from warpsmith.rollout.samplers.registry import start_sampler
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import BadPayloadError, DeadlinePassedError, SamplerDiedError, SamplerError
 from warpsmith.rollout.samplers import Sampler, Sampling, WeightPayload
-from warpsmith.rollout.samplers.actor import RemoteSampler
 from warpsmith.rollout.samplers.pool import SamplerPool
+from warpsmith.rollout.samplers.ray_actor import RemoteSampler
 
 CONFIG = SamplerConfig(dtype="float32", max_model_len=256, max_sequences=4)
 PROMPT = list(range(5, 25))

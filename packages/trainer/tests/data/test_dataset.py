@@ -18,9 +18,9 @@ from warpsmith.trainer.config.sft import SftConfig, SftDataSection, SftRunSectio
 from warpsmith.trainer.config.sources import ChatsSource
 from warpsmith.trainer.data.build import build
 from warpsmith.trainer.data.dataset import SftData, arrange
+from warpsmith.trainer.data.held_out_examples import held_out
 from warpsmith.trainer.data.mixture import Mixture
 from warpsmith.trainer.data.show import CLOSE, OPEN, marked, report
-from warpsmith.trainer.data.split import held_out
 from warpsmith.trainer.data.store import TokenStore, writing
 from warpsmith.trainer.errors import CheckpointError, DataError, DataWriteError
 

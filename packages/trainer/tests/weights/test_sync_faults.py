@@ -17,8 +17,8 @@ from warpsmith.rollout.cluster.session import ray_session
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import BadPayloadError, DeadlinePassedError, SamplerDiedError, WeightsUnknownError
 from warpsmith.rollout.samplers import Completion, Sampling, WeightPayload
-from warpsmith.rollout.samplers.actor import RemoteSampler, SamplerActor
 from warpsmith.rollout.samplers.pool import SamplerPool
+from warpsmith.rollout.samplers.ray_actor import RemoteSampler, SamplerActor
 from warpsmith.trainer.errors import ProbeError, SyncError, SyncTimeoutError
 from warpsmith.trainer.weights import sync
 from warpsmith.trainer.weights.probe import Probe, rounding_for, tolerance_for

@@ -93,7 +93,7 @@ class _Judge:
     def _launched(config: EvaluatorConfig) -> "_Judge":
         """Start the process."""
         channel, fd = _native.Channel.pair()
-        command = [sys.executable, "-I", "-m", "warpsmith.evaluator.judge.service", str(fd)]
+        command = [sys.executable, "-I", "-m", "warpsmith.evaluator.judge.process", str(fd)]
         # From its first moment: once anything has asked the driver, what it shows does not change any more.
         environment = os.environ | config.device_kind.environment(config.gpu)
         try:

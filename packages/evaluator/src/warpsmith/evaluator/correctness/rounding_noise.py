@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from warpsmith.evaluator.correctness.perturbation import Perturbation
+from warpsmith.evaluator.correctness.spread import Perturbation
 
 ARITHMETIC: Final = frozenset(
     {"add", "sub", "rsub", "mul", "neg", "abs", "sum", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv"}

@@ -15,7 +15,8 @@ import torch
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.tensor_views import Part
 from warpsmith.evaluator.judge.ring import Ring
-from warpsmith.evaluator.reference.session import Answer, KnownTime, Placed, ReferenceSession
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import Answer, KnownTime, ReferenceSession
 from warpsmith.evaluator.timing import clocks
 from warpsmith.evaluator.timing.clocks import Ask, Side, Timing
 
@@ -27,7 +28,7 @@ STASHED_BYTES: Final = 4 << 20
 BELOW_FLOOR: Final = 0.8
 
 
-Compare = Callable[[Answer, Placed, "Part | torch.Tensor"], str]
+Compare = Callable[[Answer, Form, "Part | torch.Tensor"], str]
 
 
 @dataclass

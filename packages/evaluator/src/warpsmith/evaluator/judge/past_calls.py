@@ -9,7 +9,8 @@ from warpsmith.evaluator.judge.host_execution.on_device import FORM_ATTEMPTS
 from warpsmith.evaluator.judge.host_execution.recording import Recording
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.recordings.history import STATE_BEFORE, Past
-from warpsmith.evaluator.reference.session import Placed, ReferenceSession
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import ReferenceSession
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -54,7 +55,7 @@ class PastCalls:
             "rejected", None, "forward uses memory of an earlier call on inputs of another form. Make it in each call."
         )
 
-    def match_ends(self, recording: Recording, given: Placed) -> None:
+    def match_ends(self, recording: Recording, given: Form) -> None:
         """Copy both ends of this call's floating inputs into those of earlier calls.
 
         Host code that recognizes inputs by their ends is then wrong.

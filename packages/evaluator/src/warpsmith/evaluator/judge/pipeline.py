@@ -19,6 +19,7 @@ from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
+from warpsmith.evaluator.reference.learned import Learned, learn
 from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceSession, memory_ran_out
 
 
@@ -88,16 +89,16 @@ def _load(evaluation: Evaluation) -> None:
 
 
 @in_phase("correctness")
-def _learn(evaluation: Evaluation) -> trials.Learned:
+def _learn(evaluation: Evaluation) -> Learned:
     """Find out how the problem's inputs can vary."""
     with evaluation.machine.lease.shared():
-        return trials.learn(evaluation.session, hidden_shapes=evaluation.candidate.config.hidden_shapes)
+        return learn(evaluation.session, hidden_shapes=evaluation.candidate.config.hidden_shapes)
 
 
 @in_phase("correctness")
 @claims()
 def _record(
-    evaluation: Evaluation, learned: trials.Learned, planned: list[trials.Trial], rng: random.Random
+    evaluation: Evaluation, learned: Learned, planned: list[trials.Trial], rng: random.Random
 ) -> list[trials.Trial]:
     """Record the problem's own form of inputs; other forms are recorded when a trial first uses them.
 

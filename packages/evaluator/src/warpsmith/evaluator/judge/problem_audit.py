@@ -11,6 +11,7 @@ from warpsmith.evaluator.correctness.compare import Expected, agrees, compare, f
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.reference import trials
+from warpsmith.evaluator.reference.learned import seen_of, two_seeds
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 MOST_SHUFFLED: Final = 1 << 20
@@ -95,7 +96,7 @@ def two_answers(session: ReferenceSession) -> tuple[Answer, Answer]:
         BadProblemError: the reference is not deterministic, or returns no tensor.
     """
     rng = random.Random(secrets.randbits(64))
-    one, other = trials.two_seeds(session)
+    one, other = two_seeds(session)
     session.make_inputs(one)
     placed, before = session.inputs, tensor_views.content(session.inputs_buffer).clone()
     first = session.answer(rng.getrandbits(48))
@@ -103,7 +104,7 @@ def two_answers(session: ReferenceSession) -> tuple[Answer, Answer]:
         raise BadProblemError("The reference returns no tensor.", "Return at least one tensor from Model.forward.")
     _check_deterministic(session, first, rng)
     session.make_inputs(other)
-    session.seen = trials.seen_of(session, placed, before)
+    session.seen = seen_of(session, placed, before)
     if session.seen.alike:
         return first, trials.changed_answer(session, rng)
     return first, session.answer(rng.getrandbits(48))

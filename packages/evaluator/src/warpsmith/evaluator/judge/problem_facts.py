@@ -12,7 +12,8 @@ from warpsmith.evaluator.judge import problem_audit
 from warpsmith.evaluator.judge.problem_audit import Accepts
 from warpsmith.evaluator.judge.ring import make_ring
 from warpsmith.evaluator.processes.pool import Machine
-from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.timing import clocks
 from warpsmith.evaluator.timing.clocks import Figures, Side
 
@@ -72,7 +73,7 @@ def _times(session: ReferenceSession, machine: Machine, device: Device, sizes: d
     """
     rate = machine.bandwidth().memory
     rng = random.Random(secrets.randbits(64))
-    no_room = Placed.of([NO_ROOM], machine.config.max_tensor_bytes)
+    no_room = Form.of([NO_ROOM], machine.config.max_tensor_bytes)
     with machine.lease.shared():
         # The reference writes no output to the ring, but each call holds one until the next call.
         ring = make_ring(session, device, no_room, rng, answered=False, output_bytes=sizes["outputs_bytes"])

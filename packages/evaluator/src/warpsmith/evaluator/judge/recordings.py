@@ -13,7 +13,8 @@ from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.past_calls import PastCalls
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.recordings import module_state
-from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Recordings:
         self._candidate = candidate
         self._launches = launches
         self._execution: HostExecution | None = None
-        self._known: list[tuple[Placed, list[Recording]]] = []
+        self._known: list[tuple[Form, list[Recording]]] = []
         self._turn = 0
 
     # Loading -------------------------------------------------------------------------------------------------------
@@ -75,18 +76,18 @@ class Recordings:
             evidence.flags.add("missing_buffers")
         self.module = LoadedModule(lacks, buffers)
 
-    def room_for(self, answer: Answer) -> Placed:
+    def room_for(self, answer: Answer) -> Form:
         """Return the layout of a replay's results: the output, then the module's buffers."""
         kept = {
             name: slot
             for name, slot in answer.buffers.items()
             if name in self.module.buffer_names and not self._session.counts_idly(name, slot)
         }
-        return Placed.of({"output": answer.output, "buffers": kept}, self._candidate.config.max_tensor_bytes)
+        return Form.of({"output": answer.output, "buffers": kept}, self._candidate.config.max_tensor_bytes)
 
     # Recording -----------------------------------------------------------------------------------------------------
 
-    def record_before_trials(self, answer: Answer, form: Placed | None, rng: random.Random) -> None:
+    def record_before_trials(self, answer: Answer, form: Form | None, rng: random.Random) -> None:
         """Record the problem's own form before the first trial, to compile while the reference answers that trial.
 
         Args:
@@ -148,7 +149,7 @@ class Recordings:
         self._launches.await_code(recording.launches)
         return [recording], session.answer(rng.getrandbits(48)) if remade else answer
 
-    def _of_form(self, form: Placed) -> list[Recording] | None:
+    def _of_form(self, form: Form) -> list[Recording] | None:
         return next((recordings for known, recordings in self._known if known == form), None)
 
     def _record(self, answer: Answer) -> tuple[list[Recording], bool]:
@@ -159,12 +160,12 @@ class Recordings:
             self._load_in(FALLBACK)
         return self._recorded(answer, placed)
 
-    def _recorded(self, answer: Answer, placed: Placed) -> tuple[list[Recording], bool]:
+    def _recorded(self, answer: Answer, placed: Form) -> tuple[list[Recording], bool]:
         assert self._execution is not None
         with claims_of_a_recording():
             return self._execution.record(answer, placed), self._execution.sees_contents
 
-    def depends_on_content(self, placed: Placed) -> bool:
+    def depends_on_content(self, placed: Form) -> bool:
         """Whether host code acts differently on the values in the session's arenas than its recordings do."""
         return self._execution is not None and self._execution.depends_on_content(placed)
 

@@ -15,7 +15,8 @@ from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.past_calls import copy_inputs
 from warpsmith.evaluator.judge.recordings import Recordings
 from warpsmith.evaluator.processes.pool import Worker
-from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -32,7 +33,7 @@ class Delivered:
     """
 
     answer: Answer
-    placed: Placed
+    placed: Form
     memory: "Shared | tensor_views.Part | torch.Tensor"
 
 
@@ -41,7 +42,7 @@ class _Played:
     """What the player holds to replay: a recording, and the arenas of inputs and outputs."""
 
     recording: Recording
-    answers: Placed
+    answers: Form
     buffers: "tuple[Shared, Shared]"
 
 
@@ -92,13 +93,13 @@ class Replays:
         self._played = played
         return Delivered(answer, placed, answers)
 
-    def _with_buffers(self, recording: Recording, placed: Placed, before: _Played | None) -> _Played:
+    def _with_buffers(self, recording: Recording, placed: Form, before: _Played | None) -> _Played:
         held = before.buffers if before is not None else (None, None)
         inputs = room(self._device, "replay-inputs", self._session.inputs.size, held[0])
         answers = room(self._device, "replay-answers", placed.size, held[1], writable_by_peer=True)
         return _Played(recording, placed, (inputs, answers))
 
-    def _to_play(self, recording: Recording, placed: Placed, inputs_bytes: int, answers_bytes: int) -> dict[str, Any]:
+    def _to_play(self, recording: Recording, placed: Form, inputs_bytes: int, answers_bytes: int) -> dict[str, Any]:
         return {
             "source": self._candidate.source,
             "binaries": self._launches.code_of(recording.launches),

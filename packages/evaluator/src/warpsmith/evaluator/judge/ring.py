@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.tensor_views import Part
 from warpsmith.evaluator.errors import BadProblemError
-from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.base import Device
@@ -36,7 +37,7 @@ class Ring:
         most_kept: largest output in bytes for which an expected and a correct one are kept.
     """
 
-    placed: Placed
+    placed: Form
     shared: "tuple[Shared, Shared]"
     inputs: list[Part]
     answers: list[Part]
@@ -56,7 +57,7 @@ class Ring:
 def make_ring(
     session: ReferenceSession,
     device: "Device",
-    placed: Placed,
+    placed: Form,
     rng: random.Random,
     *,
     answered: bool = True,
@@ -93,7 +94,7 @@ def make_ring(
     return ring
 
 
-def _make_inputs_like(form: Placed, session: ReferenceSession, rng: random.Random) -> None:
+def _make_inputs_like(form: Form, session: ReferenceSession, rng: random.Random) -> None:
     for _ in range(FORM_ATTEMPTS):
         session.make_inputs(rng.getrandbits(48))
         if session.inputs == form:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from warpsmith.evaluator.ipc import codec
-from warpsmith.evaluator.reference.session import Placed
+from warpsmith.evaluator.reference.form import Form
 
 FRESH: Final = "fresh"
 STATE_BEFORE: Final = "state_before"
@@ -20,7 +20,7 @@ STATE_BEFORE: Final = "state_before"
 class Past:
     """The inputs of an earlier call: their form, the sizes to make them with, and their name in the events."""
 
-    form: Placed
+    form: Form
     sizes: Mapping[str, int]
     name: str
 
@@ -37,7 +37,7 @@ class Called:
         buffers: the number of buffers in `outputs`.
     """
 
-    form: Placed
+    form: Form
     sizes: Mapping[str, int]
     events: list[Any]
     outputs: list[Any]

@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from warpsmith.evaluator import _native
-from warpsmith.evaluator.correctness import perturbation
 from warpsmith.evaluator.correctness.compare import LEAST_DECIDABLE, SAMPLED, Expected
+from warpsmith.evaluator.correctness.spread import fits_single
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.memory import room
 from warpsmith.evaluator.devices.tensor_views import Part
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
-from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, FLOATING, TensorSlot, check_slot, pack
+from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, FLOATING, TensorSlot, check_slot
 from warpsmith.evaluator.processes.failure_attribution import fault_of_a_reference
 from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.recordings.operators import COUNTER
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
+from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.named_sizes import MOST, are_places, is_size
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
-    from warpsmith.evaluator.reference.trials import Learned, Seen
+    from warpsmith.evaluator.reference.learned import Learned, Seen
     from warpsmith.evaluator.timing.clocks import CachedTime
 
 
@@ -109,24 +110,6 @@ def memory_ran_out(error: BaseException) -> bool:
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A tree of slots placed in an arena of `size` bytes."""
-
-    tree: codec.Value
-    size: int
-
-    @property
-    def slots(self) -> list[TensorSlot]:
-        return list(codec.slots(self.tree))
-
-    @staticmethod
-    def of(tree: codec.Value, max_bytes: int) -> "Placed":
-        """Check and place every slot of `tree`; LayoutError if one is invalid or their total exceeds `max_bytes`."""
-        placed, size = pack(codec.slots(tree), max_bytes)
-        return Placed(codec.replace_slots(tree, iter(placed)), size)
-
-
-@dataclass(frozen=True)
 class Answer:
     """The reference's answer to one input set: the form of the output tree, and private copies of the tensors.
 
@@ -201,14 +184,14 @@ class AnswerTensor:
 
 def spread_dtype(name: str) -> str:
     """Return the dtype that holds distances between tensors of a dtype."""
-    return "float32" if perturbation.fits_single(tensor_views.TORCH_DTYPES[name]) else "float64"
+    return "float32" if fits_single(tensor_views.TORCH_DTYPES[name]) else "float64"
 
 
 @dataclass(frozen=True)
 class KnownTime:
     """A measured time of a reference, and the ring it was measured on: the form of an input set, and their number."""
 
-    ring: tuple[Placed, int]
+    ring: tuple[Form, int]
     time: "CachedTime"
 
 
@@ -250,11 +233,11 @@ class ReferenceSession:
     def _begin(self, source: str, init_seed: int) -> None:
         self.source = source
         self.init_seed = init_seed
-        self.inputs = Placed([], 0)
+        self.inputs = Form([], 0)
         self.made_with = MadeWith()
         self.sites: dict[str, int] = {}
         self.steady_bytes = 0
-        self._sample: Placed | None = None
+        self._sample: Form | None = None
         self._is_steady = True
         self.seen: Seen | None = None
         self.learned: Learned | None = None
@@ -328,7 +311,7 @@ class ReferenceSession:
         self._fill("state", self.state, self.state_buffer, fresh=True)
         self._pristine = tensor_views.content(self.state_buffer).clone()
 
-    def _placed(self, tree: codec.Value) -> Placed:
+    def _placed(self, tree: codec.Value) -> Form:
         for slot in codec.slots(tree):
             if slot.dtype == "bfloat16" and self.device.kind.interprets:
                 raise BadProblemError(
@@ -336,11 +319,11 @@ class ReferenceSession:
                     "Use float32 or float16 in the problem, or evaluate on a GPU.",
                 )
         try:
-            return Placed.of(tree, self._limit)
+            return Form.of(tree, self._limit)
         except LayoutError as error:
             raise BadProblemError(error.message, error.remedy) from error
 
-    def _fill(self, arena: str, placed: Placed, buffer: "Shared", *, fresh: bool) -> None:
+    def _fill(self, arena: str, placed: Form, buffer: "Shared", *, fresh: bool) -> None:
         fields: dict[str, Any] = {"arena": arena, "bytes": buffer.size}
         # Inputs can be a dict too: keyword arguments of forward.
         fields |= placed.tree if arena == "state" and isinstance(placed.tree, dict) else {"inputs": placed.tree}
@@ -417,7 +400,7 @@ class ReferenceSession:
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
         self._inputs_buffer = buffer
 
-    def _note_sample(self, placed: Placed) -> None:
+    def _note_sample(self, placed: Form) -> None:
         if self._sample is None:
             self._sample = placed
             return

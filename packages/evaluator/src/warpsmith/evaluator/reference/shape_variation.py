@@ -17,8 +17,9 @@ from typing import Final, Literal
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan
+from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.named_sizes import part
-from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 
 COARSEST: Final = 16
@@ -33,18 +34,18 @@ DISTINCT_ATTEMPTS: Final = 8
 
 
 @dataclass(frozen=True)
-class Form:
+class AnsweredForm:
     """The shapes of one input set and of the answer to it."""
 
-    inputs: Placed
+    inputs: Form
     output: tuple[TensorSlot, ...]
     buffers: dict[str, TensorSlot]
 
     @staticmethod
-    def of(inputs: Placed, answer: Answer) -> "Form":
-        return Form(inputs, tuple(codec.slots(answer.output)), answer.buffers)
+    def of(inputs: Form, answer: Answer) -> "AnsweredForm":
+        return AnsweredForm(inputs, tuple(codec.slots(answer.output)), answer.buffers)
 
-    def resembles(self, other: "Form") -> bool:
+    def resembles(self, other: "AnsweredForm") -> bool:
         """Whether all tensors have the same form; plain arguments may differ."""
         return (self.inputs.slots, self.output, self.buffers) == (other.inputs.slots, other.output, other.buffers)
 
@@ -66,7 +67,7 @@ class Resizing:
         batches: names of sizes that can be 1: leading dimensions.
     """
 
-    sample: Form
+    sample: AnsweredForm
     sizes: Mapping[str, int]
     coarse: bool = False
     keeps_narrow: bool = False
@@ -108,12 +109,12 @@ class Resizing:
         slots = (*self.sample.inputs.slots, *self.sample.output)
         return any(side % size == 0 for slot in slots for side in slot.shape[1:])
 
-    def fits(self, inputs: Placed, answer: Answer) -> bool:
+    def fits(self, inputs: Form, answer: Answer) -> bool:
         """Whether an answer to other sizes has the form of the sample's answer with correspondingly changed dimensions.
 
         A model with a built-in size may accept others but compute something different.
         """
-        found, placed = Form.of(inputs, answer), self.sample.inputs.slots
+        found, placed = AnsweredForm.of(inputs, answer), self.sample.inputs.slots
         if found.buffers != self.sample.buffers or not _no_larger(placed, inputs.slots):
             return False
         moved = _moved(placed, inputs.slots)
@@ -127,7 +128,7 @@ class Resizing:
             )
         )
 
-    def describe(self, inputs: Placed) -> str:
+    def describe(self, inputs: Form) -> str:
         """Return a readable list of the changed shapes: `float32[40, 90] for float32[37, 113]`."""
         pairs = zip(inputs.slots, self.sample.inputs.slots, strict=True)
         changed = [f"{after} for {before}" for after, before in pairs if after.shape != before.shape]
@@ -197,7 +198,9 @@ def _moved(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> dict[in
     return moved
 
 
-def learn(session: ReferenceSession, rng: random.Random, sample: Form, *, finite: bool = True) -> tuple[Resizing, ...]:
+def learn(
+    session: ReferenceSession, rng: random.Random, sample: AnsweredForm, *, finite: bool = True
+) -> tuple[Resizing, ...]:
     """Find by trial how a problem's sizes can change, the freest way first; empty if they cannot.
 
     Takes some runs of the reference, once per session. `finite` says whether its answers must be finite.

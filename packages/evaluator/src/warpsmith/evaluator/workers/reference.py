@@ -18,9 +18,8 @@ from torch import nn
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.correctness import perturbation
-from warpsmith.evaluator.correctness.perturbation import Changes, Perturbation
 from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise
+from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
 from warpsmith.evaluator.devices import precision, tensor_views
 from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.mappings import Mappings
@@ -387,7 +386,7 @@ class Reference:
             return
         for answer, tensor in zip(self.answers, tensors, strict=True):
             if any(answer is one for one in noted):
-                apart = perturbation.distance(answer.own, tensor)
+                apart = distance(answer.own, tensor)
                 answer.spread = apart if answer.spread is None else torch.maximum(answer.spread, apart)
 
     def fill_answers(self, slots: list[Any], arena: "Shared") -> None:

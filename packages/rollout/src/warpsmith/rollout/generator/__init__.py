@@ -3,6 +3,7 @@
 Imports no torch: problems are text.
 """
 
-from warpsmith.rollout.generator.problems import GeneratedProblem, Split, generate, split_of
+from warpsmith.rollout.generator.held_out_split import Split, split_of
+from warpsmith.rollout.generator.problems import GeneratedProblem, generate
 
 __all__ = ["GeneratedProblem", "Split", "generate", "split_of"]

@@ -4,16 +4,12 @@ import hashlib
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.generator.families import LEVELS
+from warpsmith.rollout.generator.held_out_split import Split, split_of
 from warpsmith.rollout.generator.render import Draft, problem_text, solution_text
-
-Split = Literal["train", "held_out"]
-
-_HELD_OUT_SHARE = 5
-"""One composition in this many is held out."""
 
 _PATIENCE = 10_000
 """Consecutive draws without a new problem before the generator gives up."""
@@ -50,23 +46,6 @@ def generate(
     # One stream per level, so that the problems of a level do not depend on the other requested levels.
     streams = {level: _stream(seed, level, split) for level in levels}
     return [next(streams[levels[i % len(levels)]]) for i in range(count)]
-
-
-def split_of(composition: str) -> Split:
-    """Return the split a composition belongs to, by its hash.
-
-    Compositions of a single operation belong to `train`: training sees every operation, and what is held out are
-    combinations of operations.
-    """
-    if _is_atomic(composition):
-        return "train"
-    digest = hashlib.sha256(composition.encode()).digest()
-    return "held_out" if digest[0] % _HELD_OUT_SHARE == 0 else "train"
-
-
-def _is_atomic(composition: str) -> bool:
-    bare = composition.removesuffix("()")
-    return "+" not in bare and "(" not in bare
 
 
 def _stream(seed: int, level: int, split: Split) -> Iterator[GeneratedProblem]:

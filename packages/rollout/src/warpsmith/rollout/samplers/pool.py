@@ -10,8 +10,8 @@ from warpsmith.records.errors import UsageError
 from warpsmith.records.last_words import full_text, with_notes_of
 from warpsmith.rollout.errors import SamplerDiedError, SamplerError
 from warpsmith.rollout.retries import SAMPLER_RESTARTS
-from warpsmith.rollout.samplers.actor import RemoteSampler
 from warpsmith.rollout.samplers.base import Completion, Sampling
+from warpsmith.rollout.samplers.ray_actor import RemoteSampler
 from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ import numpy as np
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.data.build import build
+from warpsmith.trainer.data.held_out_examples import held_out
 from warpsmith.trainer.data.mixture import Mixture
-from warpsmith.trainer.data.split import held_out
 from warpsmith.trainer.data.store import TokenStore
 from warpsmith.trainer.distributed.rows import Row
 from warpsmith.trainer.errors import DataError

@@ -23,8 +23,8 @@ from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.evaluators.open import open_evaluator
 from warpsmith.rollout.prompts import build_prompt
-from warpsmith.rollout.samplers.actor import RemoteSampler
 from warpsmith.rollout.samplers.pool import SamplerPool
+from warpsmith.rollout.samplers.ray_actor import RemoteSampler
 from warpsmith.rollout.samplers.weights.payload import checkpoint_shapes
 from warpsmith.rollout.sampling_pause import SamplingPause
 from warpsmith.rollout.turn_rows import TurnRow

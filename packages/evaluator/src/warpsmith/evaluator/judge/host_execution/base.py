@@ -27,9 +27,10 @@ from warpsmith.evaluator.processes.failure_attribution import CandidateFailedErr
 from warpsmith.evaluator.processes.pool import Worker
 from warpsmith.evaluator.recordings import operators
 from warpsmith.evaluator.recordings.history import Called, History
+from warpsmith.evaluator.recordings.launch_signatures import launches_of
 from warpsmith.evaluator.recordings.outputs import form_mismatch
-from warpsmith.evaluator.recordings.signature import launches_of
-from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -104,7 +105,7 @@ class HostExecution(ABC):
         }
         return self._ask(Kind.LOAD, fields, [arena.fileno()], Kind.LOADED).fields
 
-    def record(self, answer: Answer, room: Placed) -> list[Recording]:
+    def record(self, answer: Answer, room: Form) -> list[Recording]:
         """Return the recordings of host code on inputs of the session's form.
 
         It is one recording if all calls do the same. It is several if an autotuned kernel can run with several
@@ -125,7 +126,7 @@ class HostExecution(ABC):
                 wanted = min(max(wanted, made + 1), self.calls + MOST_VARIANTS)
         return list(found.values())
 
-    def _recorded(self, answer: Answer, room: Placed) -> tuple[bytes, Recording, int]:
+    def _recorded(self, answer: Answer, room: Form) -> tuple[bytes, Recording, int]:
         """Return one call's pattern, its recording, and the number of variants."""
         self._prepare_inputs()
         done = self._call(room)
@@ -143,7 +144,7 @@ class HostExecution(ABC):
         made = Recording(call.form, events, call.outputs, launches, self.way, tuning_remark(done), past)
         return pattern, made, done.integer("variants")
 
-    def _read(self, done: codec.Fields, room: Placed) -> tuple[Called, bytes]:
+    def _read(self, done: codec.Fields, room: Form) -> tuple[Called, bytes]:
         """Return the call that DONE reports, and its pattern."""
         trace, session = codec.Fields(done.mapping("trace")), self.session
         events, outputs = trace.sequence("events"), trace.sequence("outputs")
@@ -153,11 +154,11 @@ class HostExecution(ABC):
         check_launches(launches_of(call.events))
         return call, self._history.pattern(call)
 
-    def depends_on_content(self, room: Placed) -> bool:
+    def depends_on_content(self, room: Form) -> bool:
         """Whether host code acts differently on the values now in the session's arenas than on those before."""
         return False
 
-    def _call(self, room: Placed) -> codec.Fields:
+    def _call(self, room: Form) -> codec.Fields:
         """Let host code run forward once, and return the fields of DONE."""
         inputs = self.session.inputs
         arena, fresh = self._arena("inputs", inputs.size)

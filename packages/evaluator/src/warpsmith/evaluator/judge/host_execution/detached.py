@@ -14,7 +14,8 @@ from warpsmith.evaluator.judge.host_execution.base import HostExecution, NeedsDe
 from warpsmith.evaluator.judge.host_execution.recording import Recording, constants_of
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
-from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.workers import gpu_stand_in
 
 if TYPE_CHECKING:
@@ -42,14 +43,14 @@ class DetachedExecution(HostExecution):
         super().__init__(session, candidate, launches)
         self._host = HOST.open()
 
-    def record(self, answer: Answer, room: Placed) -> list[Recording]:
+    def record(self, answer: Answer, room: Form) -> list[Recording]:
         """See `HostExecution`; constants are compared with those of a second process."""
         found = super().record(answer, room)
         if found[0].has_constants:
             self._check_constants(found[0], answer, room)
         return found
 
-    def _check_constants(self, one: Recording, answer: Answer, room: Placed) -> None:
+    def _check_constants(self, one: Recording, answer: Answer, room: Form) -> None:
         other = DetachedExecution(self.session, self._candidate, self._launches)
         try:
             other.load()
@@ -70,7 +71,7 @@ class DetachedExecution(HostExecution):
             raise NeedsDeviceError("the module is large")
         return super().load()
 
-    def _recorded(self, answer: Answer, room: Placed) -> tuple[bytes, Recording, int]:
+    def _recorded(self, answer: Answer, room: Form) -> tuple[bytes, Recording, int]:
         with self.machine.lease.released():
             return super()._recorded(answer, room)
 

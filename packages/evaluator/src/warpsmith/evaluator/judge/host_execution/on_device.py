@@ -21,7 +21,8 @@ from warpsmith.evaluator.judge.host_execution.recording import MAX_LAUNCH_BYTES,
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
 from warpsmith.evaluator.processes.pool import Worker
-from warpsmith.evaluator.reference.session import Answer, Placed, ReferenceSession
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -76,7 +77,7 @@ class OnDeviceExecution(HostExecution):
             _keep_ends(inputs, self._last, form)
         self._last = inputs.clone()
 
-    def depends_on_content(self, room: Placed) -> bool:
+    def depends_on_content(self, room: Form) -> bool:
         """See `HostExecution`; calls host code once more, on the values of a trial that failed."""
         tensor_views.content(self._arena("state", self.session.state.size)[0]).copy_(
             tensor_views.content(self.session.state_buffer)
@@ -86,7 +87,7 @@ class OnDeviceExecution(HostExecution):
         except (CandidateFailedError, SuspectError, WireError, LayoutError):
             return False
 
-    def record(self, answer: Answer, room: Placed) -> list[Recording]:
+    def record(self, answer: Answer, room: Form) -> list[Recording]:
         """See `HostExecution`. The session's inputs are restored afterwards; the reference must answer them again."""
         made_with = self.session.made_with
         try:
@@ -126,7 +127,7 @@ class OnDeviceExecution(HostExecution):
             worker.send(Kind.KERNEL, reply | {"binary": binary}, [], self._conversation.left())
 
 
-def _keep_ends(inputs: torch.Tensor, before: torch.Tensor, form: Placed) -> None:
+def _keep_ends(inputs: torch.Tensor, before: torch.Tensor, form: Form) -> None:
     """Restore the previous values except in the middle of each tensor.
 
     Host code that recognizes inputs by a few numbers at the ends then takes them for the same. Host code that reads

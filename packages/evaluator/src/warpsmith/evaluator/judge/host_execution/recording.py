@@ -12,7 +12,7 @@ from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.recordings.history import Called, Past
-from warpsmith.evaluator.reference.session import Placed
+from warpsmith.evaluator.reference.form import Form
 
 MAX_LAUNCHES: Final = 256
 MAX_LAUNCH_BYTES: Final = 128 << 10
@@ -35,7 +35,7 @@ class Recording:
         past: the inputs of earlier calls whose memory this call uses; the events of those calls come first.
     """
 
-    form: Placed
+    form: Form
     events: list[Any]
     outputs: list[Any]
     launches: list[dict[str, Any]]

@@ -9,12 +9,13 @@ from warpsmith.evaluator.judge.evidence import Evidence, claims
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, WrongFormError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
+from warpsmith.evaluator.reference.learned import Learned
 from warpsmith.evaluator.reference.session import Answer
 from warpsmith.evaluator.reference.trials import Trial
 
 
 @in_phase("correctness")
-def run_trial(evaluation: Evaluation, wanted: Trial, learned: trials.Learned, rng: random.Random) -> None:
+def run_trial(evaluation: Evaluation, wanted: Trial, learned: Learned, rng: random.Random) -> None:
     """Prepare one trial, and replay a recording of its form on it.
 
     Raises:
@@ -28,9 +29,7 @@ def run_trial(evaluation: Evaluation, wanted: Trial, learned: trials.Learned, rn
     evaluation.machine.device.release_if_large()
 
 
-def _run_reshaped(
-    evaluation: Evaluation, trial: Trial, answer: Answer, learned: trials.Learned, rng: random.Random
-) -> None:
+def _run_reshaped(evaluation: Evaluation, trial: Trial, answer: Answer, learned: Learned, rng: random.Random) -> None:
     """Judge a replay on inputs of other shapes, which need not compile: they are none of the problem's own.
 
     What raises here, after the problem's own shapes went well, is right for these alone. Where host code refuses

@@ -11,7 +11,8 @@ from warpsmith.evaluator.judge.replays import Delivered
 from warpsmith.evaluator.judge.ring import make_ring
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.processes.phases import in_phase
-from warpsmith.evaluator.reference.session import Answer, Placed
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import Answer
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +33,7 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
         placed = replays.play(steady(recordings), answer).placed
     reduction = session.reduction(answer)
 
-    def compared(answer: Answer, placed: Placed, memory: "Part | torch.Tensor") -> str:
+    def compared(answer: Answer, placed: Form, memory: "Part | torch.Tensor") -> str:
         return evaluation.comparer.wrong_when_timed(Delivered(answer, placed, memory), reduction)
 
     with machine.lease.shared():

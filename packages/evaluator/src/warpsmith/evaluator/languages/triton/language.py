@@ -50,7 +50,7 @@ class Triton(KernelLanguage):
 
     def same_code(self, one: Mapping[str, Any], other: Mapping[str, Any], binary: Any) -> bool:
         """See `KernelLanguage`: true if they differ in nothing that Triton specializes on."""
-        from warpsmith.evaluator.recordings.signature import kinds_of, same_code
+        from warpsmith.evaluator.recordings.launch_signatures import kinds_of, same_code
 
         return same_code(one, other, kinds_of(binary))
 

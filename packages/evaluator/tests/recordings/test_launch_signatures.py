@@ -19,8 +19,8 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.triton import descriptors
 from warpsmith.evaluator.languages.triton.interpreter.tracing import describe_argument
 from warpsmith.evaluator.languages.triton.language import TRITON
+from warpsmith.evaluator.recordings.launch_signatures import kinds_of, launches_of, same_code
 from warpsmith.evaluator.recordings.recorder import Recorder
-from warpsmith.evaluator.recordings.signature import kinds_of, launches_of, same_code
 
 TENSOR = ["tensor", "inputs", 0, "float32", [16, 16], [16, 1], 0]
 

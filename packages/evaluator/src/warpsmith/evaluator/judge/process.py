@@ -1,7 +1,7 @@
 """The judge: a trusted process that owns a device, the secret seeds, the expected outputs, the clock and the verdict.
 
 It runs no foreign code, not even the reference. The client starts it as
-`python -m warpsmith.evaluator.judge.service FD`.
+`python -m warpsmith.evaluator.judge.process FD`.
 """
 
 import ctypes

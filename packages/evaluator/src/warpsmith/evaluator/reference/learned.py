@@ -1,0 +1,353 @@
+"""What the judge finds out about a problem before its first trial: how far its numbers, parameters and shapes can vary.
+
+What a problem tolerates is found once, from seeds fixed per problem, so that verdicts are reproducible. A problem of
+which nothing can vary is `unvaried`.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import torch
+
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.ipc.tensor_slots import FLOATING, TensorSlot
+from warpsmith.evaluator.reference import mutations, shape_variation
+from warpsmith.evaluator.reference.draw_plan import (
+    ANY_SIGN,
+    ANYWHERE,
+    FAR,
+    FAR_IN_HALF,
+    IN_RANGE,
+    INPUTS,
+    PLAIN,
+    PLAIN_NUMBERS,
+    SAME_SIGN,
+    VARIED,
+    DrawPlan,
+)
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import Answer, ReferenceSession
+from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
+from warpsmith.evaluator.reference.tolerated_changes import tried_answer
+
+MOST_ON_GRID: Final = 1 << 24
+"""Most elements of inputs on a grid: they need a second run that finds which parts of the answer are exact."""
+REMOTE: Final = 17
+"""Power of two of the distance of a remote row: beyond the -1e4 and -1e5 that some use for minus infinity."""
+REMOTE_AMONG_OTHERS: Final = 14
+"""The same where another draw may multiply it: the products stay above the -1e6 of Triton's tutorial."""
+INDEX: Final = "int64"
+"""The dtype of indices in torch."""
+MOST_TRIED: Final = 12
+"""How many sites are tried one at a time if the problem does not tolerate all of them together."""
+STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
+"""Levels of a parameter: noise of either sign, noise that only adds, factors around one."""
+MOST_CALLS: Final = 3
+"""How many consecutive calls of a problem are followed to collect its buffers."""
+MOST_ALONE: Final = 4
+"""How many sites are tried at level `FAR` alone."""
+MILD_OCTAVES: Final = 0.25
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A comparison of two input sets that `get_inputs()` made under different seeds.
+
+    Attributes:
+        steady: whether both have the same form.
+        alike: whether both have the same content.
+    """
+
+    steady: bool
+    alike: bool = False
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the judge finds out about a problem before its first trial.
+
+    Attributes:
+        levels: highest level of each site that can change, by its name.
+        remote: levels of `shifted` trials where the problem ranks, if some rows can be far from the others.
+        draws: the sites whose numbers have a size that multiplies: floating draws, but not coin tosses or constants.
+        state: highest level of each parameter and buffer that can change, by its name.
+        reached: its buffers after each of its own calls, if these change them.
+        resizings: how the shapes of its inputs can change, the freest way first; empty if they cannot.
+        inputs: the form of its inputs; None if that depends on the seed.
+        answered: the form of its answer to these, without values.
+        finite: whether the reference answers plain inputs with finite numbers.
+        ranks: whether it orders numbers, or answers with int64, as picks do: ties then have no defined order.
+        on_grid: whether its inputs are small enough to be rounded to multiples of a power of two.
+        unvaried: whether nothing differs between trials: no number, no parameter and no shape.
+        constant: whether some input is the same in every trial of the sample's shapes.
+    """
+
+    levels: Mapping[str, int] = field(default_factory=dict)
+    remote: Mapping[str, int] = field(default_factory=dict)
+    state: Mapping[str, int] = field(default_factory=dict)
+    reached: tuple[Mapping[str, torch.Tensor], ...] = ()
+    resizings: tuple[Resizing, ...] = ()
+    inputs: Form | None = None
+    answered: Answer | None = None
+    finite: bool = True
+    ranks: bool = False
+    on_grid: bool = False
+    unvaried: bool = False
+    constant: bool = False
+    draws: frozenset[str] = frozenset()
+
+
+def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
+    """Return what is known of the session's problem; learned once per session.
+
+    The random numbers here need not be secret: no candidate sees these inputs.
+    """
+    if session.learned is None:
+        seen = session.seen or _look(session)
+        session.learned = _learn(session, seen, hidden_shapes=hidden_shapes)
+    return session.learned
+
+
+def two_seeds(session: ReferenceSession) -> tuple[int, int]:
+    """Return the seeds of the two input sets from which a problem is learned; they are fixed per problem."""
+    rng = random.Random(f"samples {session.init_seed}")
+    return rng.getrandbits(48), rng.getrandbits(48)
+
+
+def _look(session: ReferenceSession) -> Seen:
+    """Make the two input sets and compare them."""
+    one, other = two_seeds(session)
+    session.make_inputs(one)
+    placed, first = session.inputs, tensor_views.content(session.inputs_buffer).clone()
+    session.make_inputs(other)
+    return seen_of(session, placed, first)
+
+
+def seen_of(session: ReferenceSession, placed: Form, first: torch.Tensor) -> Seen:
+    """Compare the first input set, given by form and content, with the one that is in the arena now."""
+    second = tensor_views.content(session.inputs_buffer)
+    return Seen(session.inputs == placed, torch.equal(second, first))
+
+
+def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Learned:
+    rng = random.Random(f"learn {session.init_seed}")
+    session.reset_state()
+    session.make_inputs(two_seeds(session)[0])
+    found = {site: most for site, most in session.sites.items() if most > PLAIN}
+    sites = {site: most for site, most in found.items() if not site.startswith((INPUTS, PLAIN_NUMBERS))}
+    answer = session.answer(rng.getrandbits(48), exact=False)
+    sample = AnsweredForm.of(session.inputs, answer)
+    ranks = answer.ranks or any(slot.dtype == INDEX for slot in sample.output)
+    inputs, answered = (sample.inputs, replace(answer, expected=[])) if seen.steady else (None, None)
+    on_grid = sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
+    known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=ranks, on_grid=on_grid)
+    _refuse_written_parameters(session)
+    known = replace(known, reached=_reached(session, answer, rng))
+    known = replace(known, state=_tolerated_state(session, known, rng))
+    session.reset_state()
+    known = replace(known, levels=_tolerated_levels(session, known, sample, sites, rng))
+    built, constant = _built_levels(session, known, sample, found.keys() - sites.keys(), rng)
+    known = replace(known, levels={**known.levels, **built}, constant=constant)
+    known = replace(known, draws=frozenset(site for site, most in sites.items() if most == FAR))
+    known = replace(known, remote=_remote_levels(session, known, sample, rng) if answer.ranks else {})
+    if seen.steady and hidden_shapes:
+        known = replace(known, resizings=shape_variation.learn(session, rng, sample, finite=known.finite))
+    varied = bool(known.levels or known.state or known.reached or known.resizings)
+    return replace(known, unvaried=seen.alike and not varied)
+
+
+def _refuse_written_parameters(session: ReferenceSession) -> None:
+    """Reject a problem whose forward writes to a parameter: only outputs and buffers are compared.
+
+    Raises:
+        BadProblemError: the forward writes to a parameter.
+    """
+    now, before = tensor_views.content(session.state_buffer), session.constructed_state
+    if torch.equal(now, before):
+        return
+    for name, slot in session.parameters.items():
+        place = slice(slot.offset, slot.offset + slot.nbytes)
+        if not torch.equal(now[place], before[place]):
+            raise BadProblemError(
+                f"Model.forward writes to the parameter {name}, and what it writes would not be compared.",
+                f"Register {name.rpartition('.')[2]!r} with register_buffer instead of nn.Parameter.",
+            )
+
+
+def _reached(session: ReferenceSession, first: Answer, rng: random.Random) -> tuple[dict[str, torch.Tensor], ...]:
+    """Return the buffers after each of the problem's own calls; empty if calls do not change them.
+
+    A kernel that computes only the first step of an optimizer is right in every call that starts at step zero.
+    """
+    states: list[dict[str, torch.Tensor]] = []
+    slots, answer = session.kept_buffers, first
+    while len(states) < MOST_CALLS:
+        after = dict(zip(answer.buffers, answer.expected[len(answer.expected) - len(answer.buffers) :], strict=True))
+        state = {name: after[name].value for name in slots if name in after}
+        views = {name: tensor_views.view(session.state_buffer, slots[name]) for name in state}
+        if all(tensor_views.equal(views[name], value) for name, value in state.items()):
+            break
+        states.append(state)
+        for name, value in state.items():
+            views[name].copy_(value)
+        found = tried_answer(session, rng, finite=False, exact=False)
+        if found is None:
+            states.pop()
+            break
+        answer = found
+    session.reset_state()
+    return tuple(states)
+
+
+def _tolerated_levels(
+    session: ReferenceSession, known: Learned, sample: AnsweredForm, sites: Mapping[str, int], rng: random.Random
+) -> dict[str, int]:
+    """Return the highest level of each site that the problem tolerates, tried for all together, then one by one."""
+
+    def tolerated(levels: Mapping[str, int]) -> bool:
+        return all(_tolerates(session, known, sample, DrawPlan(k, levels), rng) for k in ("everything", "shifted"))
+
+    # Far numbers make others underflow to zero, and ties have no defined rank.
+    for cap in (ANYWHERE, ANY_SIGN) if known.ranks else (FAR, FAR_IN_HALF, ANYWHERE, ANY_SIGN):
+        levels = {site: min(most, cap) for site, most in sites.items()}
+        if not sites or tolerated(levels):
+            far = _far_alone(sites, tolerated) if cap in (FAR_IN_HALF, ANYWHERE) and not known.ranks else {}
+            return levels | far
+    found: dict[str, int] = {}
+    for site, most in list(sites.items())[:MOST_TRIED]:
+        highest = min(most, ANYWHERE)
+        level = next((level for level in range(highest, PLAIN, -1) if tolerated({**found, site: level})), PLAIN)
+        if level > PLAIN:
+            found[site] = level
+    return found
+
+
+def _remote_levels(
+    session: ReferenceSession, known: Learned, sample: AnsweredForm, rng: random.Random
+) -> dict[str, int]:
+    """Return the levels with which rows can be far from the others though the problem ranks; empty if they cannot.
+
+    That must not make numbers equal, as softmax of a far row does: equal numbers have no defined order.
+    """
+    levels = {site: FAR if site in known.draws else level for site, level in known.levels.items()}
+    if levels == known.levels:
+        return {}
+    draws = DrawPlan("shifted", levels)
+    draws = replace(draws, remote=remote_octaves(draws, known))
+    answer = tried_answer(session, rng, draws=draws, finite=known.finite, exact=False)
+    fits = answer is not None and (known.inputs is None or AnsweredForm.of(session.inputs, answer).resembles(sample))
+    return levels if answer is not None and fits and not answer.tied else {}
+
+
+def _built_levels(
+    session: ReferenceSession, known: Learned, sample: AnsweredForm, candidates: Set[str], rng: random.Random
+) -> tuple[dict[str, int], bool]:
+    """Return the levels of inputs that code builds of constants, and whether an input remains the same in every trial.
+
+    A tensor changes only if it is the only one of its kind: a list of lengths may have been computed from a mask.
+    """
+    same = _same_slots(session, known, rng) if known.inputs is not None else {}
+    related = [
+        site for site, slot in same.items() if slot.numel > 1 and (slot.dtype not in FLOATING or site in candidates)
+    ]
+    numbers = [site for site in sorted(candidates) if site.startswith(PLAIN_NUMBERS)]
+    levels: dict[str, int] = {}
+    for site in [*numbers, *(related if len(related) == 1 else [])]:
+        draws = DrawPlan("everything", {**known.levels, **levels, site: IN_RANGE})
+        if site in candidates and _tolerates(session, known, sample, draws, rng):
+            levels[site] = IN_RANGE
+    return levels, not levels.keys() >= {*same, *numbers}
+
+
+def _same_slots(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, TensorSlot]:
+    """Return the input tensors that are the same in three input sets, two of them varied, by their site."""
+    contents: list[list[torch.Tensor]] = []
+    for kind in (*VARIED[:2], "plain"):
+        draws = DrawPlan(kind, known.levels)
+        if tried_answer(session, rng, draws=draws, finite=False, exact=False) is None:
+            return {}
+        contents.append([tensor_views.view(session.inputs_buffer, slot).clone() for slot in session.inputs.slots])
+    same = (all(tensor_views.equal(one[0], other) for other in one[1:]) for one in zip(*contents, strict=False))
+    slots = enumerate(zip(session.inputs.slots, same, strict=False))
+    return {f"{INPUTS}{number}": slot for number, (slot, is_same) in slots if slot.numel and is_same}
+
+
+def _far_alone(sites: Mapping[str, int], tolerated: Callable[[dict[str, int]], bool]) -> dict[str, int]:
+    """Return the sites that can be far while the others are plain, as they are in a trial."""
+    able = [site for site, most in sites.items() if most == FAR]
+    return {site: FAR for site in able[:MOST_ALONE] if tolerated({site: FAR})} if len(able) > 1 else {}
+
+
+def _tolerates(
+    session: ReferenceSession, known: Learned, sample: AnsweredForm, draws: DrawPlan, rng: random.Random
+) -> bool:
+    answer = tried_answer(session, rng, draws=draws, finite=known.finite, exact=False)
+    return answer is not None and (known.inputs is None or AnsweredForm.of(session.inputs, answer).resembles(sample))
+
+
+def _tolerated_state(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, int]:
+    """Return the highest level of each parameter and buffer, tried for all together, then one by one."""
+
+    def tolerated(levels: Mapping[str, int]) -> bool:
+        change_state(session, levels, rng, known.reached)
+        return tried_answer(session, rng, finite=known.finite, exact=False) is not None
+
+    levels = dict.fromkeys(_state_slots(session), ANYWHERE)
+    if not levels or tolerated(levels):
+        return levels
+    found: dict[str, int] = {}
+    for name in list(levels)[:MOST_TRIED]:
+        level = next((level for level in STATE_LEVELS if tolerated({**found, name: level})), PLAIN)
+        if level > PLAIN:
+            found[name] = level
+    rest = dict.fromkeys(list(levels)[MOST_TRIED:], IN_RANGE)
+    return {**found, **rest} if rest and tolerated({**found, **rest}) else found
+
+
+def is_far(levels: Mapping[str, int]) -> bool:
+    return max(levels.values(), default=PLAIN) >= FAR_IN_HALF
+
+
+def remote_octaves(draws: DrawPlan, learned: Learned) -> int:
+    """Return the power of two of the distance of remote rows; 0 for none.
+
+    There are none where parameters may multiply them: two ways to add up such a product differ by several units in its
+    last place, of which an exponential makes a factor.
+    """
+    if draws.kind != "shifted" or FAR not in draws.levels.values() or learned.state or learned.reached:
+        return 0
+    return REMOTE if len(learned.draws) == 1 else REMOTE_AMONG_OTHERS
+
+
+def _state_slots(session: ReferenceSession) -> dict[str, TensorSlot]:
+    """Return the slots of the parameters and buffers that change."""
+    parameters = {name: slot for name, slot in session.parameters.items() if slot.dtype in FLOATING and slot.numel}
+    return parameters | session.varied_buffers
+
+
+def change_state(
+    session: ReferenceSession,
+    levels: Mapping[str, int],
+    rng: random.Random,
+    reached: Sequence[Mapping[str, torch.Tensor]] = (),
+) -> None:
+    """Reset parameters and buffers to their values after construction, and change them from there."""
+    session.reset_state()
+    if reached:
+        slots = session.kept_buffers
+        for name, value in rng.choice(reached).items():
+            tensor_views.view(session.state_buffer, slots[name]).copy_(value)
+    if not levels:
+        return
+    generator = session.device.generator(rng.getrandbits(48))
+    for name, slot in _state_slots(session).items():
+        tensor, level = tensor_views.view(session.state_buffer, slot), levels.get(name, PLAIN)
+        if level == IN_RANGE:
+            mutations.scale(tensor, MILD_OCTAVES, generator)
+        elif level > PLAIN and name not in session.parameters:
+            mutations.vary(tensor, generator)
+        elif level > PLAIN:
+            mutations.perturb(tensor, generator, upwards=level == SAME_SIGN, grows=bool(rng.getrandbits(1)))
