@@ -10,10 +10,10 @@ import torch
 from warpsmith.evaluator import BadProblemError, Problem
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.reference.form import Form
-from warpsmith.evaluator.reference.learned import learn as learn_problem
 from warpsmith.evaluator.reference.named_sizes import InputSizes
 from warpsmith.evaluator.reference.session import ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing, answer_to_others, learn, smaller
+from warpsmith.evaluator.reference.variability import learn as learn_problem
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, *x):\n        "
 

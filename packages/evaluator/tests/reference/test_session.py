@@ -20,10 +20,10 @@ from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.processes.pool import Worker
 from warpsmith.evaluator.reference.draw_plan import SAME_SIGN, VARIED
 from warpsmith.evaluator.reference.form import Form
-from warpsmith.evaluator.reference.learned import Learned, learn
 from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceFaultError, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
 from warpsmith.evaluator.reference.trials import Trial, plan, prepare
+from warpsmith.evaluator.reference.variability import Learned, learn
 from warpsmith.evaluator.workers.reference import Reference
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"

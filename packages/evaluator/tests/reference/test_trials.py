@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
-from warpsmith.evaluator.reference.learned import REMOTE, REMOTE_AMONG_OTHERS, learn
 from warpsmith.evaluator.reference.mutations import LARGE_ROW_OCTAVES, vary_draw
 from warpsmith.evaluator.reference.trials import Trial, one_far, prepare, reorders
+from warpsmith.evaluator.reference.variability import REMOTE, REMOTE_AMONG_OTHERS, learn
 
 STATE = """
 import torch

@@ -10,7 +10,7 @@ from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.environments.base import Environment
 from warpsmith.rollout.episodes import EpisodeSetup, run_episode
 from warpsmith.rollout.errors import PromptTooLongError
-from warpsmith.rollout.turn_rows import EpisodeLabels
+from warpsmith.rollout.turn_recording import EpisodeLabels
 from warpsmith.rollout.turns import Score
 
 

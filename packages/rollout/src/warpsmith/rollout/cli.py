@@ -27,7 +27,7 @@ from warpsmith.rollout.environments.registry import descriptions, max_turns
 from warpsmith.rollout.generator import Split
 from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice
 from warpsmith.rollout.rewards.registry import scorer_for
-from warpsmith.rollout.turn_rows import TurnRow
+from warpsmith.rollout.turn_recording import TurnRow
 
 SCHEMA: Final = "warpsmith-rollout schema"
 

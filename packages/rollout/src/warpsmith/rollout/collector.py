@@ -17,7 +17,7 @@ from warpsmith.rollout.evaluators.cache import CachedEvaluator
 from warpsmith.rollout.rewards.registry import scorer_for
 from warpsmith.rollout.samplers.base import Sampler
 from warpsmith.rollout.sampling_pause import SamplingPause
-from warpsmith.rollout.turn_rows import EpisodeLabels, TurnRow
+from warpsmith.rollout.turn_recording import EpisodeLabels, TurnRow
 
 if TYPE_CHECKING:
     import pyarrow as pa

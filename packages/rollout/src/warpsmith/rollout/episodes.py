@@ -15,7 +15,7 @@ from warpsmith.rollout.completions import ChatSampler
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.environments.base import Environment
 from warpsmith.rollout.errors import DeadlinePassedError, PromptTooLongError, SamplerDiedError, SamplerError
-from warpsmith.rollout.turn_rows import EpisodeLabels, TurnRecord, TurnRow, turn_row
+from warpsmith.rollout.turn_recording import EpisodeLabels, TurnRecord, TurnRow, turn_row
 from warpsmith.rollout.turns import Score, Turn
 
 SLACK_FOR_ENVIRONMENTS_S = 5.0

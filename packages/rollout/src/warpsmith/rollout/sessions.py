@@ -12,7 +12,7 @@ from warpsmith.rollout.config import RolloutConfig, SamplerConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.evaluators.open import open_evaluator
 from warpsmith.rollout.samplers.vllm.model_length import check_model_length
-from warpsmith.rollout.turn_rows import TurnRow
+from warpsmith.rollout.turn_recording import TurnRow
 
 
 def sample_turns(

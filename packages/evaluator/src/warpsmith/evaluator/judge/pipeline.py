@@ -19,8 +19,8 @@ from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
-from warpsmith.evaluator.reference.learned import Learned, learn
 from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceSession, memory_ran_out
+from warpsmith.evaluator.reference.variability import Learned, learn
 
 
 def conduct(

@@ -11,8 +11,8 @@ from warpsmith.evaluator.correctness.compare import Expected, agrees, compare, f
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.reference import trials
-from warpsmith.evaluator.reference.learned import seen_of, two_seeds
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
+from warpsmith.evaluator.reference.variability import seen_of, two_seeds
 
 MOST_SHUFFLED: Final = 1 << 20
 """Up to this many elements are shuffled or ranked; more are reversed or sampled."""

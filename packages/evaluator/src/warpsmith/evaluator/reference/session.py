@@ -30,7 +30,7 @@ from warpsmith.evaluator.reference.named_sizes import MOST, are_places, is_size
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
-    from warpsmith.evaluator.reference.learned import Learned, Seen
+    from warpsmith.evaluator.reference.variability import Learned, Seen
     from warpsmith.evaluator.timing.clocks import CachedTime
 
 

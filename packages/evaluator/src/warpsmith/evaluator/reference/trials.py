@@ -2,7 +2,7 @@
 
 The first trial uses plain inputs and the constructor's parameters. Each later one has other parameters and buffers,
 and, in random order, numbers beyond the sample's (docs/evaluator-design.md) or inputs of other shapes, as far as the
-problem tolerates them (`learned`).
+problem tolerates them (`variability`).
 """
 
 import random
@@ -28,10 +28,10 @@ from warpsmith.evaluator.reference.draw_plan import (
     DrawPlan,
     Kind,
 )
-from warpsmith.evaluator.reference.learned import REMOTE, Learned, change_state, is_far, remote_octaves
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
+from warpsmith.evaluator.reference.variability import REMOTE, Learned, change_state, is_far, remote_octaves
 
 DRAWS: Final[Mapping[Kind, str]] = {
     "shifted": "numbers of other sign and size",

@@ -27,7 +27,7 @@ from warpsmith.rollout.samplers.pool import SamplerPool
 from warpsmith.rollout.samplers.ray_actor import RemoteSampler
 from warpsmith.rollout.samplers.weights.payload import checkpoint_shapes
 from warpsmith.rollout.sampling_pause import SamplingPause
-from warpsmith.rollout.turn_rows import TurnRow
+from warpsmith.rollout.turn_recording import TurnRow
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.problems import GeneratedProblems
 from warpsmith.trainer.errors import CollectionError, ConfigError

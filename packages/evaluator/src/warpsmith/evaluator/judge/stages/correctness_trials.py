@@ -9,9 +9,9 @@ from warpsmith.evaluator.judge.evidence import Evidence, claims
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, WrongFormError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
-from warpsmith.evaluator.reference.learned import Learned
 from warpsmith.evaluator.reference.session import Answer
 from warpsmith.evaluator.reference.trials import Trial
+from warpsmith.evaluator.reference.variability import Learned
 
 
 @in_phase("correctness")
