@@ -1,6 +1,6 @@
 # problem: positions
 # permitted: undecided
-# permitted on cuda: correct, incorrect
+# permitted on cuda: correct, incorrect, rejected
 # Angles of thousands go to the fast sine, which has no bound there. An H100's is about as far off as a float32 angle.
 import math
 
