@@ -11,7 +11,7 @@ import sys
 import termios
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -160,6 +160,8 @@ def test_the_view_fits_every_width(width: int) -> None:
     assert any("GPU 0" in line for line in lines)
 
 
+@example([-1.7e308, 1.7e308, 0.0])
+@example([5e-324, 0.0])
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=60))
 def test_a_trend_has_a_block_for_each_finite_value(values: list[float]) -> None:
     finite = [value for value in values if abs(value) < float("inf")]

@@ -54,9 +54,10 @@ def trend(values: Sequence[float], width: int = _TREND_WIDTH) -> str:
     shown = [value for value in values if math.isfinite(value)][-width:]
     if len(shown) < 2:
         return ""
-    low, span = min(shown), max(shown) - min(shown)
+    # Halves, since the difference of two floats can exceed the largest one.
+    low, span = min(shown) / 2, max(shown) / 2 - min(shown) / 2
     top = len(_BLOCKS) - 1
-    return "".join(_BLOCKS[round((value - low) / span * top) if span else top // 2] for value in shown)
+    return "".join(_BLOCKS[round((value / 2 - low) / span * top) if span else top // 2] for value in shown)
 
 
 def _progress(work: RecentWork) -> RenderableType:
