@@ -12,7 +12,7 @@ from typing import Final
 
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
-from warpsmith.evaluator.languages.triton.extract.tables import exposed_names, names_bound_within
+from warpsmith.evaluator.languages.triton.extract.tables import depth, exposed_depths, names_bound_within
 from warpsmith.evaluator.languages.triton.extract.values import (
     RESERVED_PREFIX,
     Ambiguous,
@@ -35,6 +35,7 @@ COMPILED_OPTIONS: Final = frozenset({"do_not_specialize", "do_not_specialize_on_
 """Arguments of `triton.jit` that change what is compiled."""
 DROPPED_OPTIONS: Final = frozenset({"debug", "repr", "launch_metadata", "version"})
 """Those that only name, describe or check a launch: nothing of theirs is ever executed."""
+MOST_DEPTH: Final = 1 << 30
 _ONLY_IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _IMPORT_ERRORS: Final = _ONLY_IMPORT_ERRORS | {"Exception", "BaseException"}
 
@@ -48,14 +49,14 @@ class Module:
         kernels: its kernels by their own names; several where a name is given to more than one.
         records: its classes of named tuples, by name.
         refused: kernels whose definition is refused already, by name.
-        exposed: names whose tables something may change (`tables`).
+        exposed: from which depth on something may change the tables of a name (`tables`).
     """
 
     names: Environment = field(default_factory=dict)
     kernels: dict[str, list[Kernel]] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
     refused: dict[str, ExtractionError] = field(default_factory=dict)
-    exposed: frozenset[str] = frozenset()
+    exposed: dict[str, int] = field(default_factory=dict)
 
 
 class _ImportFailsError(Exception):
@@ -64,7 +65,7 @@ class _ImportFailsError(Exception):
 
 def follow(tree: ast.Module) -> Module:
     """Return what the names of a module are bound to at its end."""
-    module = Module(exposed=exposed_names(tree))
+    module = Module(exposed=exposed_depths(tree))
     _Scope(module, module.names).run(tree.body)
     _forget_what_functions_bind(tree, module.names)
     _Scope(module, module.names).find_made_in_functions(tree)
@@ -183,7 +184,7 @@ class _Scope:
         return Evaluator(self._names).value(node) if applied is None else applied
 
     def _bind(self, name: str, value: Value, statement: ast.stmt) -> None:
-        if isinstance(value, list | dict) and name in self._module.exposed:
+        if isinstance(value, list | dict) and self._module.exposed.get(name, MOST_DEPTH) < depth(value):
             value = Unknown("it is a table that other lines may change")
         self._names[name] = Binding(value, statement.lineno)
 

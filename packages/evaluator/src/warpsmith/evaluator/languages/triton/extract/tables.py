@@ -1,31 +1,32 @@
 """Which names of a module hold tables that something may change after they are written.
 
 A list or a dict is what its literal says only while it is read. Whoever calls a method of it that changes it, gives it
-another name, passes it on or assigns to a part of it may change it, wherever that is written.
+another name, passes it on or assigns to a part of it may change it, wherever that is written. A table in a table is
+handed on too by whoever goes through the outer one.
 """
 
 import ast
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-_READERS: Final = frozenset({"items", "keys", "values", "get", "index", "count", "copy"})
+_READERS: Final = frozenset({"index", "count", "keys"})
 """Methods of lists and dicts that change nothing."""
+_HANDING_ON: Final = frozenset({"items", "values", "get", "copy"})
+"""Those that give the parts to their caller."""
 _READING_CALLS: Final = frozenset(
     {"len", "tuple", "list", "dict", "set", "frozenset", "sorted", "reversed", "min", "max", "sum", "any", "all"}
     | {"range", "zip", "enumerate", "print", "str", "repr", "isinstance", "iter", "next"}
 )
-"""Built-in functions that change no argument."""
+"""Built-in functions that change no argument; some give its parts to their caller."""
 _KERNEL_DECORATORS: Final = frozenset({"jit", "constexpr_function"})
+_GOING_THROUGH: Final = (ast.For, ast.comprehension, ast.BinOp)
 _READING_NODES: Final = (
-    ast.BinOp,
     ast.BoolOp,
     ast.Compare,
     ast.UnaryOp,
     ast.IfExp,
     ast.If,
     ast.While,
-    ast.For,
-    ast.comprehension,
     ast.FormattedValue,
     ast.Subscript,
     ast.Slice,
@@ -34,11 +35,22 @@ _READING_NODES: Final = (
 )
 
 
-def exposed_names(tree: ast.Module) -> frozenset[str]:
-    """Return the names with a use that may change what they hold."""
-    uses = _Uses(tree)
-    names = (node for node in _outside_kernels(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
-    return frozenset(node.id for node in names if uses.expose(node))
+def depth(value: Any) -> int:
+    """Return how many tables lie in each other: 0 for a number, 1 for a list or a dict of numbers."""
+    if not isinstance(value, list | tuple | dict):
+        return 0
+    return 1 + max(map(depth, value.values() if isinstance(value, dict) else value), default=0)
+
+
+def exposed_depths(tree: ast.Module) -> dict[str, int]:
+    """Return, by name, the least depth at which a use may change what the name holds: 0 for the table itself."""
+    uses, found = _Uses(tree), dict[str, int]()
+    for node in _outside_kernels(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            exposed = uses.exposed_depth(node)
+            if exposed is not None:
+                found[node.id] = min(exposed, found.get(node.id, exposed))
+    return found
 
 
 def names_bound_within(node: ast.AST) -> Iterator[str]:
@@ -75,21 +87,25 @@ class _Uses:
         self._modules = {alias.asname or alias.name.partition(".")[0] for alias in aliases}
         self._in_order = {id(target) for node in tree.body if isinstance(node, ast.Assign) for target in node.targets}
 
-    def expose(self, name: ast.Name) -> bool:
-        """Whether this use of a name may change what it holds, in a way that is not followed line by line."""
+    def exposed_depth(self, name: ast.Name) -> int | None:
+        """Return the depth from which on this use may change what a name holds, unless it is followed in order."""
         part: ast.AST = name
+        below = 0
         while isinstance(above := self._parents[part], ast.Subscript) and above.value is part:
             if not isinstance(above.ctx, ast.Load):
-                return id(above) not in self._in_order
-            part = above
+                return None if id(above) in self._in_order else below
+            part, below = above, below + 1
         match above:
             case ast.Attribute(attr=attribute):
-                return self._is_called(above) and attribute not in _READERS
-            case ast.Call() | ast.keyword() | ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.Return():
-                # A part is mostly a number, which has no other name by which it could change.
-                return part is name and not self._only_reads(above)
+                if not self._is_called(above) or attribute in _READERS:
+                    return None
+                return below + (attribute in _HANDING_ON)
+            case ast.Call() | ast.keyword() if self._only_reads(above):
+                return below + 1
+            case _ if isinstance(above, _GOING_THROUGH):
+                return below + 1
             case _:
-                return part is name and not isinstance(above, _READING_NODES)
+                return None if isinstance(above, _READING_NODES) else below
 
     def _is_called(self, node: ast.AST) -> bool:
         call = self._parents[node]
