@@ -47,7 +47,7 @@ Salvage = Annotated[
 ]
 By = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Split the figures by a column of turns: level, role, source or stage."),
+    typer.Option(metavar="COLUMN", help="Split the figures by a column of turns: level, role or source."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 

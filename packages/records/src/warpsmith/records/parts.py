@@ -6,11 +6,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsmith.records import schema
 from warpsmith.records.errors import UsageError
 
 TRAIN: Final = "train"
-_GROUPINGS: Final = ("level", "role", "stage", "source")
+GROUPINGS: Final = ("level", "role", "source")
+"""The columns of `turns` that parts can be split by."""
 ROLE: Final = "role"
 
 
@@ -55,19 +55,14 @@ class Part:
         return mine.filter(column.is_null() if self.value is None else column == self.value)
 
 
-def groupings() -> tuple[str, ...]:
-    """The columns of `turns` that parts can be split by."""
-    return tuple(name for name in _GROUPINGS if name in schema.TURNS.names)
-
-
 def check_grouping(by: str | None) -> None:
     """Check that parts can be split by a column; None is no column.
 
     Raises:
         UsageError: they cannot; the error lists the columns that exist.
     """
-    if by is not None and by not in groupings():
-        raise UsageError(f"Turns cannot be grouped by `{by}`.", f"Group them by {', '.join(groupings())}.")
+    if by is not None and by not in GROUPINGS:
+        raise UsageError(f"Turns cannot be grouped by `{by}`.", f"Group them by {', '.join(GROUPINGS)}.")
 
 
 def parts_of(turns: pa.Table, *, role: str | None = None, by: str | None = None) -> list[Part]:
@@ -81,7 +76,7 @@ def parts_of(turns: pa.Table, *, role: str | None = None, by: str | None = None)
         by: split each part by the values of this column; `role` gives one part per role, with all its points.
 
     Raises:
-        UsageError: no turn has the role, or `by` is not one of `groupings`.
+        UsageError: no turn has the role, or `by` is not one of `GROUPINGS`.
     """
     check_grouping(by)
     moments: dict[str, set[int | None]] = {}

@@ -1,6 +1,7 @@
 """The recordings of one candidate: each form of inputs is recorded on first use, detached if possible."""
 
 import random
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from warpsmith.evaluator.ipc import codec
@@ -99,10 +100,7 @@ class Recordings:
             return
         self._session.make_inputs(rng.getrandbits(48))
         if self._session.inputs == form:
-            found, _ = self._record(answer)
-            self._known.append((self._session.inputs, found))
-            for recording in found:
-                self._launches.begin(recording.launches)
+            self._record_and_begin(answer)
 
     def record_early(self, answer: Answer) -> None:
         """Record the form of the session's inputs and begin to compile its launches, which a later trial needs.
@@ -111,11 +109,12 @@ class Recordings:
         """
         if self._execution is None or self._execution.sees_contents:
             return
+        with suppress(CandidateFailedError):
+            self._record_and_begin(answer)
+
+    def _record_and_begin(self, answer: Answer) -> None:
         form = self._session.inputs
-        try:
-            found, _ = self._record(answer)
-        except CandidateFailedError:
-            return
+        found, _ = self._record(answer)
         self._known.append((form, found))
         for recording in found:
             self._launches.begin(recording.launches)

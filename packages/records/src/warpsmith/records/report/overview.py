@@ -59,7 +59,7 @@ def overview(follower: Follower, by: str | None = None) -> dict[str, Any]:
     """Return what the page's first screen shows, ready for JSON; with `by` also the figures of parts split by it.
 
     Raises:
-        UsageError: `by` is not one of `parts.groupings`.
+        UsageError: `by` is not one of `parts.GROUPINGS`.
         ReportError: a file beside the records does not have the form in docs/records.md.
     """
     run_dir, turns = follower.reader.run_dir, follower.turns

@@ -53,7 +53,7 @@ def write_report(
         trajectories: how many to put first per part and kind (highest return, most improved, latest not solved,
             random); texts of others follow while there is room. 0 leaves out all texts.
         most_bytes: how large the file may become.
-        by: a column of `parts.groupings` by which the page shows the figures too.
+        by: a column of `parts.GROUPINGS` by which the page shows the figures too.
 
     Raises:
         ReportError: plotly is not installed, a file beside the records does not have the form in docs/records.md, or

@@ -28,14 +28,18 @@ def _earned(figures: Figures) -> str:
     by_turn = " ".join(f"{value:.3f}" for value in _by_turn(figures, "reward_mean"))
     parts = [
         f"reward {figures.get('reward_mean', _NAN):.3f}" + (f" (by turn {by_turn})" if by_turn else ""),
-        *(["aggregated return {aggregated_return_mean:.3f}"] if "aggregated_return_mean" in figures else []),
+        *(
+            [f"aggregated return {figures['aggregated_return_mean']:.3f}"]
+            if "aggregated_return_mean" in figures
+            else []
+        ),
         f"compiled {figures.get('compiled_rate', 0):.2f}",
         f"correct {figures.get('correct_rate', 0):.2f}",
         f"solved {figures.get('solved_rate', 0):.2f}",
     ]
     if "speedup_p50" in figures:
         parts.append("speedup p10 {speedup_p10:.2f} p50 {speedup_p50:.2f} p90 {speedup_p90:.2f}".format_map(figures))
-    return ", ".join(parts).format_map(figures)
+    return ", ".join(parts)
 
 
 def _by_turn(figures: Figures, name: str) -> list[float]:
