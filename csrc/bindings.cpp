@@ -233,45 +233,47 @@ void bind_policy(py::module_& module) {
   const Policy safe;
   py::class_<Policy>(module, "Policy", "What a worker may see and use; every field has a safe default.",
                      py::is_final())
-      .def(py::init([](const py::iterable& binds, std::vector<std::string> exec_paths,
-                       std::map<std::string, std::string> environment, std::string scratch_path,
-                       bool scratch_executable, bool shared_memory, bool dumpable,
-                       std::uint64_t scratch_bytes, std::uint64_t scratch_inodes, std::uint64_t memory_bytes,
-                       std::uint64_t address_space_bytes, std::uint64_t processes, std::uint64_t open_files,
-                       std::uint64_t file_bytes, std::uint64_t cpu_seconds, std::uint64_t output_bytes,
-                       const std::string& strongest_tier, const std::string& minimum_tier) {
-             Policy policy{binds_from(binds),
-                           std::move(exec_paths),
-                           std::move(environment),
-                           std::move(scratch_path),
-                           scratch_executable,
-                           shared_memory,
-                           dumpable,
-                           scratch_bytes,
-                           scratch_inodes,
-                           memory_bytes,
-                           address_space_bytes,
-                           processes,
-                           open_files,
-                           file_bytes,
-                           cpu_seconds,
-                           output_bytes,
-                           tier_from(strongest_tier),
-                           tier_from(minimum_tier)};
-             policy.validate();
-             return policy;
-           }),
-           py::kw_only(), py::arg("binds") = py::tuple(), py::arg("exec_paths") = py::tuple(),
-           py::arg("environment") = py::dict(), py::arg("scratch_path") = safe.scratch_path,
-           py::arg("scratch_executable") = safe.scratch_executable,
-           py::arg("shared_memory") = safe.shared_memory, py::arg("dumpable") = safe.dumpable,
-           py::arg("scratch_bytes") = safe.scratch_bytes, py::arg("scratch_inodes") = safe.scratch_inodes,
-           py::arg("memory_bytes") = safe.memory_bytes,
-           py::arg("address_space_bytes") = safe.address_space_bytes, py::arg("processes") = safe.processes,
-           py::arg("open_files") = safe.open_files, py::arg("file_bytes") = safe.file_bytes,
-           py::arg("cpu_seconds") = safe.cpu_seconds, py::arg("output_bytes") = safe.output_bytes,
-           py::arg("strongest_tier") = tier_name(safe.strongest_tier),
-           py::arg("minimum_tier") = tier_name(safe.minimum_tier))
+      .def(
+          py::init([](const py::iterable& binds, std::vector<std::string> exec_paths,
+                      std::map<std::string, std::string> environment, std::string scratch_path,
+                      bool scratch_executable, bool shared_memory, bool dumpable, std::uint64_t scratch_bytes,
+                      std::uint64_t scratch_inodes, std::uint64_t memory_bytes, std::uint64_t data_bytes,
+                      std::uint64_t address_space_bytes, std::uint64_t processes, std::uint64_t open_files,
+                      std::uint64_t file_bytes, std::uint64_t cpu_seconds, std::uint64_t output_bytes,
+                      const std::string& strongest_tier, const std::string& minimum_tier) {
+            Policy policy{binds_from(binds),
+                          std::move(exec_paths),
+                          std::move(environment),
+                          std::move(scratch_path),
+                          scratch_executable,
+                          shared_memory,
+                          dumpable,
+                          scratch_bytes,
+                          scratch_inodes,
+                          memory_bytes,
+                          data_bytes,
+                          address_space_bytes,
+                          processes,
+                          open_files,
+                          file_bytes,
+                          cpu_seconds,
+                          output_bytes,
+                          tier_from(strongest_tier),
+                          tier_from(minimum_tier)};
+            policy.validate();
+            return policy;
+          }),
+          py::kw_only(), py::arg("binds") = py::tuple(), py::arg("exec_paths") = py::tuple(),
+          py::arg("environment") = py::dict(), py::arg("scratch_path") = safe.scratch_path,
+          py::arg("scratch_executable") = safe.scratch_executable,
+          py::arg("shared_memory") = safe.shared_memory, py::arg("dumpable") = safe.dumpable,
+          py::arg("scratch_bytes") = safe.scratch_bytes, py::arg("scratch_inodes") = safe.scratch_inodes,
+          py::arg("memory_bytes") = safe.memory_bytes, py::arg("data_bytes") = safe.data_bytes,
+          py::arg("address_space_bytes") = safe.address_space_bytes, py::arg("processes") = safe.processes,
+          py::arg("open_files") = safe.open_files, py::arg("file_bytes") = safe.file_bytes,
+          py::arg("cpu_seconds") = safe.cpu_seconds, py::arg("output_bytes") = safe.output_bytes,
+          py::arg("strongest_tier") = tier_name(safe.strongest_tier),
+          py::arg("minimum_tier") = tier_name(safe.minimum_tier))
       .def_property_readonly("binds", binds_to)
       .def_readonly("exec_paths", &Policy::exec_paths)
       .def_readonly("environment", &Policy::environment)
@@ -282,6 +284,7 @@ void bind_policy(py::module_& module) {
       .def_readonly("scratch_bytes", &Policy::scratch_bytes)
       .def_readonly("scratch_inodes", &Policy::scratch_inodes)
       .def_readonly("memory_bytes", &Policy::memory_bytes)
+      .def_readonly("data_bytes", &Policy::data_bytes)
       .def_readonly("address_space_bytes", &Policy::address_space_bytes)
       .def_readonly("processes", &Policy::processes)
       .def_readonly("open_files", &Policy::open_files)

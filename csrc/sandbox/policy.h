@@ -35,6 +35,7 @@ struct Policy {
   std::uint64_t scratch_bytes = 256ull << 20;
   std::uint64_t scratch_inodes = 4096;
   std::uint64_t memory_bytes = 4ull << 30;
+  std::uint64_t data_bytes = 0;           ///< what may be mapped but not all used; 0: memory_bytes
   std::uint64_t address_space_bytes = 0;  ///< 0: no limit, as CUDA needs it
   std::uint64_t processes = 64;
   std::uint64_t open_files = 256;

@@ -70,7 +70,7 @@ void set_rlimits(const Policy& policy, const MappedBytes& inherited, bool own_us
   set_limit(RLIMIT_NOFILE, "NOFILE", policy.open_files);
   set_limit(RLIMIT_FSIZE, "FSIZE", policy.file_bytes);
   set_limit(RLIMIT_CPU, "CPU", policy.cpu_seconds);
-  set_limit(RLIMIT_DATA, "DATA", inherited.data + policy.memory_bytes);
+  set_limit(RLIMIT_DATA, "DATA", inherited.data + std::max(policy.memory_bytes, policy.data_bytes));
   // Pages that are only read do not count as data, but each of their page tables is 4 KiB of kernel memory.
   if (policy.address_space_bytes > 0) set_limit(RLIMIT_AS, "AS", inherited.all + policy.address_space_bytes);
   set_limit(RLIMIT_STACK, "STACK", stack_bytes());

@@ -232,6 +232,12 @@ def test_memory_is_bounded_by_what_the_policy_adds(contained):
     assert limit - 8 * step <= contained.result_of(take_memory, step, memory_bytes=limit) <= limit
 
 
+def test_more_can_be_mapped_than_the_policy_adds(contained):
+    limit, step = 256 << 20, 4 << 20
+    mapped = contained.result_of(take_memory, step, memory_bytes=limit // 4, data_bytes=limit)
+    assert limit - 8 * step <= mapped <= limit
+
+
 def reserve_address_space() -> int:
     library = ctypes.CDLL(None)
     library.mmap.restype = ctypes.c_ssize_t

@@ -23,6 +23,7 @@ WAIT = "print('ready', flush=True)\nsys.stdin.readline()\n"
 MAPPED = "room = mmap.mmap(-1, {size}, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS)\nroom.write(bytes({size}))\n"
 WRITTEN = "file = os.memfd_create('room')\nos.write(file, bytes({size}))\n"
 GIVEN_BACK = MAPPED + "room.madvise(mmap.MADV_DONTNEED)\n"
+MAPPED_ONLY = "room = mmap.mmap(-1, {size}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
 PRIVATE = "room = bytearray(bytes({size}))\n"
 SHARED = [MAPPED, GIVEN_BACK, WRITTEN]
 
@@ -101,6 +102,26 @@ def test_one_that_holds_less_or_private_memory_goes_on(process, makes, size):
     assert not worker.out_of_memory
 
 
+def test_private_memory_of_host_code_counts(process):
+    hog = process(PRIVATE, 2 * LIMIT)
+    hog.worker.role, hog.worker.in_use = "host", True
+    watch = MemoryWatch(lambda: [hog.worker], LIMIT, every_s=0.01)
+    try:
+        assert hog.process.wait(DEADLINE_S) == -signal.SIGKILL
+    finally:
+        watch.close()
+    assert hog.worker.out_of_memory
+
+
+def test_host_code_can_map_more_than_it_may_use(process):
+    worker = process(MAPPED_ONLY, 64 * LIMIT).worker
+    worker.role, worker.in_use = "host", True
+    watch = MemoryWatch(lambda: [worker], LIMIT, every_s=DEADLINE_S)
+    watch.look()
+    watch.close()
+    assert worker.alive
+
+
 def test_one_that_nobody_uses_yet_is_not_looked_at(process):
     hog = process(MAPPED, 2 * LIMIT)
     watch = MemoryWatch(lambda: [hog.worker], LIMIT, every_s=DEADLINE_S)
@@ -119,7 +140,7 @@ def test_what_goes_wrong_with_one_keeps_it_from_no_other(process, capfd):
     def fail():
         raise RuntimeError("of some kind")
 
-    broken = SimpleNamespace(in_use=True, alive=True, pid=hog.process.pid, kill=fail)
+    broken = SimpleNamespace(role="candidate", in_use=True, alive=True, pid=hog.process.pid, kill=fail)
     watch = MemoryWatch(lambda: [broken, hog.worker], LIMIT, every_s=DEADLINE_S)
     watch.look()
     watch.close()

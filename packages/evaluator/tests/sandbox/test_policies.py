@@ -125,6 +125,12 @@ def test_cuda_has_its_address_space_and_its_shared_memory(role):
         assert getattr(found, limit) == getattr(without, limit)
 
 
+def test_host_code_maps_tensors_as_large_as_the_devices_where_somebody_polls():
+    sizes = {role: policy(role, ON_GPU).data_bytes for role in (*ROLES, "host")}
+    assert {role for role, size in sizes.items() if size} == {"host"}
+    assert policy("host", ON_CPU).data_bytes == 0
+
+
 @pytest.mark.parametrize("role", ON_DEVICE)
 def test_nothing_is_executed_beside_a_gpu(role):
     assert policy(role, ON_GPU).exec_paths == []

@@ -103,6 +103,8 @@ class Policy:
         dumpable: whether the worker owns its entries under /proc. CUDA names its threads there.
         scratch_bytes, scratch_inodes: size of the tmpfs that is both /tmp and /dev/shm.
         memory_bytes: private writable memory that each process of the worker can add to what it inherited.
+        data_bytes: how much of it can be mapped, if more than memory_bytes. Nothing here bounds what is then used: only
+            a cgroup does, or who polls.
         address_space_bytes: address space that each process can add; it bounds the page tables of pages that are only
             read. 0 sets no limit: CUDA reserves far more than it uses.
         processes: processes and threads together (without a user namespace, in addition to the machine's tasks).
@@ -121,6 +123,7 @@ class Policy:
     scratch_bytes: int
     scratch_inodes: int
     memory_bytes: int
+    data_bytes: int
     address_space_bytes: int
     processes: int
     open_files: int
@@ -142,6 +145,7 @@ class Policy:
         scratch_bytes: int = ...,
         scratch_inodes: int = ...,
         memory_bytes: int = ...,
+        data_bytes: int = 0,
         address_space_bytes: int = 0,
         processes: int = ...,
         open_files: int = ...,

@@ -1,4 +1,4 @@
-"""Ends workers that exceed their limit of shared memory.
+"""Ends workers that exceed their limit of memory where no process limit does.
 
 CUDA needs shared memory, so a worker with a GPU can create some, and no process limit counts it: RLIMIT_DATA covers
 private memory only. A cgroup bounds it if there is one. Otherwise the judge polls, so that a worker can exceed its
@@ -7,6 +7,9 @@ limit only by what it writes between two polls. One exception: unnamed files que
 The allocated size of an object counts, not only its mapped part. Reading that takes permission for
 /proc/PID/map_files (root, or CAP_CHECKPOINT_RESTORE); without it resident pages are counted, which a worker can unmap
 while their content remains.
+
+Host code without a device maps more private memory than it can use (`sandbox/policies.py`), so its resident private
+pages count, too.
 """
 # pathlib objects took much time in a profile of the judge, whose timings run alongside this.
 # ruff: noqa: PTH115, PTH116, PTH123, PTH208
@@ -29,6 +32,7 @@ BLOCK_BYTES: Final = 512
 _OBJECTS: Final = (b"/dev/zero", b"/memfd:")
 """Marks of such memory in a line of /proc/PID/maps."""
 _RESIDENT: Final = re.compile(r"^RssShmem:\s+(\d+) kB$", flags=re.MULTILINE)
+_PRIVATE: Final = re.compile(r"^RssAnon:\s+(\d+) kB$", flags=re.MULTILINE)
 _UNNAMED: Final = "/memfd:"
 
 
@@ -48,11 +52,20 @@ def shared_bytes(pid: int, proc: Path = Path("/proc")) -> int:
 
 def resident_bytes(pid: int, proc: Path = Path("/proc")) -> int:
     """Return the bytes of shared memory that a process has resident; 0 once it is gone."""
+    return _status_bytes(pid, _RESIDENT, proc)
+
+
+def private_bytes(pid: int, proc: Path = Path("/proc")) -> int:
+    """Return the bytes of private memory that a process has resident, inherited ones included; 0 once it is gone."""
+    return _status_bytes(pid, _PRIVATE, proc)
+
+
+def _status_bytes(pid: int, line: re.Pattern[str], proc: Path) -> int:
     try:
         status = (proc / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return 0
-    found = _RESIDENT.search(status)
+    found = line.search(status)
     return int(found[1]) << 10 if found else 0
 
 
@@ -99,7 +112,7 @@ class MemoryWatch:
 
     Args:
         workers: returns the current workers.
-        limit: bytes of shared memory that a worker may hold.
+        limit: bytes of shared memory that a worker may hold; of role `host`, shared and private.
         every_s: seconds between two polls.
     """
 
@@ -120,13 +133,16 @@ class MemoryWatch:
         """End every worker in use that exceeds its limit; its end is then reported as out of memory."""
         for worker in self._workers():
             try:
-                if worker.in_use and worker.alive and self._held(worker.pid) > self._limit:
+                if worker.in_use and worker.alive and self._used(worker) > self._limit:
                     worker.out_of_memory = True
                     worker.kill()
             except PermissionError as error:
                 self._fall_back(error)
             except Exception as error:  # noqa: BLE001  (one worker's end must not stop the watch of the others)
                 stderr.report(f"The memory of a worker could not be read: {error}\n")
+
+    def _used(self, worker: "Worker") -> int:
+        return self._held(worker.pid) + (private_bytes(worker.pid) if worker.role == "host" else 0)
 
     def _fall_back(self, error: PermissionError) -> None:
         self._held = resident_bytes

@@ -26,6 +26,11 @@ SINGLE_THREADED: Final = {
 }
 # Added to what a worker inherits; far more than honest workers map, with at most 128 MiB of page tables.
 ADDRESS_SPACE_BYTES: Final = 64 << 30
+DETACHED_DATA_BYTES: Final = 48 << 30
+"""What host code without a device can map beside one: its tensors are as large as on the device, but nobody reads them.
+
+Judge and cgroup bound what it uses; see `processes/memory_watch.py`.
+"""
 LANG: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 OF_ROLE: Final[dict[Role, dict[str, str]]] = {
     # ptxas runs for milliseconds and spends them on page faults; huge pages for its heap help, if the kernel has any.
@@ -53,6 +58,7 @@ def policy_for(
         nodes: of the device; None where workers need none.
     """
     nodes = None if role in OFF_DEVICE else nodes
+    device = config.device_kind
     on_gpu = nodes is not None
     return Policy(
         binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(nodes) if nodes else []),
@@ -64,6 +70,7 @@ def policy_for(
         scratch_path=str(scratch) if scratch else "",
         scratch_bytes=config.scratch_bytes,
         memory_bytes=config.memory_bytes,
+        data_bytes=DETACHED_DATA_BYTES if role == "host" and device.shares_memory else 0,
         # CUDA reserves an address space larger than any useful bound.
         address_space_bytes=0 if on_gpu else config.memory_bytes + ADDRESS_SPACE_BYTES,
         processes=config.processes,
