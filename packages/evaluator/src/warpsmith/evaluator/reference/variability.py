@@ -263,16 +263,30 @@ def _built_levels(
 
 
 def _same_slots(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, TensorSlot]:
-    """Return the input tensors that are the same in three input sets, two of them varied, by their site."""
-    contents: list[list[torch.Tensor]] = []
+    """Return the input tensors that are the same in three input sets, two of them varied, by their site.
+
+    Most problems have none, as two sets show: inputs can take gigabytes, so no third set is made for those.
+    """
+    first: dict[int, torch.Tensor] = {}
+    same: dict[int, TensorSlot] = {}
     for kind in (*VARIED[:2], "plain"):
         draws = DrawPlan(kind, known.levels)
         if tried_answer(session, rng, draws=draws, finite=False, exact=False) is None:
             return {}
-        contents.append([tensor_views.view(session.inputs_buffer, slot).clone() for slot in session.inputs.slots])
-    same = (all(tensor_views.equal(one[0], other) for other in one[1:]) for one in zip(*contents, strict=False))
-    slots = enumerate(zip(session.inputs.slots, same, strict=False))
-    return {f"{INPUTS}{number}": slot for number, (slot, is_same) in slots if slot.numel and is_same}
+        now = {
+            number: tensor_views.view(session.inputs_buffer, slot)
+            for number, slot in enumerate(session.inputs.slots)
+            if slot.numel and (not first or number in same)
+        }
+        same = {
+            number: session.inputs.slots[number]
+            for number, tensor in now.items()
+            if not first or tensor_views.equal(first[number], tensor)
+        }
+        if not same:
+            break
+        first = first or {number: tensor.clone() for number, tensor in now.items()}
+    return {f"{INPUTS}{number}": slot for number, slot in same.items()}
 
 
 def _far_alone(sites: Mapping[str, int], tolerated: Callable[[dict[str, int]], bool]) -> dict[str, int]:
