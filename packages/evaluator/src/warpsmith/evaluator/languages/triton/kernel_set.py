@@ -18,6 +18,10 @@ from warpsmith.evaluator.languages.triton.extract import Extracted, ExtractionEr
 from warpsmith.evaluator.languages.triton.kernel_names import own_name
 
 
+_NONE: Final[frozenset[str]] = frozenset()
+_COMPARED: Final = (bool, int, str, tl.dtype)
+
+
 class KernelCompilationError(EvaluatorError):
     """A kernel does not compile for the target chip."""
 
@@ -97,7 +101,7 @@ class KernelSet(Mapping[str, Any]):
         """Return a kernel with what it captures bound to constants, as they are described.
 
         Raises:
-            KernelCompilationError: there is none of that name, or what it captures is not told.
+            KernelCompilationError: there is none of that name, or a name that it reads is not reported.
         """
         name = self._extracted.text_name(told)
         if name not in self._made:
@@ -105,17 +109,24 @@ class KernelSet(Mapping[str, Any]):
                 f"{own_name(told)} is no @triton.jit function of the source, so it cannot be compiled without "
                 "its host code. Define every kernel and device function in the file, by @triton.jit."
             )
-        wanted = self._extracted.captured.get(name)
-        if not wanted:
-            return self._made[name]
-        bound = {one: value for one, value in (captured or {}).items() if one in wanted}
-        if missing := sorted(wanted - bound.keys()):
+        reported = captured or {}
+        wanted, known = self._extracted.captured.get(name, _NONE), self._extracted.bound.get(name, _NONE)
+        if missing := sorted(wanted - reported.keys()):
             raise KernelCompilationError(
-                f"kernel {own_name(told)} uses {', '.join(missing)} of the function around it, which is not "
-                "bound when it is launched, or is a module. Bind it before the kernel is defined, import modules by "
-                "an import statement, or pass it as a tl.constexpr argument."
+                f"kernel {own_name(told)} uses {', '.join(missing)}, which is not bound when it is launched, or is a "
+                "module. Bind it before the launch, import modules by an import statement, or pass it as a "
+                "tl.constexpr argument."
             )
-        return self._instance(name, bound)
+        bound = {one: value for one, value in reported.items() if one in wanted}
+        bound |= {one: value for one, value in reported.items() if one in known and self._differs(name, one, value)}
+        return self._instance(name, bound) if bound else self._made[name]
+
+    def _differs(self, name: str, one: str, described: Any) -> bool:
+        """Whether a launch reports another value of a name than the source's text has, and one that kernels can read."""
+        if described[:1] == ["unsupported"]:
+            return False
+        written = self._functions[name][0].__globals__.get(one)
+        return not _same(written, self.constant(described))
 
     def _instance(self, name: str, bound: Mapping[str, Any]) -> Any:
         key = f"{name} {sorted(bound.items())!r}"
@@ -149,7 +160,7 @@ class KernelSet(Mapping[str, Any]):
             case _:
                 kind = described[1] if isinstance(described, list) and described[:1] == ["unsupported"] else "value"
                 raise KernelCompilationError(
-                    f"A kernel uses a {kind} of the function around it. It may use numbers in tl.constexpr, dtypes, "
+                    f"A kernel uses a {kind} that is not its argument. It may use numbers in tl.constexpr, dtypes, "
                     "tuples of these and @triton.jit functions; pass tensors as arguments."
                 )
         return found
@@ -179,6 +190,19 @@ def _constant(value: Any) -> Any:
                 f"a constexpr function is given or returns a {type(value).__name__}; constants were expected. Pass "
                 "tl.constexpr values, shapes and dtypes."
             )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two constants, or two kernels, are the same to the compiler: 1 is neither True nor 1.0, nor 0.0 -0.0."""
+    match one, other:
+        case (tl.constexpr(), tl.constexpr()):
+            return _same(one.value, other.value)
+        case (tuple(), tuple()):
+            return type(one) is type(other) and len(one) == len(other) and all(map(_same, one, other))
+        case (float(), float()):
+            return repr(one) == repr(other)
+        case _:
+            return one is other or (type(one) is type(other) and isinstance(one, _COMPARED) and bool(one == other))
 
 
 def _jitted(function: FunctionType, options: Mapping[str, Any] | None, key: str = "") -> Any:

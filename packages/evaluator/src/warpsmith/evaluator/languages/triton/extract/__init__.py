@@ -27,7 +27,7 @@ from warpsmith.evaluator.languages.triton.extract.check import (
     field_name,
 )
 from warpsmith.evaluator.languages.triton.extract.computing import COMPUTING_BUILTINS, check_computing
-from warpsmith.evaluator.languages.triton.extract.library import ALLOWED_MODULES, INNER_FUNCTIONS
+from warpsmith.evaluator.languages.triton.extract.library import ALLOWED_MODULES, INNER_FUNCTIONS, is_dtype
 from warpsmith.evaluator.languages.triton.extract.module import Module, follow
 from warpsmith.evaluator.languages.triton.extract.render import COMPUTE_NAME, JIT_NAME, RECORD_NAME, render
 from warpsmith.evaluator.languages.triton.extract.values import (
@@ -36,6 +36,8 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Constexpr,
     ExtractionError,
     Kernel,
+    Library,
+    Record,
     Value,
     same,
 )
@@ -73,8 +75,10 @@ class Extracted:
         kernels: the names of the kernels in it.
         reached: dotted names of the library that the kernels reach.
         refused: why kernels that the candidate defines beside them were refused, by name.
-        captured: the names of functions around it that a kernel reaches, by its name: they are bound nowhere in
-            `source`, and each launch tells what they stand for.
+        captured: the names that a kernel reaches and that are bound nowhere in `source`, by its name: each launch
+            reports what they are.
+        bound: the constants and kernels of the module that a kernel reaches and that `source` binds, by its name. If
+            a launch reports something else, that counts.
         records: the fields of the named tuples that the candidate defines, as the rendered source names them.
         told: the names in `kernels` and `refused`, by what recordings call the kernels (`kernel_names`).
     """
@@ -84,6 +88,7 @@ class Extracted:
     reached: frozenset[str]
     refused: Mapping[str, ExtractionError] = field(default_factory=_nothing)
     captured: Mapping[str, frozenset[str]] = field(default_factory=_nothing)
+    bound: Mapping[str, frozenset[str]] = field(default_factory=_nothing)
     records: Mapping[str, tuple[str, ...]] = field(default_factory=_nothing)
     told: Mapping[str, str] = field(default_factory=_nothing)
 
@@ -120,9 +125,22 @@ def extract_usable(source: str) -> Extracted:
         reached,
         MappingProxyType(refused),
         MappingProxyType(captured),
+        MappingProxyType({name: frozenset(_constants(kernel)) for name, kernel in checked.items()}),
         MappingProxyType({record.name: tuple(map(field_name, record.fields)) for record in module.records.values()}),
         MappingProxyType(told),
     )
+
+
+def _constants(kernel: Checked) -> Iterator[str]:
+    """Yield the names of the module that a kernel reaches, but for what it imports and classes."""
+    for name, bound in kernel.names.items():
+        match bound.value:
+            case Record():
+                continue
+            case Library(name=full) if not is_dtype(full):
+                continue
+            case _:
+                yield name
 
 
 def _check_each(module: Module, refused: dict[str, ExtractionError]) -> Iterator[Checked]:

@@ -73,7 +73,8 @@ class Checked:
         definition: the function as it is rendered, with values for its defaults still left out.
         names: the names of the module that it reaches, with what they stand for.
         reached: the dotted names of the library that it reaches.
-        captured: the names of functions around it that it reaches. What they stand for, each of its launches tells.
+        captured: the names that it reaches whose values the source's text does not determine: names of functions
+            around it, and computed ones of the module. Each of its launches reports what they are.
         defaults: the default values that are known without running the source.
     """
 
@@ -535,8 +536,24 @@ class KernelCheck:
                 raise self.refused(node, f"the global {name}", _NAMES)
             self._check_called("", node)
             return
+        if self._is_reported(bound.value):
+            self._captured.add(name)
+            return
         self._check_value(name, bound, node)
         self._names[name] = bound
+
+    @classmethod
+    def _is_reported(cls, value: Value) -> bool:
+        """Whether a launch reports a name's value, since the source's text does not determine it."""
+        match value:
+            case Ambiguous():
+                return True
+            case Unknown():
+                return not value.is_class
+            case tuple() | list() | Constexpr():
+                return not _is_renderable(value)
+            case _:
+                return False
 
     def _check_value(self, name: str, bound: Binding, node: ast.Name) -> None:
         match bound.value:
@@ -561,7 +578,7 @@ class KernelCheck:
                 raise self.refused(
                     node,
                     f"the global {name} of line {bound.line} ({why})",
-                    _RECORDS if why.startswith("it is a class") else _VALUES,
+                    _RECORDS if bound.value.is_class else _VALUES,
                 )
             case Kernel(wrapped=wrapped) if wrapped:
                 raise self.refused(node, f"{name}, which {wrapped} wraps", "Call a kernel that nothing wraps.")

@@ -13,7 +13,7 @@ from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.check import Checked, KernelCheck
 from warpsmith.evaluator.languages.triton.extract.grammar import COMPUTING_FIELDS
 from warpsmith.evaluator.languages.triton.extract.module import Module
-from warpsmith.evaluator.languages.triton.extract.values import Binding, Kernel, frozen
+from warpsmith.evaluator.languages.triton.extract.values import Binding, Kernel, Value, frozen
 
 COMPUTING_BUILTINS: Final = frozenset(
     {"min", "max", "abs", "int", "float", "bool", "len", "range", "tuple", "list", "sum", "round", "any", "all"}
@@ -93,6 +93,11 @@ class _ComputingCheck(KernelCheck):
         if node in self._called and self._is_method(node):
             return ast.Attribute(value=self._copy(node.value), attr=node.attr, ctx=ast.Load())
         return super()._attribute(node)
+
+    @classmethod
+    def _is_reported(cls, value: Value) -> bool:
+        """See `KernelCheck`: what this function returns is a constant of the text."""
+        return False
 
     def _check_value(self, name: str, bound: Binding, node: ast.Name) -> None:
         if isinstance(bound.value, Kernel) and not (bound.value.computes and node in self._called):

@@ -361,9 +361,9 @@ class _Scope:
         methods = {part.name for part in statement.body if isinstance(part, ast.FunctionDef)}
         makes = not methods & _MAKING
         if (statement.bases and not (is_enumeration and makes)) or statement.keywords or self._around is not None:
-            return Unknown("it is a class")
+            return Unknown("it is a class", is_class=True)
         if decorators not in ([], [library.DATACLASS]):
-            return Unknown("it is a class with decorators")
+            return Unknown("it is a class with decorators", is_class=True)
         annotated = [part for part in statement.body if isinstance(part, ast.AnnAssign)]
         inner = dict(self._names)
         _Scope(self._module, inner).run(

@@ -133,9 +133,15 @@ class Instance:
 
 @dataclass(frozen=True)
 class Unknown:
-    """What cannot be told without running the source, and why."""
+    """What cannot be told without running the source, and why.
+
+    Attributes:
+        why: the reason, as a part of a sentence.
+        is_class: whether it is a class, which no launch can report.
+    """
 
     why: str
+    is_class: bool = False
 
 
 @dataclass(frozen=True)
