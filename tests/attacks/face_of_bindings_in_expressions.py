@@ -1,5 +1,5 @@
 # problem: add
-# permitted: compile_error
+# permitted: incorrect
 # The number is bound a second time inside of another expression.
 import torch
 import torch.nn as nn

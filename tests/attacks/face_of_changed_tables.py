@@ -1,5 +1,5 @@
 # problem: add
-# permitted: compile_error
+# permitted: incorrect
 # The table holds another number by the time that the kernel reads it.
 import torch
 import torch.nn as nn

@@ -1,5 +1,5 @@
 # problem: add
-# permitted: compile_error
+# permitted: incorrect
 # What counts is the handler's number, since the statement before raises.
 import torch
 import torch.nn as nn

@@ -1,5 +1,5 @@
 # problem: add
-# permitted: compile_error
+# permitted: incorrect
 # A list is changed under its second name.
 import torch
 import torch.nn as nn

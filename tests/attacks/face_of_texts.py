@@ -1,5 +1,5 @@
 # problem: add
-# permitted: compile_error
+# permitted: incorrect
 # The text of a constexpr is not that of its number.
 import torch
 import torch.nn as nn

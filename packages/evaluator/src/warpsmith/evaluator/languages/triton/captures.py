@@ -10,9 +10,10 @@ Host code reports what `factor`, `act` and `SCALE` are when the kernel is launch
 a launch; neither can hold more than plain values and functions of the source or of Triton. So a module may compute its
 constants in any way: what its text says of them matters only where a recording says nothing.
 
-In a launch they are one more argument, `ARGUMENT`, described as `["captured", {name: constant}]`. A constant is `["value", plain]`, `["dtype", name]`, `["tuple", constants]`,
-`["named", class, constants]`, `["constexpr", constant]`, `["library", dotted name]`, or `["kernel", name]` with, as a
-third item, what that kernel captures. A kernel that is passed as an argument is described in the same way.
+In a launch they are one more argument, `ARGUMENT`, described as `["captured", {name: constant}]`. A constant is
+`["value", plain]`, `["dtype", name]`, `["tuple", constants]`, `["named", class, constants]`, `["constexpr", constant]`,
+`["library", dotted name]`, or `["kernel", name]` with, as a third item, what that kernel captures. A kernel that is
+passed as an argument is described in the same way.
 """
 
 import dis
@@ -100,7 +101,15 @@ def described_constant(value: Any, within: Within = ()) -> Constant:
 
 def _plain(value: Any) -> Any:
     """Return a number or a text as Python's own type has it: a member of an enumeration is its value."""
-    return next((kind(value) for kind in (int, float, str) if isinstance(value, kind) and type(value) not in _PLAIN), value)
+    match value:
+        case bool() | None:
+            return value
+        case int():
+            return int(value)
+        case float():
+            return float(value)
+        case _:
+            return str.__str__(value)
 
 
 def described_function(value: Any, within: Within = ()) -> Constant | None:

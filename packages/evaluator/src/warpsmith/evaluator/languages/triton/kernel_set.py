@@ -17,7 +17,6 @@ from warpsmith.evaluator.languages.triton import captures
 from warpsmith.evaluator.languages.triton.extract import Extracted, ExtractionError, library
 from warpsmith.evaluator.languages.triton.kernel_names import own_name
 
-
 _NONE: Final[frozenset[str]] = frozenset()
 _COMPARED: Final = (bool, int, str, tl.dtype)
 
@@ -122,7 +121,7 @@ class KernelSet(Mapping[str, Any]):
         return self._instance(name, bound) if bound else self._made[name]
 
     def _differs(self, name: str, one: str, described: Any) -> bool:
-        """Whether a launch reports another value of a name than the source's text has, and one that kernels can read."""
+        """Whether a launch reports a value that kernels can read, and another one than the source's text has."""
         if described[:1] == ["unsupported"]:
             return False
         written = self._functions[name][0].__globals__.get(one)

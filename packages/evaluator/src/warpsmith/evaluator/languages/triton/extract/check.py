@@ -1,6 +1,7 @@
 """Checks one kernel against the grammar and the library, and builds anew what is checked: nothing else is rendered."""
 
 import ast
+import builtins
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -533,6 +534,9 @@ class KernelCheck:
             return
         if bound is None:
             if name not in self.builtins:
+                if self._is_reported(_ABSENT) and not hasattr(builtins, name):
+                    self._captured.add(name)
+                    return
                 raise self.refused(node, f"the global {name}", _NAMES)
             self._check_called("", node)
             return
