@@ -21,7 +21,7 @@ from _plain_triton import fails, globals_of, load, refuses
 from _refusals import Flows, Refusal
 
 from warpsmith.evaluator.languages.triton import compilation
-from warpsmith.evaluator.languages.triton.extract import Extracted, extract_usable
+from warpsmith.evaluator.languages.triton.extract.extraction import Extracted, extract_usable
 from warpsmith.evaluator.languages.triton.extract.library import module_exists
 from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError
 

@@ -34,7 +34,7 @@ import pyarrow as pa
 import pytest
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
-from warpsmith.evaluator.languages.triton.extract import extract
+from warpsmith.evaluator.languages.triton.extract.extraction import extract
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.schema import VERDICT
 

@@ -14,11 +14,11 @@ from warpsmith.evaluator.cli import main
 from warpsmith.evaluator.correctness.compare import PART, Expected
 from warpsmith.evaluator.devices.host_kind import HostKind
 from warpsmith.evaluator.ipc.codec import Fields
+from warpsmith.evaluator.judge import audit_report
 from warpsmith.evaluator.judge import judge as judging
-from warpsmith.evaluator.judge import problem_facts
+from warpsmith.evaluator.judge.audit_report import allclose
 from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.judge.problem_audit import CHEATS
-from warpsmith.evaluator.judge.problem_facts import allclose
 from warpsmith.evaluator.processes import failure_attribution
 from warpsmith.evaluator.processes.pool import WorkerDiedError
 from warpsmith.evaluator.reference.session import ReferenceFailedError
@@ -304,7 +304,7 @@ def test_what_a_device_has_no_room_for_is_audited_again_alone(judge, problem, is
         alone.append(is_alone())
         if len(alone) == 1:
             raise error
-        return problem_facts.facts_of(session, machine)
+        return audit_report.facts_of(session, machine)
 
     monkeypatch.setattr(judging, "facts_of", facts_of)
     assert judge.audit(problem)["passes"]["evaluator"] == []
@@ -356,7 +356,7 @@ def test_who_is_alone_has_what_idle_references_held(judge, problem, monkeypatch)
         seen.append((session in idle, [one.worker.alive for one in idle]))
         if len(seen) == 1:
             raise out_of_memory("run")
-        return problem_facts.facts_of(session, machine)
+        return audit_report.facts_of(session, machine)
 
     monkeypatch.setattr(judging, "facts_of", facts_of)
     judge.audit(problem)

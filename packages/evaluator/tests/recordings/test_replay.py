@@ -11,7 +11,7 @@ from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.ipc.tensor_slots import pack
-from warpsmith.evaluator.languages.triton.extract import Extracted
+from warpsmith.evaluator.languages.triton.extract.extraction import Extracted
 from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.replayed_kernels import Kernels

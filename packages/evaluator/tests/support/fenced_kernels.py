@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from warpsmith.evaluator.languages.triton.extract import Extracted
+from warpsmith.evaluator.languages.triton.extract.extraction import Extracted
 from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 
 SOURCE: Final = '''\

@@ -9,7 +9,7 @@ from triton.runtime.errors import InterpreterError
 
 from warpsmith.evaluator._native import NativeError
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.languages.triton.extract import ExtractionError
+from warpsmith.evaluator.languages.triton.extract.values import ExtractionError
 from warpsmith.evaluator.languages.triton.interpreter.tracing import GridError, IllegalAccessError
 from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.launch_monitors import KernelFailedError

@@ -9,7 +9,7 @@ import triton.language as tl
 
 from warpsmith.evaluator.languages.triton import captures
 from warpsmith.evaluator.languages.triton.compilation import execute_kernels
-from warpsmith.evaluator.languages.triton.extract import extract_usable
+from warpsmith.evaluator.languages.triton.extract.extraction import extract_usable
 from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError, KernelSet
 
 SCALE = tl.constexpr(3)

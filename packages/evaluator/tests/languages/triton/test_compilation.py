@@ -2,7 +2,7 @@ import pytest
 
 from warpsmith.evaluator.languages.triton import compilation
 from warpsmith.evaluator.languages.triton.compile_source import compile_source
-from warpsmith.evaluator.languages.triton.extract import Extracted
+from warpsmith.evaluator.languages.triton.extract.extraction import Extracted
 from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError
 
 POINTER = ["tensor", "float32", True]

@@ -10,11 +10,11 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
 from warpsmith.evaluator.judge.attempts import MEMORY_ERRORS, Attempts, Request
+from warpsmith.evaluator.judge.audit_report import facts_of
 from warpsmith.evaluator.judge.compiling.service import CompileFailedError, CompileService
 from warpsmith.evaluator.judge.concurrency import Concurrency
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.judge.problem_audit import audit
-from warpsmith.evaluator.judge.problem_facts import facts_of
 from warpsmith.evaluator.judge.verdicts import verdict_of
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.processes.pool import Machine, WorkerDiedError, WorkerStartError, WorkerTimeoutError
@@ -104,7 +104,7 @@ class Judge:
         return verdict_of(evidence, seconds, self.device, self.config.precision)
 
     def audit(self, problem: Problem) -> dict[str, Any]:
-        """Return the facts of a problem, which need no candidate: see `problem_facts.facts_of`.
+        """Return the facts of a problem, which need no candidate: see `audit_report.facts_of`.
 
         Raises:
             EvaluatorError: the problem is bad, the evaluator lost a worker, or the device is out of use.

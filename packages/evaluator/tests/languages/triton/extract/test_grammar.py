@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from warpsmith.evaluator.languages.triton import compilation
-from warpsmith.evaluator.languages.triton.extract import ExtractionError, extract
+from warpsmith.evaluator.languages.triton.extract.extraction import extract
 from warpsmith.evaluator.languages.triton.extract.grammar import DEFINITION, FIELDS
+from warpsmith.evaluator.languages.triton.extract.values import ExtractionError
 
 STATEMENTS = """
     FunctionDef(name args body decorator_list returns type_comment type_params)

@@ -21,18 +21,11 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
 from warpsmith.evaluator.languages.triton import captures
-from warpsmith.evaluator.languages.triton.extract import (
-    ALLOWED_MODULES,
-    BODY_BUILTINS,
-    COMPUTE_NAME,
-    COMPUTING_BUILTINS,
-    INNER_FUNCTIONS,
-    JIT_NAME,
-    LANGUAGE_NAME,
-    RECORD_NAME,
-    TYPE_TEST,
-    Extracted,
-)
+from warpsmith.evaluator.languages.triton.extract.check import BODY_BUILTINS, LANGUAGE_NAME, TYPE_TEST
+from warpsmith.evaluator.languages.triton.extract.computing import COMPUTING_BUILTINS
+from warpsmith.evaluator.languages.triton.extract.extraction import Extracted
+from warpsmith.evaluator.languages.triton.extract.library import ALLOWED_MODULES, INNER_FUNCTIONS
+from warpsmith.evaluator.languages.triton.extract.render import COMPUTE_NAME, JIT_NAME, RECORD_NAME
 from warpsmith.evaluator.languages.triton.kernel_names import own_name
 from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError, KernelSet
 from warpsmith.evaluator.languages.triton.twins import Beside, twin_of

@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from warpsmith.evaluator.languages.triton import captures, compilation, extract
+from warpsmith.evaluator.languages.triton import captures, compilation
 from warpsmith.evaluator.languages.triton.extract import library
+from warpsmith.evaluator.languages.triton.extract.extraction import Extracted, extract, extract_usable
+from warpsmith.evaluator.languages.triton.extract.values import ExtractionError
 from warpsmith.evaluator.languages.triton.kernel_names import own_name
 from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError, KernelSet
 from warpsmith.evaluator.system.exhaustion import USED_SHARE, is_exhaustion, is_machines, used_much_memory, with_advice
@@ -31,7 +33,7 @@ NO_TENSORS: Final = frozenset({"complex32", "complex64", "complex128", "float8_e
 
 def prepare() -> None:
     """Do one-time work that the first compilation would otherwise pay for; called in the zygote."""
-    extract.extract("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, 1)\n")
+    extract("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, 1)\n")
 
 
 def compile_source(
@@ -44,7 +46,7 @@ def compile_source(
     be the source's fault or the machine's).
     """
     try:
-        extracted = extract.extract_usable(source)
+        extracted = extract_usable(source)
         _check_usable(extracted, launches)
         kernels = compilation.load_kernels(extracted, scratch)
         facts = [_compiled(kernels, launch, arch, binary=binaries) for launch in launches]
@@ -79,7 +81,7 @@ def _category_and_message(error: Exception) -> tuple[str, str]:
     match error:
         case SyntaxError():
             return "syntax_error", f"line {error.lineno}: {error.msg}"
-        case extract.ExtractionError():
+        case ExtractionError():
             return "triton_compilation_error", str(error)
         case KernelCompilationError():
             return error.category, _with_remedy(str(error))
@@ -152,7 +154,7 @@ def _bytes_below(folder: Path, device: int) -> int:
     return used
 
 
-def _check_usable(extracted: extract.Extracted, launches: list[dict[str, Any]]) -> None:
+def _check_usable(extracted: Extracted, launches: list[dict[str, Any]]) -> None:
     """Raise the reason why a launched kernel, or one passed to it, was rejected; ignores kernels that never run."""
     for launch in launches:
         passed = [name for value in dict(launch["arguments"]).values() for name in captures.kernels_in(value)]

@@ -14,7 +14,9 @@ from triton.runtime.jit import ConstexprFunction, JITCallable
 
 from warpsmith.evaluator.errors import EvaluatorError
 from warpsmith.evaluator.languages.triton import captures
-from warpsmith.evaluator.languages.triton.extract import Extracted, ExtractionError, library
+from warpsmith.evaluator.languages.triton.extract import library
+from warpsmith.evaluator.languages.triton.extract.extraction import Extracted
+from warpsmith.evaluator.languages.triton.extract.values import ExtractionError
 from warpsmith.evaluator.languages.triton.kernel_names import own_name
 
 _NONE: Final[frozenset[str]] = frozenset()

@@ -10,15 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator.languages.triton import fence
-from warpsmith.evaluator.languages.triton.extract import (
-    JIT_NAME,
-    LANGUAGE_NAME,
-    ExtractionError,
-    extract,
-    extract_usable,
-)
+from warpsmith.evaluator.languages.triton.extract.check import LANGUAGE_NAME
+from warpsmith.evaluator.languages.triton.extract.extraction import extract, extract_usable
 from warpsmith.evaluator.languages.triton.extract.module import follow
-from warpsmith.evaluator.languages.triton.extract.values import Ambiguous, Unknown
+from warpsmith.evaluator.languages.triton.extract.render import JIT_NAME
+from warpsmith.evaluator.languages.triton.extract.values import Ambiguous, ExtractionError, Unknown
 
 PRELUDE = "import os\nimport math\nimport triton\nimport triton.language as tl\n"
 
