@@ -20,7 +20,7 @@ from warpsmith.rollout.errors import (
     SamplerError,
     WeightsUnknownError,
 )
-from warpsmith.rollout.samplers.base import Completion, Sampler, Sampling
+from warpsmith.rollout.samplers.base import Completion, Pausable, Sampler, Sampling
 from warpsmith.rollout.samplers.registry import start_sampler
 from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
@@ -34,6 +34,10 @@ _CALL_SECONDS = 3600.0
 
 _CLOSE_SECONDS = 20.0
 """Deadline for closing a sampler; the error that ends a run must not wait for a hanging one."""
+
+
+_PAUSE_SECONDS = 30.0
+"""Deadline of a pause, which waits for one step of the engine, and of its end."""
 
 
 class SamplerActor:
@@ -73,10 +77,29 @@ class SamplerActor:
             await self._running().update_weights(payload)
         return self.sampler.weight_version
 
+    async def pause(self) -> None:
+        """See `Pausable.pause`."""
+        with _quoted():
+            await self._pausable().pause()
+
+    async def resume(self) -> None:
+        """See `Pausable.resume`."""
+        with _quoted():
+            await self._pausable().resume()
+
     async def close(self) -> None:
         """See `Sampler.close`."""
         if self._refusal is None:
             await self.sampler.close()
+
+    def _pausable(self) -> Pausable:
+        sampler = self._running()
+        if isinstance(sampler, Pausable):
+            return sampler
+        raise SamplerError(
+            f"The sampler {type(sampler).__name__} cannot be paused, so nothing can be timed on its GPU.",
+            "Give placement.evaluation a GPU of its own, or set evaluator.timing = false.",
+        )
 
     def _running(self) -> Sampler:
         if self._refusal is not None:
@@ -162,6 +185,23 @@ class RemoteSampler:
         """
         self._check_certain()
         return await self._call(self.actor.score.remote(list(ids)), _CALL_SECONDS, "to score a prompt")
+
+    async def pause(self) -> None:
+        """Let the sampler stand still; see `Pausable.pause`.
+
+        Raises:
+            SamplerError: a sampler of another package that cannot.
+            DeadlinePassedError: it did not answer in time; it may stand still or not.
+        """
+        await self._call(self.actor.pause.remote(), _PAUSE_SECONDS, "to pause")
+
+    async def resume(self) -> None:
+        """Let the sampler continue; see `Pausable.resume`. Errors as for `pause`."""
+        await self._call(self.actor.resume.remote(), _PAUSE_SECONDS, "to resume")
+
+    def end(self) -> None:
+        """Kill the actor: its requests fail, and a pool restarts it."""
+        self._kill(self.actor)
 
     async def update_weights(self, payload: WeightPayload) -> None:
         """Replace all weights; see `Sampler.update_weights`."""
