@@ -200,10 +200,11 @@ def overlaps(one, other):
 
 
 async def check_that_nothing_is_sampled_while_something_is_timed(pool, evaluator, seen):
-    samples = [asyncio.ensure_future(pool.generate(PROMPT, Sampling(max_tokens=200, seed=i))) for i in range(24)]
+    samplings = [Sampling(max_tokens=200, seed=seed) for seed in range(24)]
+    samples = [asyncio.ensure_future(pool.generate(PROMPT, sampling)) for sampling in samplings]
     found = await asyncio.gather(*(verdict(evaluator, trials_s=0.1, timed_s=0.05) for _ in range(12)))
     assert all(one.correct for one in found)
-    assert [len(one.ids) for one in await asyncio.gather(*samples)] == [200] * 24
+    completions = await asyncio.gather(*samples)
     steps = await steps_of(pool.samplers[0])
     timed = [interval for window in seen for interval in window.timed]
     assert len(timed) == 12
@@ -211,6 +212,9 @@ async def check_that_nothing_is_sampled_while_something_is_timed(pool, evaluator
     assert not [(step, one) for step in steps for one in timed if overlaps(step, one)]
     # Sampling went on between the windows, or the test would show nothing.
     assert [step for step in steps if seen[0].resumed < step[0] < seen[-1].began]
+    # A pause changes no token.
+    again = await asyncio.gather(*(pool.generate(PROMPT, sampling) for sampling in samplings))
+    assert [one.ids for one in completions] == [one.ids for one in again]
 
 
 async def check_that_an_engine_that_dies_in_a_window_restarts_after_it(pool, evaluator, seen):
@@ -224,7 +228,7 @@ async def check_that_an_engine_that_dies_in_a_window_restarts_after_it(pool, eva
     process.kill()
     assert (await timed).correct
     assert sampler.restarts == 0
-    assert len((await sample).ids) == 230
+    assert (await sample).ids
     assert sampler.restarts == 1
     assert len(seen) == windows + 1
 

@@ -1,6 +1,7 @@
 """A sampler in a Ray actor, and the handle that has the interface of a local sampler."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +38,7 @@ _CLOSE_SECONDS = 20.0
 
 
 _PAUSE_SECONDS = 30.0
-"""Deadline of a pause, which waits for one step of the engine, and of its end."""
+"""Deadline of a short call: a pause, which waits for one step of the engine, or its end."""
 
 
 class SamplerActor:
@@ -50,12 +51,14 @@ class SamplerActor:
         if log is not None:
             write_to(Path(log))
         self._refusal: WarpsmithError | None = None
+        self._marks = {"created": time.time()}
         try:
             self.sampler = start_sampler(path, SamplerConfig(**config), weight_version=weight_version)
         except WarpsmithError as error:
             # Not raised here: Ray turns errors of a constructor into text.
             self._refusal = error if isinstance(error, SamplerError) else retyped(SamplerError, error)
             quote_own_log(self._refusal)
+        self._marks["started"] = time.time()
 
     async def weight_version(self) -> int:
         """Version of the weights; answers once the sampler has started."""
@@ -76,6 +79,10 @@ class SamplerActor:
         with _quoted():
             await self._running().update_weights(payload)
         return self.sampler.weight_version
+
+    async def marks(self) -> dict[str, float]:
+        """See `RemoteSampler.marks`."""
+        return self._marks | getattr(self._running(), "marks", {})
 
     async def pause(self) -> None:
         """See `Pausable.pause`."""
@@ -185,6 +192,13 @@ class RemoteSampler:
         """
         self._check_certain()
         return await self._call(self.actor.score.remote(list(ids)), _CALL_SECONDS, "to score a prompt")
+
+    async def marks(self) -> dict[str, float]:
+        """Return when the current actor was `created`, `imported` vLLM, `started`, and sampled its `first_token`.
+
+        Times are those of `time.time` on its node; what did not happen yet, or is not known, is absent.
+        """
+        return await self._call(self.actor.marks.remote(), _PAUSE_SECONDS, "to say when it started")
 
     async def pause(self) -> None:
         """Let the sampler stand still; see `Pausable.pause`.

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
@@ -31,6 +32,9 @@ class AsyncVllmSampler:
         config: the sampler's settings; `device` must be `cuda`.
         weight_version: version of the weights at `path`.
 
+    Attributes:
+        marks: see `RemoteSampler.marks`.
+
     Raises:
         SamplerError: vLLM rejects the model or the settings.
     """
@@ -44,6 +48,7 @@ class AsyncVllmSampler:
         self._numbers = itertools.count()
         self._updating = asyncio.Lock()
         self._paused = False
+        self.marks: dict[str, float] = {}
         self._death: SamplerDiedError | None = None
         self._transport = make_transport(config)
         self.vllm = self.start_vllm()
@@ -77,6 +82,7 @@ class AsyncVllmSampler:
         )
         async with aclosing(outputs):
             async for output in outputs:
+                self.marks.setdefault("first_token", time.time())
                 partial.extend(output.outputs[0], self._version)
                 reason = output.outputs[0].finish_reason
         return partial.completion(finish_reason(reason))
@@ -172,6 +178,7 @@ class AsyncVllmSampler:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
 
+            self.marks["imported"] = time.time()
             arguments = settings.engine_arguments(self.path, self.config, self._transport)
             return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         except Exception as error:

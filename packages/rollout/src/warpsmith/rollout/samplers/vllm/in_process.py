@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -79,6 +80,9 @@ class VllmSampler:
         config: the sampler's settings; `device` must be `cpu`.
         weight_version: version of the weights at `path`.
 
+    Attributes:
+        marks: see `RemoteSampler.marks`.
+
     Raises:
         SamplerError: vLLM rejects the model or the settings.
         DeadlinePassedError: it did not start in time.
@@ -95,6 +99,7 @@ class VllmSampler:
         self._waiting: dict[str, _Request | _Scoring] = {}
         self._updating: _Update | None = None
         self._paused = False
+        self.marks: dict[str, float] = {}
         self._numbers = itertools.count()
         self._death: BaseException | None = None
         # No item may enter the inbox between setting `_death` and emptying it.
@@ -203,6 +208,7 @@ class VllmSampler:
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
+        self.marks["imported"] = time.time()
         arguments = settings.engine_arguments(self.path, self.config, self._transport)
         return LLMEngine.from_engine_args(EngineArgs(**arguments))
 
@@ -290,6 +296,7 @@ class VllmSampler:
         if item is None:
             return
         if isinstance(item, _Request):
+            self.marks.setdefault("first_token", time.time())
             item.partial.extend(output.outputs[0], self._version)
         if output.finished:
             del self._waiting[output.request_id]
