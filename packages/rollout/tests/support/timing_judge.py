@@ -25,7 +25,7 @@ class TimingJudge:
 
     def evaluate(self, problem, source, *, trials, seed, timeout_s, on_running):
         on_running(True)
-        told = json.loads(source)
+        told = json.loads(source) if source.startswith("{") else {}
         with self.lease.shared():
             time.sleep(told.get("trials_s", 0.0))
         try:

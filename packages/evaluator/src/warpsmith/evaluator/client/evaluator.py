@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Unpack
+from typing import Any, Final, NamedTuple, Unpack, cast
 
 from warpsmith.evaluator import _native, errors
 from warpsmith.evaluator.client.interface import EvaluationOptions, OnRunning, WindowKeeper, WindowRequest
@@ -180,7 +180,8 @@ class _Judge:
         if self.windows is None:
             raise WireError(f"{message.kind.name} was received from a judge that was offered no windows.")
         if message.kind is Kind.WINDOW_ENDED:
-            self.windows.ended(message.fields.value("timed"))
+            timed = cast("list[tuple[float, float]]", message.fields.value("timed"))
+            self.windows.ended(timed)
             return
         waiting = message.fields.integer("waiting")
         self.windows.wanted(WindowRequest(waiting, self.slots, self._open_window, self._refuse_window))

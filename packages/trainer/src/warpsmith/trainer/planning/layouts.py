@@ -149,7 +149,7 @@ def _cost(now: _Sizes, new: _Sizes) -> float:
         cost += 3.5 if new.together else 0.2
     cost += 4 * (now.each / new.each - 1)
     if new.timed and new.apart != now.apart:
-        cost += 0.2 if new.apart else 20
+        cost += 0.2 if new.apart else 10
     return cost + (TRAINS_SOMETHING_ELSE + 9 if new.timed != now.timed else 0)
 
 
@@ -169,6 +169,9 @@ def _numbers(sizes: _Sizes, given: Places, gpus: int, *, in_ray: bool) -> Places
         lambda gpu: ((gpu in train) != sizes.together, gpu in judges),
     )  # fmt: skip
     if (len(train), len(judges), len(rollout)) != (sizes.train, sizes.judges, wanted):
+        return None
+    if sizes.timed and not sizes.apart and not {*judges} & {*train, *rollout}:
+        # The same as the layout that times apart.
         return None
     return Places(train, rollout, judges)
 
