@@ -73,7 +73,11 @@ class TimingWindows:
     """
 
     def __init__(
-        self, sampler: PausableSampler, *, pause_timeout_s: float, on_window: Callable[[Window], None]
+        self,
+        sampler: PausableSampler,
+        *,
+        pause_timeout_s: float,
+        on_window: Callable[[Window], None] = lambda window: None,
     ) -> None:
         self._sampler, self._pause_timeout_s, self._on_window = sampler, pause_timeout_s, on_window
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
