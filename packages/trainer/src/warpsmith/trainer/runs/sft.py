@@ -64,8 +64,9 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
 class SftRun:
     """One supervised run on one rank."""
 
-    def __init__(self, config: SftConfig, ranks: Ranks, data: SftData, phases: PhaseLog) -> None:
-        self.config, self.ranks, self.data, self.phases = config, ranks, data, phases
+    def __init__(self, config: SftConfig, ranks: Ranks, data: SftData, phases: PhaseLog | None = None) -> None:
+        self.config, self.ranks, self.data = config, ranks, data
+        self.phases = phases = phases or PhaseLog()
         self.steps = config.run.updates(len(data.order), config.data.batch_size)
         with phases.start("loading the policy"):
             self.policy = load_to_train(config.policy, config.run.seed)
