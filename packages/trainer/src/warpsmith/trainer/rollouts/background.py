@@ -1,5 +1,6 @@
 """Enters a context manager in a thread, so that what it starts does so beside other work."""
 
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
@@ -13,17 +14,28 @@ class EnteredInBackground(Generic[T]):
 
     Args:
         manager: entered in a thread, left in that of the caller. Its entry needs a deadline of its own.
+
+    Attributes:
+        began, ended: when its entry did, by `time.time`.
     """
 
     def __init__(self, manager: AbstractContextManager[T]) -> None:
         self._manager = manager
         self._entry: Future[T]
+        self.began = self.ended = time.time()
 
     def __enter__(self) -> Self:
         threads = ThreadPoolExecutor(1, "entry")
-        self._entry = threads.submit(self._manager.__enter__)
+        self.began = time.time()
+        self._entry = threads.submit(self._enter)
         threads.shutdown(wait=False)
         return self
+
+    def _enter(self) -> T:
+        try:
+            return self._manager.__enter__()
+        finally:
+            self.ended = time.time()
 
     def result(self) -> T:
         """Wait until it is entered; raises what its entry raised."""

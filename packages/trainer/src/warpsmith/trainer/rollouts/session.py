@@ -141,7 +141,7 @@ class RolloutSession:
         """
         with self._phases.start("waiting for the evaluator"):
             judge = self._judge.result()
-        self._note_start("the evaluator", self._began, time.time())
+        self._note_start("the evaluator", self._judge.began, self._judge.ended)
         with self._phases.start("waiting for the samplers"):
             self._loop.run(self._started())
         self._probe = make_probe(self.config, self.problems, chat)
