@@ -128,7 +128,8 @@ class GrpoRun:
                 self.display.enter("start the samplers")
                 self.session.ready(self.policy.chat)
                 self.phases.keep(self.config.run.dir)
-                self.log = self.control.log(stack, self.session.writer)
+                with self.phases.start("records and W&B"):
+                    self.log = self.control.log(stack, self.session.writer)
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             self.probe_ids = self.ranks.shared(self._probe_ids)
             with self.phases.start("first weights and probe"):
