@@ -49,9 +49,9 @@ def test_a_recipe_can_be_changed_to_fewer_gpus(path: Path, gpus: int) -> None:
     change = suggested(path, [], config, found, None)
     assert change is not None
     assert plan(load_any(path, change), found.shape, machine).fits
-    # Only one GPU is too few to sample, train and judge the same.
-    assert ("evaluator.timing = false" in change) == (gpus == 1), change
-    assert ("policy.lora.rank = 16" in change) == (gpus == 1), change
+    # One GPU can do everything in turns; for a large model it is too small to train the same.
+    assert "evaluator.timing = false" not in change, change
+    assert ("policy.lora.rank = 16" in change) == (gpus == 1 and found.shape.parameters > 1e9), change
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

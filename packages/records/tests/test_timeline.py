@@ -13,7 +13,7 @@ from made_rows import MORNING, step_row, turn_row
 from warpsmith.records import RunReader, RunWriter, timeline
 from warpsmith.records.errors import UsageError
 from warpsmith.records.schema import steps_batch, turns_batch
-from warpsmith.records.timeline_files import picture, trace, write_timeline
+from warpsmith.records.timeline_files import ONLY_IF_ANY, picture, trace, write_timeline
 
 
 def at(seconds: float) -> dt.datetime:
@@ -120,7 +120,7 @@ def test_the_picture_has_every_lane_and_is_well_formed(asynchronous):
     titles = {element.text for element in root.iter("{http://www.w3.org/2000/svg}title")}
     assert titles == {
         "generate, evaluation of the policy", "evaluate, evaluation of the policy",
-        *(f"{phase}, step {number}" for phase in timeline.PHASES for number in (1, 2)),
+        *(f"{phase}, step {number}" for phase in timeline.PHASES if phase not in ONLY_IF_ANY for number in (1, 2)),
     }  # fmt: skip
 
 
@@ -157,3 +157,42 @@ def test_what_is_recorded_again_counts_once(asynchronous):
     found = timeline.spans(RunReader(asynchronous), range(2, 3))
     assert [span.end - span.begin for span in found if span.phase == "train"] == [1]
     assert json.dumps(timeline.overlap(found).to_dict())
+
+
+# The start, and windows of timings -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def started(asynchronous):
+    """The same run with two phases of its start, a window in step 1, and a line that a kill cut off."""
+    morning = MORNING.timestamp()
+    rows = [
+        {"phase": "start", "name": "imports", "began": morning - 9, "ended": morning - 5, "step": None},
+        {"phase": "start", "name": "Ray", "began": morning - 5, "ended": morning - 1, "step": None},
+        {"phase": "time", "name": "window of 3 timings", "began": morning + 12, "ended": morning + 13, "step": 1},
+    ]
+    lines = [json.dumps(row) for row in rows]
+    (asynchronous / timeline.PHASES_FILE).write_text("\n".join([*lines, lines[0][:20]]))
+    return asynchronous
+
+
+def test_the_start_and_windows_are_in_the_timeline(started):
+    found = timeline.spans(RunReader(started))
+    begun = [(span.phase, span.name, span.begin, span.end) for span in found if span.phase in ("start", "time")]
+    assert begun == [
+        ("start", "imports", 0, 4),
+        ("start", "Ray", 4, 8),
+        ("time", "window of 3 timings", 21, 22),
+    ]
+    assert [
+        span.name for span in timeline.spans(RunReader(started), range(1, 2)) if span.phase in ("start", "time")
+    ] == ["window of 3 timings"]
+
+
+def test_only_a_run_with_a_recorded_start_has_a_lane_for_it(asynchronous, started):
+    found = timeline.spans(RunReader(started))
+    assert ">start</text>" in picture(found, "run")
+    assert ">time</text>" in picture(found, "run")
+    assert ">start</text>" not in picture([span for span in found if span.phase != "start"], "run")
+    names = {event["args"]["name"] for event in trace(found)["traceEvents"] if event["ph"] == "M"}
+    assert names == {"trainer", "rollouts", "start", "timing windows"}

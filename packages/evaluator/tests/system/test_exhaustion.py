@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from warpsmith.evaluator import Problem, _native
-from warpsmith.evaluator.judge.process import Service
+from warpsmith.evaluator.judge.process import Line, Service
 from warpsmith.evaluator.languages.triton import compile_source as compiler
 from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
@@ -114,7 +114,7 @@ def test_a_reference_that_lacked_something_makes_nobody_wrong(evaluator, add_pro
 
 def test_all_threads_of_a_judge_run_before_it_says_that_it_is_ready(config):
     channel, fd = _native.Channel.pair()
-    service = Service(channel, SimpleNamespace(config=config))
+    service = Service(Line(channel), SimpleNamespace(config=config))
     try:
         assert {"slot_0", "slot_1"} <= {thread.name for thread in threading.enumerate()}
     finally:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.trainer.config import TrainerConfig, load_grpo
+from warpsmith.trainer.config.placement import times_beside_sampling
 from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.launch.launcher import check_visible, launcher_command, ranks_of
 
@@ -71,9 +72,18 @@ REFUSED = {
     "judge_on_cpu": (["placement.evaluation=[1]", 'evaluator.device="cpu"'], 'set it to "cuda"'),
     "two_judges": (["placement.evaluation=[1,2]"], "evaluators take 1"),
     "said_twice": (["placement.evaluation=[1]", "evaluator.gpu=1"], "remove evaluator.gpu"),
-    "timed_in_training": (["placement.train=[0,1]", "placement.evaluation=[1]"], "would be in the times"),
-    "timed_in_training_by_gpu": (["placement.train=[0,1]", "evaluator.gpu=1"], "would be in the times"),
-    "timed_while_sampling": (["placement.rollout=[1]", "placement.evaluation=[1]"], "placement.rollout too"),
+    "timed_while_training": (
+        ["placement.train=[0,1]", "placement.evaluation=[1]", "algorithm.max_staleness=1"],
+        "it trains meanwhile",
+    ),
+    "timed_while_training_by_gpu": (
+        ["placement.train=[0,1]", "evaluator.gpu=1", "algorithm.max_staleness=1"],
+        "it trains meanwhile",
+    ),
+    "timed_in_ray_where_it_trains": (
+        [IN_RAY, "placement.train=[0,1]", "placement.rollout=[0]", "placement.evaluation=[1]"],
+        "would be in the times",
+    ),
 }
 
 
@@ -88,6 +98,25 @@ def test_what_cannot_work_is_refused(name: str, tmp_path: Path) -> None:
 def test_correctness_alone_may_share_a_gpu(tmp_path: Path) -> None:
     one = [f"placement.{part}=[0]" for part in ("train", "rollout", "evaluation")]
     assert load(tmp_path, *one, "evaluator.timing=false").placement.train == (0,)
+
+
+def in_turns(config: TrainerConfig) -> bool:
+    return times_beside_sampling(config.placement, config.rollout, config.evaluator)
+
+
+def test_one_gpu_may_sample_time_and_train_in_turns(tmp_path: Path) -> None:
+    one = [f"placement.{part}=[0]" for part in ("train", "rollout", "evaluation")]
+    assert in_turns(load(tmp_path, *one))
+    assert not in_turns(load(tmp_path, *one, "evaluator.timing=false"))
+    # Where no GPU is named they may be the same.
+    assert in_turns(load(tmp_path))
+
+
+def test_sampling_is_not_paused_for_another_gpu(tmp_path: Path) -> None:
+    shared = ("placement.train=[0,1]", "placement.rollout=[0]", "placement.evaluation=[1]")
+    assert not in_turns(load(tmp_path, *shared))
+    assert not in_turns(load(tmp_path, "placement.train=[0]", "evaluator.gpu=1"))
+    assert not in_turns(load(tmp_path, 'rollout.sampler.device="cpu"'))
 
 
 def test_ranks_stand_on_the_gpus_that_train() -> None:

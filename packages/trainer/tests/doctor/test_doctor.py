@@ -230,7 +230,8 @@ def test_the_command_and_the_doctor_go_through_one_list(load: Load) -> None:
     assert {one.state for one in findings} == {"ok"}
     assert {
         "run directory", "environment", "reward", "policy's files", "model length", "disk", "packages beside torch",
-        "W&B", "Ray's token", "containment of candidates", "chat template", "problems", "held-out problems", "prompts",
+        "W&B", "GPUs of the file", "Ray's token", "containment of candidates", "chat template", "problems",
+        "held-out problems", "prompts",
     } == {one.what for one in findings}  # fmt: skip
 
 

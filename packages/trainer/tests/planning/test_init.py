@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.trainer.config import load_any, load_grpo, load_sft
+from warpsmith.trainer.config import TrainerConfig, load_any, load_grpo, load_sft
 from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.planning import machines
 from warpsmith.trainer.planning.build import plan
@@ -43,6 +43,9 @@ def test_plan_accepts_what_init_writes(
     config = load_grpo(file) if kind == "grpo" else load_sft(file)
     assert config.policy.path == Path(f"models/{model}")
     assert config.policy.dtype == ("float32" if machine.startswith("cpu") else "bfloat16")
+    if isinstance(config, TrainerConfig):
+        # One GPU times too.
+        assert config.evaluator.device == ("cpu" if machine.startswith("cpu") else "cuda")
 
 
 def test_every_key_has_its_meaning_above_it(command: Command, capsys: pytest.CaptureFixture[str]) -> None:

@@ -247,8 +247,11 @@ def test_two_gpus_of_one_sampler_share_weights_and_cache(file: Path) -> None:
 
 
 def test_timing_where_the_file_names_no_gpus(file: Path) -> None:
-    found = made(file, "2xh200", "placement.train=[]", "placement.rollout=[]", 'evaluator.device="cuda"')
+    nowhere = ("placement.train=[]", "placement.rollout=[]", 'evaluator.device="cuda"')
+    found = made(file, "2xh200", *nowhere, "algorithm.max_staleness=1")
     assert any("times candidates" in misfit for misfit in found.misfits)
+    # Without staleness that GPU samples, times and trains in turns.
+    assert not any("times candidates" in misfit for misfit in made(file, "2xh200", *nowhere).misfits)
 
 
 # The command -----------------------------------------------------------------------------------------------------

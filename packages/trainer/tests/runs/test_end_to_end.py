@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 
 from warpsmith.policy.loading import load_chat
 from warpsmith.records import cli as records_cli
+from warpsmith.records import timeline
 from warpsmith.records.compaction import compact
 from warpsmith.records.reader import RunReader
 from warpsmith.records.summary import summarize_parts
@@ -435,3 +436,17 @@ def _wait_for_file(path: Path, process: "subprocess.Popen[str]") -> None:
         except subprocess.TimeoutExpired:
             continue
         raise AssertionError(process.communicate()[1])
+
+
+def test_the_start_is_said_in_phases_and_is_in_the_timeline(whole_run: tuple[Path, Path, str]) -> None:
+    run, _, said = whole_run
+    (line,) = re.findall(r"^The start took .*$", said, re.MULTILINE)
+    spans = timeline.spans(RunReader(run))
+    started = [span.name for span in spans if span.phase == "start"]
+    first = ("launch", "imports", "process group", "checks", "Ray", "loading the policy", "DeepSpeed")
+    assert tuple(name for name in started if name in first) == first
+    then = ("waiting for the samplers", "first weights and probe", "sampler 0, engine", "sampler 0, to the first token")
+    for name in (*first, *then):
+        assert name in started
+        assert f"{name} " in line
+    assert {span.phase for span in spans} == set(timeline.PHASES) - {"time"}

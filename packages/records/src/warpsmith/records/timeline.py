@@ -1,19 +1,25 @@
-"""When a run generated, evaluated, trained and synced, from its records, and how much of that overlapped.
+"""When a run started, generated, evaluated, trained and synced, from its records, and how much of that overlapped.
 
-Turns and steps have start times by rank 0's clock and durations, so every recorded run has a timeline.
+Turns and steps have start times by rank 0's clock and durations, so every recorded run has a timeline. The phases of a
+start, and the windows in which candidates were timed while sampling stood still, are in a file beside the records.
 """
 
 import datetime as dt
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from warpsmith.records.errors import UsageError
 from warpsmith.records.reader import RunReader
 
-Phase = Literal["generate", "evaluate", "wait", "train", "sync"]
-PHASES: Final[tuple[Phase, ...]] = ("generate", "evaluate", "wait", "train", "sync")
+StartPhase = Literal["start", "time"]
+Phase = StartPhase | Literal["generate", "evaluate", "wait", "train", "sync"]
+PHASES: Final[tuple[Phase, ...]] = ("start", "generate", "evaluate", "time", "wait", "train", "sync")
+PHASES_FILE: Final = "phases.jsonl"
+"""File of a run with the spans of `StartPhase`, a JSON object a line; `began` and `ended` are in seconds since 1970."""
 
 _TURN_COLUMNS = (
     "trajectory", "turn", "rollout_step", "started_at", "generate_s", "wait_s", "evaluate_s",
@@ -34,8 +40,9 @@ class Span:
     """An activity with a duration.
 
     Attributes:
-        phase: the activity. `wait` is the trainer waiting for its batch; `evaluate` includes queueing.
-        step: the training step it was for; None for an evaluation of the policy.
+        phase: the activity. `wait` is the trainer waiting for its batch; `evaluate` includes queueing; `start` is a
+            part of the run's start; `time` is a window in which candidates were timed while sampling stood still.
+        step: the training step it was for; None for an evaluation of the policy and for the start.
         begin, end: seconds since the run's first span.
         name: the turn or the step.
     """
@@ -82,7 +89,7 @@ def spans(reader: RunReader, steps: range | None = None) -> list[Span]:
     Raises:
         NoTimelineError: there are none.
     """
-    found = [*_of_turns(reader), *_of_steps(reader)]
+    found = [*_of_turns(reader), *_of_steps(reader), *_of_phases(reader.run_dir / PHASES_FILE)]
     kept = [span for span in found if steps is None or span[1] in steps]
     if not kept:
         raise NoTimelineError(
@@ -185,3 +192,17 @@ def _of_steps(reader: RunReader) -> Iterable[_Found]:
             if seconds:
                 yield phase, row["step"], begin, seconds, f"step {row['step']}"
             begin += dt.timedelta(seconds=seconds)
+
+
+def _of_phases(file: Path) -> Iterable[_Found]:
+    if not file.is_file():
+        return
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            row = json.loads(line)
+            began = dt.datetime.fromtimestamp(row["began"], dt.UTC)
+            found = row["phase"], row["step"], began, row["ended"] - row["began"], row["name"]
+        except (ValueError, KeyError, TypeError, OverflowError):
+            # A line that a kill cut off.
+            continue
+        yield found

@@ -14,7 +14,11 @@ WIDTH: Final = 1100
 LEFT: Final = 90
 RIGHT: Final = 20
 TOP: Final = 56
-LANES: Final[dict[Phase, int]] = {"generate": 90, "evaluate": 90, "wait": 26, "train": 26, "sync": 26}
+LANES: Final[dict[Phase, int]] = {
+    "start": 26, "generate": 90, "evaluate": 90, "time": 26, "wait": 26, "train": 26, "sync": 26,
+}  # fmt: skip
+ONLY_IF_ANY: Final = ("start", "time")
+"""Phases without a lane in a picture of a run, or of steps, that has none."""
 GAP: Final = 12
 
 COLOURS: Final = ("#2563a8", "#e08a1e", "#3f8f4f", "#a33b3b", "#7b55a3", "#2a9d9d")
@@ -22,7 +26,7 @@ COLOURS: Final = ("#2563a8", "#e08a1e", "#3f8f4f", "#a33b3b", "#7b55a3", "#2a9d9
 OTHER: Final = "#8c8c8c"
 """Colour of evaluations of the policy."""
 
-_TRAINER, _ROLLOUTS = 1, 2
+_TRAINER, _ROLLOUTS, _START, _WINDOWS = 1, 2, 3, 4
 
 
 def write_timeline(found: Sequence[Span], out: Path, title: str) -> None:
@@ -45,7 +49,8 @@ def write_timeline(found: Sequence[Span], out: Path, title: str) -> None:
 def picture(found: Sequence[Span], title: str) -> str:
     """Return an SVG: a lane per phase, time to the right, a colour per step; height is the number of turns at once."""
     seconds = max(span.end for span in found)
-    height = TOP + sum(LANES.values()) + GAP * len(LANES) + 34
+    lanes = [phase for phase in PHASES if phase not in ONLY_IF_ANY or any(span.phase == phase for span in found)]
+    height = TOP + sum(LANES[phase] + GAP for phase in lanes) + 34
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
         'font-size="12">',
@@ -55,7 +60,7 @@ def picture(found: Sequence[Span], title: str) -> str:
         *_axis(seconds, height - 26),
     ]
     top = TOP
-    for phase in PHASES:
+    for phase in lanes:
         parts += _lane(phase, [span for span in found if span.phase == phase], top, seconds)
         top += LANES[phase] + GAP
     return "\n".join([*parts, "</svg>", ""])
@@ -98,10 +103,10 @@ def _lane(phase: Phase, found: Sequence[Span], top: int, seconds: float) -> Iter
         corners = " ".join(
             f"{_across(moment, seconds):.1f},{bottom - count / most * LANES[phase]:.1f}" for moment, count in points
         )
-        name = "evaluation of the policy" if step is None else f"step {step}"
+        name = f"step {step}" if step is not None else "" if phase == "start" else "evaluation of the policy"
         yield (
             f'<polygon points="{corners}" fill="{_colour(step)}" fill-opacity="0.75">'
-            f"<title>{phase}, {name}</title></polygon>"
+            f"<title>{phase}{name and ', '}{name}</title></polygon>"
         )
     if most > 1:
         yield f'<text x="{LEFT - 8}" y="{top + 12}" text-anchor="end" fill="#777" font-size="10">{most}</text>'
@@ -130,14 +135,21 @@ def _counts(found: Sequence[Span]) -> list[tuple[float, int]]:
 
 
 def trace(found: Sequence[Span]) -> dict[str, Any]:
-    """Return Chrome trace events: the trainer as one process, rollouts as another with one row per concurrent turn."""
-    rollouts = [span for span in found if span.phase in ("generate", "evaluate")]
-    trainer = [span for span in found if span.phase not in ("generate", "evaluate")]
-    events = [
-        *(_named(process, name) for process, name in ((_TRAINER, "trainer"), (_ROLLOUTS, "rollouts"))),
-        *(_event(span, _TRAINER, 0) for span in trainer),
-        *(_event(span, _ROLLOUTS, row) for span, row in _rows(rollouts)),
-    ]
+    """Return Chrome trace events: the trainer as one process, rollouts as another with one row per concurrent turn.
+
+    The start, and windows in which candidates were timed, are processes of their own.
+    """
+    events = []
+    for process, name, phases in (
+        (_TRAINER, "trainer", ("wait", "train", "sync")),
+        (_ROLLOUTS, "rollouts", ("generate", "evaluate")),
+        (_START, "start", ("start",)),
+        (_WINDOWS, "timing windows", ("time",)),
+    ):
+        own = [span for span in found if span.phase in phases]
+        rows = ((span, 0) for span in own) if process == _TRAINER else _rows(own)
+        if own or process in (_TRAINER, _ROLLOUTS):
+            events += [_named(process, name), *(_event(span, process, row) for span, row in rows)]
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
@@ -148,7 +160,11 @@ def _named(process: int, name: str) -> dict[str, Any]:
 def _event(span: Span, process: int, row: int) -> dict[str, Any]:
     return {
         "ph": "X",
-        "name": span.phase if span.step is None else f"{span.phase} {span.step}",
+        "name": span.name
+        if span.phase == "start"
+        else span.phase
+        if span.step is None
+        else f"{span.phase} {span.step}",
         "cat": span.phase,
         "ts": round(span.begin * 1e6),
         "dur": round((span.end - span.begin) * 1e6),

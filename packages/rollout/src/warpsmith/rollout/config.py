@@ -62,6 +62,12 @@ class SamplerConfig(_Section):
     )
     tensor_parallel_size: int = Field(default=1, ge=1, description="On GPUs: number of them that share one model.")
     kv_cache_gib: int = Field(default=1, ge=1, description="On a CPU: memory of the KV cache.")
+    gpu_kv_cache_gib: float | None = Field(
+        default=None,
+        gt=0,
+        description="On a GPU: memory of the KV cache; what gpu_memory_utilization leaves when not given. Set it where "
+        "a trainer or an evaluator starts on the same GPU meanwhile: vLLM would take their memory for its own.",
+    )
     cpu_bind: str | None = Field(
         default=None,
         description="On a CPU: cores of the sampler's threads, as `0` or `0-3`; vLLM chooses when not given.",

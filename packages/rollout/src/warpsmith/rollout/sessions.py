@@ -2,17 +2,23 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.rollout.collector import Collector, Rows
 from warpsmith.rollout.config import RolloutConfig, SamplerConfig
 from warpsmith.rollout.datasets import ProblemRow
+from warpsmith.rollout.errors import SamplerError
 from warpsmith.rollout.evaluators.open import open_evaluator
+from warpsmith.rollout.samplers.base import Pausable, Sampler
 from warpsmith.rollout.samplers.vllm.model_length import check_model_length
+from warpsmith.rollout.timing_windows import TimingWindows
 from warpsmith.rollout.turn_recording import TurnRow
+
+_PAUSE_S = 60.0
+"""Deadline of a pause of the sampler, which waits for one step of its engine."""
 
 
 def sample_turns(
@@ -35,17 +41,50 @@ def sample_turns(
     from warpsmith.rollout.samplers.registry import start_sampler
 
     chat = load_chat(checkpoint)
+    beside = _BesideTiming()
+    windows = TimingWindows(beside, pause_timeout_s=_PAUSE_S) if _may_share_gpu(config, evaluator_config) else None
 
     async def collected() -> list[TurnRow]:
-        sampler = start_sampler(checkpoint, config.sampler)
+        sampler = beside.sampler = start_sampler(checkpoint, config.sampler)
         try:
             collector = Collector(sampler, evaluator, chat, config, run=run, on_trajectory=on_trajectory)
-            return await collector.collect_rows(problems, samples, label=role, seed=seed, role=role)
+            async with nullcontext() if windows is None else windows.served():
+                return await collector.collect_rows(problems, samples, label=role, seed=seed, role=role)
         finally:
             await sampler.close()
 
-    with _cluster(config), open_evaluator(config, evaluator_config) as evaluator:
+    with _cluster(config), open_evaluator(config, evaluator_config, windows=windows) as evaluator:
         return asyncio.run(collected())
+
+
+class _BesideTiming:
+    """The sampler of this process, paused while candidates are timed; see `PausableSampler`."""
+
+    in_flight = 1
+    """Not counted: a timing waits for others even where nothing is sampled."""
+
+    def __init__(self) -> None:
+        self.sampler: Sampler | None = None
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        sampler = self.sampler
+        if not isinstance(sampler, Pausable):
+            raise SamplerError(
+                f"The sampler {type(sampler).__name__} cannot be paused, so nothing can be timed on its GPU.",
+                "Judge on another GPU, in Ray or on a server, or set evaluator.timing=false.",
+            )
+        try:
+            await sampler.pause()
+            yield
+        finally:
+            await sampler.resume()
+
+
+def _may_share_gpu(config: RolloutConfig, evaluator: EvaluatorConfig) -> bool:
+    """Return whether candidates are timed by this process's evaluator, beside a sampler on a GPU, perhaps the same."""
+    timed = evaluator.device != "cpu" and evaluator.timing and config.evaluation.type == "process"
+    return timed and config.sampler.device != "cpu"
 
 
 def check_policy(checkpoint: Path, sampler: SamplerConfig) -> None:

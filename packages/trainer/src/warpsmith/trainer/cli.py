@@ -30,6 +30,7 @@ from warpsmith.trainer.launch.port import checked_port
 from warpsmith.trainer.options import Config, Overrides, Resume
 from warpsmith.trainer.planning.command import plan_command
 from warpsmith.trainer.planning.init import init_command
+from warpsmith.trainer.telemetry.phase_log import command_began
 
 if TYPE_CHECKING:
     from warpsmith.trainer.config import SftConfig, TrainerConfig
@@ -307,7 +308,8 @@ def _as_ranks(
         run()
         return
     ranks = ranks_of(train, processes)
-    code = launch(arguments, ranks, master_port, run_dir=run_dir, devices=train, environment=environment)
+    told = {**environment, **command_began()}
+    code = launch(arguments, ranks, master_port, run_dir=run_dir, devices=train, environment=told)
     if code:
         if code == WarpsmithError.exit_code:
             rank_log.discard_if_alone(run_dir)

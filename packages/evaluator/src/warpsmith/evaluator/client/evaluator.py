@@ -10,10 +10,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Unpack
+from typing import Any, Final, NamedTuple, Unpack, cast
 
 from warpsmith.evaluator import _native, errors
-from warpsmith.evaluator.client.interface import EvaluationOptions, OnRunning
+from warpsmith.evaluator.client.interface import EvaluationOptions, OnRunning, WindowKeeper, WindowRequest
 from warpsmith.evaluator.client.request import EvaluationRequest
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem, problem_of
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -29,6 +29,7 @@ STDERR: Final = 2
 SILENCE_S: Final = 60.0
 """How long a judge may be silent before it is pinged, and how long it may then take to answer."""
 STOP_S: Final = 10.0
+JUDGE_COMMAND: Final = (sys.executable, "-I", "-m", "warpsmith.evaluator.judge.process")
 JUDGE_DIED: Final = "The judge process died while it evaluated this candidate, and again at the retry."
 
 
@@ -63,15 +64,17 @@ class _Judge:
     stopped: bool = False
     listener: threading.Thread = field(default_factory=threading.Thread)
     facts: DeviceFacts | None = None
+    windows: WindowKeeper | None = None
+    slots: int = 1
 
     @staticmethod
-    def start(config: EvaluatorConfig) -> "_Judge":
+    def start(config: EvaluatorConfig, windows: WindowKeeper | None) -> "_Judge":
         try:
-            judge = _Judge._launched(config)
+            judge = _Judge._launched(config, windows)
         except (OSError, _native.NativeError) as error:
             raise _cannot_start(error) from error
         try:
-            fields = {"config": config.model_dump_json()}
+            fields = {"config": config.model_dump_json(), "windows": windows is not None}
             messages.send(judge.channel, Kind.CONFIGURE, fields, timeout_s=config.start_timeout_s)
             judge.facts = _facts(messages.receive(judge.channel, config.start_timeout_s))
             judge.listener.start()
@@ -90,10 +93,10 @@ class _Judge:
         return judge
 
     @staticmethod
-    def _launched(config: EvaluatorConfig) -> "_Judge":
+    def _launched(config: EvaluatorConfig, windows: WindowKeeper | None) -> "_Judge":
         """Start the process."""
         channel, fd = _native.Channel.pair()
-        command = [sys.executable, "-I", "-m", "warpsmith.evaluator.judge.process", str(fd)]
+        command = [*JUDGE_COMMAND, str(fd)]
         # From its first moment: once anything has asked the driver, what it shows does not change any more.
         environment = os.environ | config.device_kind.environment(config.gpu)
         try:
@@ -109,7 +112,7 @@ class _Judge:
             )
         finally:
             os.close(fd)
-        judge = _Judge(process, channel, {}, threading.Lock())
+        judge = _Judge(process, channel, {}, threading.Lock(), windows=windows, slots=config.slots)
         judge.listener = threading.Thread(target=judge._listen, name="judge", daemon=True)
         return judge
 
@@ -155,6 +158,9 @@ class _Judge:
     def _handle(self, message: Message) -> None:
         if message.kind is Kind.PONG:
             return
+        if message.kind in (Kind.WINDOW_WANTED, Kind.WINDOW_ENDED):
+            self._handle_window(message)
+            return
         number = message.fields.integer("number")
         if message.kind is Kind.PROGRESS:
             with self.lock:
@@ -170,10 +176,33 @@ class _Judge:
         else:
             pending.answer.set_exception(_refusal(message.fields))
 
+    def _handle_window(self, message: Message) -> None:
+        if self.windows is None:
+            raise WireError(f"{message.kind.name} was received from a judge that was offered no windows.")
+        if message.kind is Kind.WINDOW_ENDED:
+            timed = cast("list[tuple[float, float]]", message.fields.value("timed"))
+            self.windows.ended(timed)
+            return
+        waiting = message.fields.integer("waiting")
+        self.windows.wanted(WindowRequest(waiting, self.slots, self._open_window, self._refuse_window))
+
+    def _open_window(self, until: float) -> None:
+        self._answer_window(Kind.WINDOW_OPENED, {"until": until})
+
+    def _refuse_window(self, reason: str) -> None:
+        self._answer_window(Kind.WINDOW_REFUSED, {"reason": reason})
+
+    def _answer_window(self, kind: Kind, fields: dict[str, Any]) -> None:
+        # A judge that is gone is reported by its listener.
+        with self.lock, suppress(_native.NativeError):
+            messages.send(self.channel, kind, fields, timeout_s=SILENCE_S)
+
     def _lost(self) -> None:
         with self.lock:
             self.dead = True
             waiting, self.waiting = self.waiting, {}
+        if self.windows is not None:
+            self.windows.lost()
         for pending in waiting.values():
             pending.answer.set_exception(_JudgeLostError())
 
@@ -235,6 +264,11 @@ def _refusal(fields: codec.Fields) -> EvaluatorError:
 class Evaluator:
     """Judges candidates on this machine. A context manager; safe to use from several threads and from asyncio.
 
+    Args:
+        config: sizes, containment and limits.
+        windows: where other processes use the judge's device too: opens windows in which they do not. The judge times
+            only in these.
+
     Attributes:
         judges_lost: judge processes that died or were killed, as far as it was noticed.
 
@@ -244,8 +278,9 @@ class Evaluator:
         print(verdict.status, verdict.error_message)
     """
 
-    def __init__(self, config: EvaluatorConfig | None = None) -> None:
+    def __init__(self, config: EvaluatorConfig | None = None, *, windows: WindowKeeper | None = None) -> None:
         self.config = config or EvaluatorConfig()
+        self._windows = windows
         self._lock = threading.Lock()
         self._numbers = iter(range(1, 1 << 62))
         self._judge: _Judge | None = None
@@ -391,7 +426,7 @@ class Evaluator:
                 if lost is not None:
                     self.judges_lost += 1
                     lost.stop()
-                self._judge = _Judge.start(self.config)
+                self._judge = _Judge.start(self.config, self._windows)
                 # If the caller forgets to close, the processes end with the interpreter or with this object.
                 weakref.finalize(self, self._judge.stop)
             return self._judge

@@ -3,7 +3,8 @@
 Torch-free, as everything on the caller's side.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypedDict
 
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
@@ -11,6 +12,40 @@ from warpsmith.evaluator.verdict import Verdict
 
 OnRunning: TypeAlias = Callable[[bool], None]
 """Called with True when work on a request begins or continues, and with False when it waits for a free slot."""
+
+
+@dataclass(frozen=True)
+class WindowRequest:
+    """A judge's request for a window in which nothing else uses its device.
+
+    Attributes:
+        waiting: timings that wait for it.
+        slots: evaluations that the judge runs at once: with as many waiting, it does nothing else.
+        open: opens the window until a moment by `time.monotonic`. Timings that are not done by then are discarded.
+        refuse: says why there will be none; the timings that wait end as `invalid`.
+    """
+
+    waiting: int
+    slots: int
+    open: Callable[[float], None]
+    refuse: Callable[[str], None]
+
+
+class WindowKeeper(Protocol):
+    """Opens windows for a judge whose device has other users. Called in a thread of the evaluator; must not block."""
+
+    def wanted(self, request: WindowRequest) -> None:
+        """Take a request; a later one takes the place of an earlier one that was not answered."""
+
+    def ended(self, timed: Sequence[tuple[float, float]]) -> None:
+        """Take note that the judge needs its window no more.
+
+        Args:
+            timed: when it used the device alone, by `time.monotonic`.
+        """
+
+    def lost(self) -> None:
+        """Take note that the judge is gone, and with it its request or its window."""
 
 
 class EvaluationOptions(TypedDict, total=False):

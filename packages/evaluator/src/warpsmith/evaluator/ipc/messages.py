@@ -27,6 +27,10 @@ class Kind(IntEnum):
     PROGRESS = 6
     AUDIT = 7
     AUDITED = 8
+    WINDOW_WANTED = 9
+    WINDOW_ENDED = 10
+    WINDOW_OPENED = 11
+    WINDOW_REFUSED = 12
     # judge and zygote
     FORK = 16
     FORKED = 17

@@ -19,6 +19,7 @@ from warpsmith.evaluator.judge.pipeline import conduct
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.processes.pool import WorkerDiedError
 from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries
+from warpsmith.evaluator.processes.windows import NoWindowError
 from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceFaultError, ReferenceSession
 from warpsmith.evaluator.sandbox.roles import roles_of
 from warpsmith.records.errors import WarpsmithError
@@ -48,7 +49,7 @@ def is_final(error: Exception) -> bool:
     """
     if isinstance(error, ReferenceFaultError):
         return error.took_deadline
-    not_ours = (TransientError, ReferenceFailedError, torch.OutOfMemoryError, WarpsmithError)
+    not_ours = (TransientError, ReferenceFailedError, torch.OutOfMemoryError, NoWindowError, WarpsmithError)
     return isinstance(error, not_ours) and not isinstance(error, WireError | _native.NativeError)
 
 

@@ -18,6 +18,7 @@ from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.judge.verdicts import verdict_of
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.processes.pool import Machine, WorkerDiedError, WorkerStartError, WorkerTimeoutError
+from warpsmith.evaluator.processes.windows import NoWindowError, TimingWindows
 from warpsmith.evaluator.reference.session import (
     ReferenceFailedError,
     ReferenceFaultError,
@@ -43,11 +44,16 @@ PROBLEM_REMEDY: Final = (
 
 
 class Judge:
-    """Evaluates candidates on this machine; `evaluate` can be called from several threads."""
+    """Evaluates candidates on this machine; `evaluate` can be called from several threads.
 
-    def __init__(self, config: EvaluatorConfig) -> None:
+    Args:
+        config: of the evaluator.
+        windows: where other processes use the device too, see `Lease`.
+    """
+
+    def __init__(self, config: EvaluatorConfig, windows: TimingWindows | None = None) -> None:
         self.config = config
-        self.machine = Machine(config)
+        self.machine = Machine(config, windows)
         self.references = ReferenceStore(self.machine, audit)
         self.compiling = CompileService(self.machine)
         self.device = self.machine.device.title
@@ -100,6 +106,8 @@ class Judge:
                 evidence = Attempts(self, request, on_running).evidence()
         except LOST as error:
             return invalid(f"The evaluator lost a worker of its own twice: {with_advice(error).rstrip('.')}.")
+        except NoWindowError as error:
+            return invalid(f"The candidate could not be timed: {error}.")
         seconds = Seconds(evaluate=time.monotonic() - started, **self.machine.clock.take())
         return verdict_of(evidence, seconds, self.device, self.config.precision)
 
@@ -115,6 +123,8 @@ class Judge:
                 return self._facts(problem)
         except LOST as error:
             raise EvaluatorError(f"The evaluator lost a worker of its own: {error}.", "Retry.") from error
+        except NoWindowError as error:
+            raise EvaluatorError(f"The reference could not be timed: {error}.", "Retry.") from error
 
     def _facts(self, problem: Problem) -> dict[str, Any]:
         """Return a problem's facts; runs alone if the device's memory does not suffice for it and others."""

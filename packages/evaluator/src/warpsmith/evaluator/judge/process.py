@@ -19,11 +19,12 @@ import torch
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.errors import EvaluatorError, JudgeUnavailableError
+from warpsmith.evaluator.errors import EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.problem import BYTE_ORDER_MARK, Problem
+from warpsmith.evaluator.processes.windows import TimingWindows
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.system.threads import started_executor
@@ -38,10 +39,10 @@ SEND_S: Final = 60.0
 class Service:
     """Answers the client's requests over one channel, several at once."""
 
-    def __init__(self, channel: _native.Channel, judge: Judge) -> None:
-        self._channel = channel
+    def __init__(self, line: "Line", judge: Judge, windows: TimingWindows | None = None) -> None:
+        self._line = line
         self._judge = judge
-        self._lock = threading.Lock()
+        self._windows = windows
         # Started before READY is sent: a thread that cannot start for lack of memory may never report it.
         self._slots = started_executor(judge.config.slots, "slot")
 
@@ -49,9 +50,12 @@ class Service:
         """Answer until the client closes the channel or dies; evaluations under way are then dropped."""
         try:
             while True:
-                message = messages.receive(self._channel)
+                message = messages.receive(self._line.channel)
                 if message.kind is Kind.PING:
                     self._send(Kind.PONG, {})
+                    continue
+                if message.kind in (Kind.WINDOW_OPENED, Kind.WINDOW_REFUSED):
+                    self._window(message)
                     continue
                 if message.kind is Kind.AUDIT:
                     self._slots.submit(self._audit, message.fields)
@@ -59,8 +63,16 @@ class Service:
                 self._slots.submit(self._answer, message.fields, time.monotonic())
         finally:
             # Hang up first: the client then retries elsewhere and gets no verdict that this shutdown caused.
-            messages.hang_up(self._channel)
+            messages.hang_up(self._line.channel)
             self._slots.shutdown(wait=False, cancel_futures=True)
+
+    def _window(self, message: messages.Message) -> None:
+        if self._windows is None:
+            raise WireError(f"{message.kind.name} was received, but this judge asks for no windows.")
+        if message.kind is Kind.WINDOW_OPENED:
+            self._windows.opened(message.fields.number("until"))
+        else:
+            self._windows.refused(message.fields.text("reason"))
 
     def _answer(self, fields: codec.Fields, arrived: float) -> None:
         number = fields.integer("number")
@@ -97,16 +109,34 @@ class Service:
             self._send(Kind.REFUSED, _refusal(number, EvaluatorError(_own_fault(error).error_message or "", "")))
 
     def _send(self, kind: Kind, fields: dict[str, Any]) -> None:
+        self._line.send(kind, fields)
+
+
+class Line:
+    """The judge's channel to its client; several threads send."""
+
+    def __init__(self, channel: _native.Channel) -> None:
+        self.channel = channel
+        self._lock = threading.Lock()
+
+    def send(self, kind: Kind, fields: dict[str, Any]) -> None:
         """Send to the client. One that does not read for SEND_S seconds counts as gone."""
         try:
             with self._lock:
-                messages.send(self._channel, kind, fields, timeout_s=SEND_S)
+                messages.send(self.channel, kind, fields, timeout_s=SEND_S)
         except _native.PeerClosed:
             raise
         except _native.NativeError as error:
             stderr.report(f"The judge cannot send {kind.name} to its client: {error}\n")
-            messages.hang_up(self._channel)
+            messages.hang_up(self.channel)
             raise
+
+    def windows(self) -> TimingWindows:
+        """Return windows that this client opens."""
+        return TimingWindows(
+            lambda waiting: self.send(Kind.WINDOW_WANTED, {"waiting": waiting}),
+            lambda timed: self.send(Kind.WINDOW_ENDED, {"timed": timed}),
+        )
 
 
 def _refusal(number: int, error: WarpsmithError) -> dict[str, Any]:
@@ -137,13 +167,15 @@ def main(arguments: list[str]) -> None:
 
 def _serve(channel: _native.Channel) -> None:
     """Serve until the client closes its end of the channel, which can happen at any time."""
-    config = EvaluatorConfig.model_validate_json(messages.receive(channel).fields.text("config"))
+    told, line = messages.receive(channel).fields, Line(channel)
+    config = EvaluatorConfig.model_validate_json(told.text("config"))
+    windows = line.windows() if told.flag("windows") else None
     hide_memory()
     os.nice(config.nice)
     torch.set_num_threads(1)
     try:
-        with _running(config) as judge:
-            service = Service(channel, judge)
+        with _running(config, windows) as judge:
+            service = Service(line, judge, windows)
             facts = {"device": judge.device, "arch": judge.machine.config.target_arch}
             messages.send(channel, Kind.READY, facts)
             service.serve()
@@ -165,9 +197,9 @@ def _not_started(error: Exception) -> JudgeUnavailableError:
 
 
 @contextmanager
-def _running(config: EvaluatorConfig) -> Iterator[Judge]:
+def _running(config: EvaluatorConfig, windows: TimingWindows | None) -> Iterator[Judge]:
     """Run a judge. It starts one worker of each role first, so that a machine that cannot fails at once."""
-    judge = Judge(config)
+    judge = Judge(config, windows)
     try:
         judge.machine.prepare()
         judge.machine.await_first_workers()

@@ -2,19 +2,27 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 
 from warpsmith.evaluator.processes.phases import PhaseClock
+from warpsmith.evaluator.processes.windows import Interval, TimingWindows, check_in_time
 
 
 class Lease:
     """Lets many threads share a device, or one use it alone; a thread that waits for that precedes later sharers.
 
     A thread that holds it, in either mode, can request to share it again, and can release it for a while.
+
+    Args:
+        clock: counts the time spent waiting.
+        windows: where other processes use the device too: the windows in which they do not. A thread uses the device
+            alone only in one of these.
     """
 
-    def __init__(self, clock: PhaseClock | None = None) -> None:
+    def __init__(self, clock: PhaseClock | None = None, windows: TimingWindows | None = None) -> None:
         self._clock = clock or PhaseClock()
+        self.windows = windows
         self._state = threading.Condition()
         self._own = threading.local()
         self._sharing = 0
@@ -68,9 +76,33 @@ class Lease:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Use the device alone; RuntimeError if this thread already holds it, since it would wait for itself."""
+        """Use the device alone; RuntimeError if this thread already holds it, since it would wait for itself.
+
+        Raises:
+            NoWindowError: other processes use the device, and did not stand still until the end.
+        """
         if self.held_here():
             raise RuntimeError("this thread shares the device already")
+        if self.windows is None:
+            with self._exclusively():
+                yield
+            return
+        # Before the other threads are stopped: they go on while the other processes do.
+        with self._clock.phase("lease"):
+            until = self.windows.enter()
+        timed: Interval | None = None
+        try:
+            with self._exclusively():
+                check_in_time(until)
+                began = time.monotonic()
+                yield
+                timed = began, time.monotonic()
+                check_in_time(until)
+        finally:
+            self.windows.leave(timed)
+
+    @contextlib.contextmanager
+    def _exclusively(self) -> Iterator[None]:
         with self._clock.phase("lease"), self._state:
             self._wanted += 1
             try:

@@ -30,6 +30,7 @@ from warpsmith.evaluator.processes.lease import Lease
 from warpsmith.evaluator.processes.memory_watch import MemoryWatch
 from warpsmith.evaluator.processes.phases import PhaseClock
 from warpsmith.evaluator.processes.retries import Retries, RetryPolicy, of, with_retries
+from warpsmith.evaluator.processes.windows import TimingWindows
 from warpsmith.evaluator.sandbox import temp_dirs
 from warpsmith.evaluator.sandbox.policies import LANG, OFF_DEVICE, SINGLE_THREADED
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE, roles_of
@@ -602,9 +603,14 @@ OF_STARTS: Final = RetryPolicy([Retries(2, of(WorkerDiedError, WorkerStartError)
 
 
 class Machine:
-    """The zygotes and pools of one judge. A zygote that died is restarted at the next fork."""
+    """The zygotes and pools of one judge. A zygote that died is restarted at the next fork.
 
-    def __init__(self, config: EvaluatorConfig) -> None:
+    Args:
+        config: of the evaluator.
+        windows: where other processes use the device too, see `Lease`.
+    """
+
+    def __init__(self, config: EvaluatorConfig, windows: TimingWindows | None = None) -> None:
         kind = config.device_kind
         self.device: Device = kind.open()
         config = config.model_copy(update={"target_arch": self.device.target_arch(config.target_arch)})
@@ -612,7 +618,7 @@ class Machine:
         self._uuid = self.device.uuid
         self.config = config
         self.clock = PhaseClock()
-        self.lease = Lease(self.clock)
+        self.lease = Lease(self.clock, windows)
         self._bandwidth: Bandwidth | None = None
         self._roles = roles_of(config)
         self._lock = threading.Lock()
@@ -642,15 +648,19 @@ class Machine:
         """Return the write bandwidth of the device, measured at the first call; RuntimeError if it has no clock."""
         if self._bandwidth is None:
             with self.lease.alone():
-                self._bandwidth = measure_bandwidth(self.device)
+                self._bandwidth = self._bandwidth or measure_bandwidth(self.device)
         return self._bandwidth
 
     def prepare(self) -> None:
-        """Compile and measure once what evaluations on a device need, so that the first one is not delayed."""
+        """Compile and measure once what evaluations on a device need, so that the first one is not delayed.
+
+        Where other processes use the device too, the first timing measures: while they start, they are not paused.
+        """
         if self.device.kind.times:
             compare.prepare(self.device.torch_device)
             self.device.release()
-            self.bandwidth()
+            if self.lease.windows is None:
+                self.bandwidth()
 
     def await_first_workers(self) -> None:
         """Wait until each pool has made its first worker; raise the error of a pool that cannot."""

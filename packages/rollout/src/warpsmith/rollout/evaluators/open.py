@@ -4,14 +4,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from warpsmith.evaluator.client.interface import AsyncEvaluator
+from warpsmith.evaluator.client.interface import AsyncEvaluator, WindowKeeper
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.rollout.config import ProcessEvaluation, RayEvaluation, RolloutConfig, ServerEvaluation
 
 
 @contextmanager
 def open_evaluator(
-    config: RolloutConfig, evaluator: EvaluatorConfig, *, logs: Path | None = None
+    config: RolloutConfig,
+    evaluator: EvaluatorConfig,
+    *,
+    logs: Path | None = None,
+    windows: WindowKeeper | None = None,
 ) -> Iterator[AsyncEvaluator]:
     """Yield an evaluator that is ready, and stop what was started for it afterwards.
 
@@ -21,6 +25,7 @@ def open_evaluator(
         evaluator: how they are evaluated. Servers have their own settings but must meet `minimum_isolation`, and are
             asked for `trials` and `timeout_s`.
         logs: a folder for the logs of evaluator actors, one file each; Ray's own logs if None.
+        windows: if the evaluator of this process shares its device, when it may time on it; see `Evaluator`.
 
     Raises:
         EvaluatorError: the evaluator cannot start, no server can be reached, or one isolates workers too weakly.
@@ -30,7 +35,7 @@ def open_evaluator(
         case ProcessEvaluation():
             from warpsmith.evaluator import Evaluator
 
-            with Evaluator(evaluator) as local:
+            with Evaluator(evaluator, windows=windows) as local:
                 yield local
         case RayEvaluation() as actors:
             from warpsmith.rollout.evaluators.ray_actors import Limits, RayEvaluator

@@ -88,6 +88,27 @@ class Sampler(Protocol):
         """Stop the sampler; requests in flight fail with SamplerDiedError."""
 
 
+@runtime_checkable
+class Pausable(Protocol):
+    """A sampler that can stand still, so that kernels are timed on its device."""
+
+    async def pause(self) -> None:
+        """Compute nothing until `resume`: requests stop between two tokens, and later ones wait.
+
+        When this returns, the device does no work of this sampler.
+
+        Raises:
+            SamplerDiedError: the sampler is gone.
+        """
+
+    async def resume(self) -> None:
+        """Continue; without a pause this does nothing.
+
+        Raises:
+            SamplerDiedError: the sampler is gone.
+        """
+
+
 class SamplerType(Protocol):
     """The type of entries in `warpsmith.samplers`: a class, or another callable, that starts a sampler."""
 

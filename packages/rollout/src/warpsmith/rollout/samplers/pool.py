@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from warpsmith.records.errors import UsageError
 from warpsmith.records.last_words import full_text, with_notes_of
-from warpsmith.rollout.errors import SamplerDiedError, SamplerError
+from warpsmith.rollout.errors import DeadlinePassedError, SamplerDiedError, SamplerError
 from warpsmith.rollout.retries import SAMPLER_RESTARTS
 from warpsmith.rollout.samplers.base import Completion, Sampling
 from warpsmith.rollout.samplers.ray_actor import RemoteSampler
@@ -82,6 +83,37 @@ class SamplerPool:
         """Each member as a separate sampler; a member that dies is restarted as in the pool."""
         return tuple(Member(self, index) for index in self._load)
 
+    @property
+    def in_flight(self) -> int:
+        """Requests in progress."""
+        return sum(self._load.values())
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Keep all members still while the block lasts: none samples and none restarts.
+
+        Raises:
+            SamplerError: a member cannot be paused.
+            DeadlinePassedError: a member did not answer in time.
+        """
+        async with AsyncExitStack() as stack:
+            for restarting in self._restarting:
+                await stack.enter_async_context(restarting)
+            stack.push_async_callback(self._resume)
+            await asyncio.gather(*(_unless_dead(sampler.pause()) for sampler in self.samplers))
+            yield
+
+    async def _resume(self) -> None:
+        await asyncio.gather(*(self._resume_member(sampler) for sampler in self.samplers))
+
+    async def _resume_member(self, sampler: RemoteSampler) -> None:
+        """Let a member continue. One that does not is killed: its requests would wait for their own deadlines."""
+        try:
+            await _unless_dead(sampler.resume())
+        except (SamplerError, DeadlinePassedError) as error:
+            _LOG.warning("%s did not continue after a pause and is restarted: %s", sampler.name, full_text(error))
+            sampler.end()
+
     async def close(self) -> None:
         """End all members."""
         await asyncio.gather(*(sampler.close() for sampler in self.samplers))
@@ -118,6 +150,12 @@ class SamplerPool:
                 raise with_notes_of(error, death) from death
             _LOG.warning("Restart %d of %d: %s", sampler.restarts + 1, self.max_restarts, full_text(death))
             await sampler.restart()
+
+
+async def _unless_dead(call: Awaitable[None]) -> None:
+    """Await a call to a member. A dead one stands still, and is restarted by the request that sees its death."""
+    with suppress(SamplerDiedError):
+        await call
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A sampler in a Ray actor, and the handle that has the interface of a local sampler."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from warpsmith.rollout.errors import (
     SamplerError,
     WeightsUnknownError,
 )
-from warpsmith.rollout.samplers.base import Completion, Sampler, Sampling
+from warpsmith.rollout.samplers.base import Completion, Pausable, Sampler, Sampling
 from warpsmith.rollout.samplers.registry import start_sampler
 from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
@@ -36,6 +37,10 @@ _CLOSE_SECONDS = 20.0
 """Deadline for closing a sampler; the error that ends a run must not wait for a hanging one."""
 
 
+_PAUSE_SECONDS = 30.0
+"""Deadline of a short call: a pause, which waits for one step of the engine, or its end."""
+
+
 class SamplerActor:
     """The class that runs inside the actor, with the sampler's methods; if the sampler dies, errors quote the log.
 
@@ -46,12 +51,14 @@ class SamplerActor:
         if log is not None:
             write_to(Path(log))
         self._refusal: WarpsmithError | None = None
+        self._marks = {"created": time.time()}
         try:
             self.sampler = start_sampler(path, SamplerConfig(**config), weight_version=weight_version)
         except WarpsmithError as error:
             # Not raised here: Ray turns errors of a constructor into text.
             self._refusal = error if isinstance(error, SamplerError) else retyped(SamplerError, error)
             quote_own_log(self._refusal)
+        self._marks["started"] = time.time()
 
     async def weight_version(self) -> int:
         """Version of the weights; answers once the sampler has started."""
@@ -73,10 +80,33 @@ class SamplerActor:
             await self._running().update_weights(payload)
         return self.sampler.weight_version
 
+    async def marks(self) -> dict[str, float]:
+        """See `RemoteSampler.marks`."""
+        return self._marks | getattr(self._running(), "marks", {})
+
+    async def pause(self) -> None:
+        """See `Pausable.pause`."""
+        with _quoted():
+            await self._pausable().pause()
+
+    async def resume(self) -> None:
+        """See `Pausable.resume`."""
+        with _quoted():
+            await self._pausable().resume()
+
     async def close(self) -> None:
         """See `Sampler.close`."""
         if self._refusal is None:
             await self.sampler.close()
+
+    def _pausable(self) -> Pausable:
+        sampler = self._running()
+        if isinstance(sampler, Pausable):
+            return sampler
+        raise SamplerError(
+            f"The sampler {type(sampler).__name__} cannot be paused, so nothing can be timed on its GPU.",
+            "Give placement.evaluation a GPU of its own, or set evaluator.timing = false.",
+        )
 
     def _running(self) -> Sampler:
         if self._refusal is not None:
@@ -162,6 +192,30 @@ class RemoteSampler:
         """
         self._check_certain()
         return await self._call(self.actor.score.remote(list(ids)), _CALL_SECONDS, "to score a prompt")
+
+    async def marks(self) -> dict[str, float]:
+        """Return when the current actor was `created`, `imported` vLLM, `started`, and sampled its `first_token`.
+
+        Times are those of `time.time` on its node; what did not happen yet, or is not known, is absent.
+        """
+        return await self._call(self.actor.marks.remote(), _PAUSE_SECONDS, "to say when it started")
+
+    async def pause(self) -> None:
+        """Let the sampler stand still; see `Pausable.pause`.
+
+        Raises:
+            SamplerError: a sampler of another package that cannot.
+            DeadlinePassedError: it did not answer in time; it may stand still or not.
+        """
+        await self._call(self.actor.pause.remote(), _PAUSE_SECONDS, "to pause")
+
+    async def resume(self) -> None:
+        """Let the sampler continue; see `Pausable.resume`. Errors as for `pause`."""
+        await self._call(self.actor.resume.remote(), _PAUSE_SECONDS, "to resume")
+
+    def end(self) -> None:
+        """Kill the actor: its requests fail, and a pool restarts it."""
+        self._kill(self.actor)
 
     async def update_weights(self, payload: WeightPayload) -> None:
         """Replace all weights; see `Sampler.update_weights`."""

@@ -168,5 +168,6 @@ class TrainerConfig(Section):
 
     @model_validator(mode="after")
     def _placed(self) -> Self:
-        check_placement(self.placement, self.rollout, self.evaluator, self.run.ray_address)
+        staleness = self.algorithm.max_staleness
+        check_placement(self.placement, self.rollout, self.evaluator, self.run.ray_address, staleness)
         return self

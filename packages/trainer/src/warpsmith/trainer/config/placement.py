@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PlacementSection(Section):
-    """`[placement]`: GPUs by their numbers in nvidia-smi. The same GPU may train and sample (colocated)."""
+    """`[placement]`: GPUs by their numbers in nvidia-smi. One GPU may train, sample and judge (colocated)."""
 
     train: tuple[int, ...] = Field(
         default=(), description="GPUs that train, one rank each; every GPU, or --num-processes of them, when not given."
@@ -46,10 +46,37 @@ class PlacementSection(Section):
         return given.model_copy(update={"gpu": self.evaluation[0]}) if self.evaluation else given
 
 
+def times_beside_sampling(placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig") -> bool:
+    """Return whether candidates are timed on a GPU that samples too, so that sampling must stand still meanwhile.
+
+    True also where the file does not name the samplers' GPUs.
+    """
+    if not _times_here(rollout, evaluator) or rollout.sampler.device == "cpu":
+        return False
+    sampling = placement.rollout or placement.train
+    return not sampling or bool(set(sampling) & set(placement.evaluation or (evaluator.gpu,)))
+
+
+def _times_here(rollout: "RolloutConfig", evaluator: "EvaluatorConfig") -> bool:
+    """Return whether rank 0's own evaluator times candidates."""
+    return evaluator.device != "cpu" and evaluator.timing and rollout.evaluation.type == "process"
+
+
 def check_placement(
-    placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig", ray_address: str | None
+    placement: PlacementSection,
+    rollout: "RolloutConfig",
+    evaluator: "EvaluatorConfig",
+    ray_address: str | None,
+    max_staleness: int = 0,
 ) -> None:
     """Refuse a placement that cannot work.
+
+    Args:
+        placement: what is checked.
+        rollout: samplers, and where candidates are judged.
+        evaluator: how they are judged.
+        ray_address: the cluster of the samplers; None is a local one.
+        max_staleness: above 0, candidates are judged while the ranks train.
 
     Raises:
         ValueError: saying which key is wrong, and what it should be.
@@ -59,8 +86,8 @@ def check_placement(
     if placement.evaluation:
         _check_evaluation(placement, rollout, evaluator)
     if rollout.evaluation.type == "ray" and evaluator.device == "cuda" and ray_address is None:
-        _check_ray_judges(placement, rollout, rollout.evaluation.actors)
-    _check_timing(placement, rollout, evaluator)
+        _check_ray_judges(placement, rollout, evaluator, rollout.evaluation.actors)
+    _check_timing(placement, rollout, evaluator, max_staleness)
 
 
 def _check_rollout(placement: PlacementSection, rollout: "RolloutConfig", ray_address: str | None) -> None:
@@ -92,7 +119,9 @@ def _check_evaluation(placement: PlacementSection, rollout: "RolloutConfig", eva
         )
 
 
-def _check_ray_judges(placement: PlacementSection, rollout: "RolloutConfig", actors: int) -> None:
+def _check_ray_judges(
+    placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig", actors: int
+) -> None:
     """Refuse what has a local Ray give evaluators GPUs that train, or wait for one that never gets free."""
     unnamed = [] if placement.evaluation else [f"placement.evaluation ({actors} of evaluators)"]
     if rollout.sampler.device == "cuda" and not placement.rollout:
@@ -103,6 +132,7 @@ def _check_ray_judges(placement: PlacementSection, rollout: "RolloutConfig", act
             'rollout.evaluation.type = "ray" gives each evaluator a GPU of its own, and a local Ray knows which are '
             f"free by their names alone: give {' and '.join(unnamed)}"
         )
+    _check_ray_timing(placement, evaluator)
     shared = sorted(set(placement.rollout) & set(placement.evaluation))
     if shared:
         raise ValueError(
@@ -111,15 +141,26 @@ def _check_ray_judges(placement: PlacementSection, rollout: "RolloutConfig", act
         )
 
 
-def _check_timing(placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig") -> None:
-    if evaluator.device == "cpu" or not evaluator.timing or rollout.evaluation.type == "server":
+def _check_ray_timing(placement: PlacementSection, evaluator: "EvaluatorConfig") -> None:
+    shared = sorted(set(placement.train) & set(placement.evaluation))
+    if shared and evaluator.timing:
+        raise ValueError(
+            f"GPU {shared[0]} times candidates in a Ray actor and stands in placement.train too: its other work would "
+            'be in the times, and so in the rewards. Set rollout.evaluation.type = "process", give '
+            "placement.evaluation a GPU of its own, or set evaluator.timing = false"
+        )
+
+
+def _check_timing(
+    placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig", max_staleness: int
+) -> None:
+    """Refuse to time on a GPU that trains meanwhile; sampling on it can be paused, see `times_beside_sampling`."""
+    if not _times_here(rollout, evaluator) or not max_staleness:
         return
-    judging = placement.evaluation or ((evaluator.gpu,) if rollout.evaluation.type == "process" else ())
-    for name, others in (("train", placement.train), ("rollout", placement.rollout)):
-        shared = sorted(set(judging) & set(others))
-        if shared:
-            raise ValueError(
-                f"GPU {shared[0]} times candidates and stands in placement.{name} too: its other work would be in the "
-                "times, and so in the rewards. Give placement.evaluation a GPU of its own, or set evaluator.timing = "
-                "false to judge correctness alone"
-            )
+    shared = sorted(set(placement.evaluation or (evaluator.gpu,)) & set(placement.train))
+    if shared:
+        raise ValueError(
+            f"GPU {shared[0]} times candidates and stands in placement.train too, and with algorithm.max_staleness = "
+            f"{max_staleness} it trains meanwhile: that work would be in the times, and so in the rewards. Set "
+            "max_staleness = 0, give placement.evaluation a GPU of its own, or set evaluator.timing = false"
+        )

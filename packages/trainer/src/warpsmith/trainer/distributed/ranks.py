@@ -63,6 +63,12 @@ class Ranks:
                 dist.all_reduce(sums, group=self.control)
         return sums
 
+    def settle(self) -> None:
+        """Wait until no rank has work left on its GPU: what is timed there next must be alone."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self.barrier()
+
     def barrier(self) -> None:
         """Wait for every rank."""
         if self.world > 1:

@@ -47,6 +47,7 @@ def _of_services(config: Config) -> Iterator[Check]:
     yield Check("W&B", lambda: services.wandb(config))
     if isinstance(config, SftConfig):
         return
+    yield Check("GPUs of the file", lambda: services.named_gpus(config))
     yield Check("Ray's token", lambda: services.ray_token(config))
     evaluation = config.rollout.evaluation
     if evaluation.type == "server":

@@ -11,7 +11,9 @@ from warpsmith.rollout.cluster.session import check_token
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.doctor.finding import Finding
-from warpsmith.trainer.errors import ContainmentError, WandbError
+from warpsmith.trainer.errors import ConfigError, ContainmentError, WandbError
+from warpsmith.trainer.launch.launcher import gpu_count
+from warpsmith.trainer.planning.places import misplaced_gpus, places_of
 
 Config = SftConfig | TrainerConfig
 
@@ -65,6 +67,27 @@ def _login_refusal() -> str:
         return ""
     said = ended.stdout.strip() or ended.stderr.strip()
     return (said.splitlines() or [f"exit code {ended.returncode}"])[-1].rstrip(".")
+
+
+def named_gpus(config: TrainerConfig) -> Iterator[Finding]:
+    """Check that this machine has as many GPUs as `[placement]`, the samplers and the evaluator need.
+
+    They are counted by their device nodes: asking the driver would leave a context on each.
+
+    Raises:
+        ConfigError: one is missing.
+    """
+    if config.run.ray_address is not None:
+        return
+    count = gpu_count()
+    missing = misplaced_gpus(places_of(config, count), count, "this machine")
+    if missing:
+        raise ConfigError(
+            " ".join(missing),
+            "Start the run on a machine with these GPUs, or change [placement]; `warpsmith-trainer plan` on the same "
+            "file prints a placement that fits.",
+        )
+    yield Finding("GPUs of the file", "ok", f"this machine has {count or 'none'}")
 
 
 def ray_token(config: TrainerConfig) -> Iterator[Finding]:

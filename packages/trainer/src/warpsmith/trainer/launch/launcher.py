@@ -138,7 +138,12 @@ def default_processes() -> int:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return max(1, len([device for device in visible.split(",") if device.strip()]))
-    return max(1, len([node for node in Path("/dev").glob("nvidia*") if node.name[6:].isdigit()]))
+    return max(1, gpu_count())
+
+
+def gpu_count() -> int:
+    """Return the number of NVIDIA devices of this machine, or of this container."""
+    return len([node for node in Path("/dev").glob("nvidia*") if node.name[6:].isdigit()])
 
 
 def demo_processes() -> int:

@@ -158,7 +158,8 @@ def _of_sampler(made: MemoryPlan, config: TrainerConfig, cache: Cache) -> list[s
         return []
     if cache.tokens >= sampler.max_model_len:
         return []
-    share = f"{sampler.gpu_memory_utilization:g} of the GPU" if sampler.device == "cuda" else "kv_cache_gib"
+    on_gpu = "gpu_kv_cache_gib" if sampler.gpu_kv_cache_gib else f"{sampler.gpu_memory_utilization:g} of the GPU"
+    share = on_gpu if sampler.device == "cuda" else "kv_cache_gib"
     return [
         f"A sampler's KV cache holds {cache.tokens:,} tokens, but one sequence can have {sampler.max_model_len:,}: "
         f"{share} leaves {gib(max(cache.bytes, 0))} GiB for it, and vLLM would not start."

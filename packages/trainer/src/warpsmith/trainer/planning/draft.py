@@ -23,6 +23,9 @@ _BESIDE_TRAINER: Final = 0.4
 _INPUTS: Final = 0.2
 """Share of a GPU that judges for one set of inputs or outputs; there are two."""
 
+_INPUTS_IN_TURNS: Final = 0.04
+"""The same where the GPU also samples and trains."""
+
 
 def drafts(kind: Kind, path: Path, shape: ModelShape, machine: Machine, longest: int | None) -> Iterator[Tables]:
     """Yield tables to try, the preferred ones first: those of a CPU in fp32 before bf16.
@@ -103,22 +106,23 @@ def _style(shape: ModelShape) -> str:
 def _parts(machine: Machine, dtype: str) -> tuple[Tables, int, Tables, Tables]:
     """Return `[placement]`, the number of samplers, and what `[rollout.sampler]` and `[evaluator]` say of devices.
 
-    The last GPU judges, for what it times must have it alone; of the others half train and half sample. One GPU trains
-    and samples, and candidates are interpreted on the cores.
+    The last GPU judges, for what it times must have it alone; of the others half train and half sample. One GPU does
+    everything, in turns.
     """
     if not machine.gpus:
         return {}, 1, {"device": "cpu", "dtype": dtype}, {"device": "cpu"}
-    judging = [machine.gpus - 1] if machine.gpus > 1 else []
-    rest = list(range(machine.gpus - len(judging)))
+    judging = [machine.gpus - 1]
+    rest = list(range(machine.gpus - 1)) or judging
     train = rest[: -(-len(rest) // 2)]
     sample = rest[len(train) :] or train
-    placement = {"train": train, "rollout": sample} | ({"evaluation": judging} if judging else {})
+    placement = {"train": train, "rollout": sample, "evaluation": judging}
     share = {"gpu_memory_utilization": _BESIDE_TRAINER} if sample == train else {}
     sampler = {"device": "cuda", "dtype": dtype, **share}
-    return placement, len(sample), sampler, _evaluator(machine) if judging else {"device": "cpu"}
+    return placement, len(sample), sampler, _evaluator(machine)
 
 
 def _evaluator(machine: Machine) -> Tables:
     """Return `[evaluator]` for a GPU that judges: a small one takes smaller inputs than by default."""
-    most = int(_INPUTS * machine.gpu_bytes / GIB) * GIB
+    share = _INPUTS if machine.gpus > 1 else _INPUTS_IN_TURNS
+    most = max(int(share * machine.gpu_bytes / GIB), 1) * GIB
     return {"device": "cuda"} | ({"max_tensor_bytes": most} if most < device_kind("cuda").max_tensor_bytes else {})

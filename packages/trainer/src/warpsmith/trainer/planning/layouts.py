@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from warpsmith.trainer.config.grpo import TrainerConfig
-from warpsmith.trainer.planning.places import Places, places_of
+from warpsmith.trainer.planning.places import Places, may_time_beside, places_of
 
 Change = tuple[str, ...]
 """Keys to set together, each as `table.key = value`."""
@@ -28,7 +28,8 @@ class _Sizes:
         each: GPUs per sampler.
         judges: evaluators with a GPU.
         together: whether samplers share GPUs with training.
-        timed: whether candidates are timed, on GPUs that do nothing else.
+        timed: whether candidates are timed.
+        apart: whether they are timed on GPUs that do nothing else.
     """
 
     train: int
@@ -37,13 +38,15 @@ class _Sizes:
     judges: int
     together: bool
     timed: bool
+    apart: bool
 
 
 def layouts(config: TrainerConfig, gpus: int, processes: int | None) -> list[tuple[float, Change]]:
     """Return the cheapest other layouts, each one change of several keys, the cheapest first.
 
     Fewer samplers and evaluators cost least, then other numbers of training GPUs, then GPUs that train and sample, then
-    samplers with fewer GPUs each. Disabling timing changes the reward, which costs most.
+    samplers with fewer GPUs each, then timing on GPUs that do other work in turns. Disabling timing changes the reward,
+    which costs most.
 
     Args:
         config: the run's configuration.
@@ -54,9 +57,10 @@ def layouts(config: TrainerConfig, gpus: int, processes: int | None) -> list[tup
         return list(_on_the_host(config))
     given = _on_this_machine(config, places_of(config, gpus, processes))
     now = _now(config, given)
-    kinds: dict[tuple[bool, int, bool], dict[Change, float]] = {}
-    for cost, sizes in sorted(((_cost(now, sizes), sizes) for sizes in _sizes(now, gpus, processes)), key=_first):
-        found = kinds.setdefault((sizes.together, sizes.each, sizes.timed), {})
+    kinds: dict[tuple[bool, int, bool, bool], dict[Change, float]] = {}
+    possible = _sizes(now, gpus, processes, may_share=may_time_beside(config))
+    for cost, sizes in sorted(((_cost(now, sizes), sizes) for sizes in possible), key=_first):
+        found = kinds.setdefault((sizes.together, sizes.each, sizes.timed, sizes.apart), {})
         new = _numbers(sizes, given, gpus, in_ray=config.rollout.evaluation.type == "ray")
         keys = () if new is None else _keys(config, sizes, given, new)
         if keys and len(found) < _MOST_OF_A_KIND:
@@ -75,24 +79,27 @@ def _on_this_machine(config: TrainerConfig, places: Places) -> Places:
 
 def _now(config: TrainerConfig, given: Places) -> _Sizes:
     rollout, on_gpus = config.rollout, bool(given.rollout)
+    timed = bool(given.evaluation) and config.evaluator.timing
     return _Sizes(
         train=len(given.train),
         samplers=rollout.samplers if on_gpus else 0,
         each=rollout.sampler.tensor_parallel_size if on_gpus else 1,
         judges=len(given.evaluation),
         together=bool(set(given.train) & set(given.rollout)),
-        timed=bool(given.evaluation) and config.evaluator.timing,
+        timed=timed,
+        apart=timed and not set(given.evaluation) & {*given.train, *given.rollout},
     )
 
 
-def _sizes(now: _Sizes, gpus: int, processes: int | None) -> Iterator[_Sizes]:
+def _sizes(now: _Sizes, gpus: int, processes: int | None, *, may_share: bool) -> Iterator[_Sizes]:
     """Yield sizes for which there are enough GPUs; see `layouts` for `processes`."""
-    for timed, together in itertools.product({now.timed, False}, (False, True) if now.samplers else (False,)):
+    timings = {(False, False), *(((True, True), *([(True, False)] if may_share else [])) if now.timed else ())}
+    for (timed, apart), together in itertools.product(timings, (False, True) if now.samplers else (False,)):
         for each in _halvings(now.each):
             found = [
-                _Sizes(train, samplers, each, judges, together, timed)
+                _Sizes(train, samplers, each, judges, together, timed, apart)
                 for train in _ranks(now.train, gpus, fixed=processes is not None)
-                for samplers, judges in _beside(now, gpus, _Sizes(train, 0, each, 0, together, timed))
+                for samplers, judges in _beside(now, gpus, _Sizes(train, 0, each, 0, together, timed, apart))
             ]
             yield from found
             # On fewer GPUs a sampler needs more of each: this helps only if there are too few.
@@ -107,7 +114,7 @@ def _beside(now: _Sizes, gpus: int, rest: _Sizes) -> list[tuple[int, int]]:
     """
     pairs = []
     for judges in range(min(now.judges, 1), min(now.judges, gpus) + 1):
-        room = gpus - (judges if rest.timed else 0)
+        room = gpus - (judges if rest.apart else 0)
         samplers = min(now.samplers, (room if rest.together else room - rest.train) // rest.each)
         if rest.train <= room and (samplers > 0 or not now.samplers):
             pairs.append((samplers, judges))
@@ -141,6 +148,8 @@ def _cost(now: _Sizes, new: _Sizes) -> float:
     if new.together != now.together:
         cost += 3.5 if new.together else 0.2
     cost += 4 * (now.each / new.each - 1)
+    if new.timed and new.apart != now.apart:
+        cost += 0.2 if new.apart else 10
     return cost + (TRAINS_SOMETHING_ELSE + 9 if new.timed != now.timed else 0)
 
 
@@ -153,13 +162,16 @@ def _numbers(sizes: _Sizes, given: Places, gpus: int, *, in_ray: bool) -> Places
     train = _choose(range(gpus), sizes.train, given.train, lambda gpu: gpu in others)
     from_the_last = range(gpus - 1, -1, -1)
     judges = _choose(from_the_last, sizes.judges, given.evaluation, lambda gpu: (gpu in train, gpu in given.rollout))
-    apart = judges if sizes.timed or in_ray else ()
+    apart = judges if sizes.apart or in_ray else ()
     wanted = sizes.samplers * sizes.each
     rollout = _choose(
         [gpu for gpu in range(gpus) if gpu not in apart], wanted, given.rollout,
         lambda gpu: ((gpu in train) != sizes.together, gpu in judges),
     )  # fmt: skip
     if (len(train), len(judges), len(rollout)) != (sizes.train, sizes.judges, wanted):
+        return None
+    if sizes.timed and not sizes.apart and not {*judges} & {*train, *rollout}:
+        # The same as the layout that times apart.
         return None
     return Places(train, rollout, judges)
 

@@ -1,5 +1,6 @@
 """Which GPUs of a machine train, sample and evaluate, and why a placement is impossible."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.trainer.config.grpo import TrainerConfig
@@ -47,22 +48,33 @@ def misplaced(config: TrainerConfig | SftConfig, places: Places, gpus: int, name
         gpus: number of GPUs of the machine.
         name: the machine's name.
     """
-    there = f"{name} has {gpus or 'none'}" + (f", 0 to {gpus - 1}" if gpus else "")
-    named = {"train": places.train, "sample": places.rollout, "judge": places.evaluation}
-    found = [
-        f"{_numbered(absent)} to {what} but {'does' if len(absent) == 1 else 'do'} not exist: {there}."
-        for what, numbers in named.items()
-        if (absent := sorted(number for number in numbers if number >= gpus))
-    ]
+    found = misplaced_gpus(places, gpus, name)
     if isinstance(config, TrainerConfig):
         found += [*_too_few(config, places), *_disturbed(config, places)]
     return found
 
 
-def _numbered(gpus: list[int]) -> str:
-    if len(gpus) == 1:
-        return f"GPU {gpus[0]} is"
-    return f"GPUs {', '.join(map(str, gpus[:-1]))} and {gpus[-1]} are"
+def misplaced_gpus(places: Places, gpus: int, name: str) -> list[str]:
+    """Return which GPUs of a placement the machine `name` with `gpus` of them lacks, one sentence for each use."""
+    there = f"{name} has {gpus or 'none'}" + (f", 0 to {gpus - 1}" if gpus else "")
+    named = {"train": places.train, "sample": places.rollout, "judge": places.evaluation}
+    uses: dict[tuple[int, ...], list[str]] = {}
+    for what, numbers in named.items():
+        if absent := tuple(sorted(number for number in numbers if number >= gpus)):
+            uses.setdefault(absent, []).append(what)
+    return [
+        f"{_numbered(absent)} to {_listed(whats)} but {'does' if len(absent) == 1 else 'do'} not exist: {there}."
+        for absent, whats in uses.items()
+    ]
+
+
+def _numbered(gpus: Sequence[int]) -> str:
+    return f"GPU {gpus[0]} is" if len(gpus) == 1 else f"GPUs {_listed(gpus)} are"
+
+
+def _listed(parts: Sequence[object]) -> str:
+    *first, last = map(str, parts)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _too_few(config: TrainerConfig, places: Places) -> list[str]:
@@ -80,9 +92,14 @@ def _too_few(config: TrainerConfig, places: Places) -> list[str]:
 def _disturbed(config: TrainerConfig, places: Places) -> list[str]:
     """Yield a misfit if times would include other work: `check_placement` sees only GPUs named in the file."""
     shared = sorted(set(places.evaluation) & {*places.train, *places.rollout})
-    if not shared or not config.evaluator.timing:
+    if not shared or not config.evaluator.timing or may_time_beside(config):
         return []
     return [
-        f"GPU {shared[0]} times candidates but also trains or samples: the times would include that work. Give "
-        "placement.evaluation its own GPU, or set evaluator.timing = false."
+        f"GPU {shared[0]} times candidates but also trains or samples meanwhile: the times would include that work. "
+        "Give placement.evaluation its own GPU, or set evaluator.timing = false."
     ]
+
+
+def may_time_beside(config: TrainerConfig) -> bool:
+    """Return whether candidates can be timed on a GPU that trains and samples: it then does one after the other."""
+    return config.rollout.evaluation.type == "process" and not config.algorithm.max_staleness

@@ -41,7 +41,7 @@ def cuda_parts(shape: ModelShape, sampler: SamplerConfig, device_bytes: int) -> 
 
     vLLM takes `gpu_memory_utilization` of the device's memory. What remains after weights (b P / T over T devices), the
     peak of a profiling pass over `max_batched_tokens`, CUDA and graphs becomes KV cache (vLLM 0.32,
-    `GPUWorker.determine_available_memory`).
+    `GPUWorker.determine_available_memory`), unless `gpu_kv_cache_gib` sets its size.
     """
     budget = int(device_bytes * sampler.gpu_memory_utilization)
     spread = sampler.tensor_parallel_size
@@ -54,7 +54,8 @@ def cuda_parts(shape: ModelShape, sampler: SamplerConfig, device_bytes: int) -> 
         parts.append(Part("vLLM: NCCL", GIB, assumed=True))
     if not sampler.enforce_eager:
         parts.append(Part("vLLM: CUDA graphs", GIB, assumed=True))
-    left = budget - sum(part.bytes for part in parts)
+    given = sampler.gpu_kv_cache_gib
+    left = budget - sum(part.bytes for part in parts) if given is None else int(given * GIB)
     parts.append(Part("vLLM: KV cache", max(left, 0)))
     return parts, _cache(shape, sampler, left)
 

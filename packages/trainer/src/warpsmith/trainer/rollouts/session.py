@@ -7,8 +7,8 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -27,15 +27,19 @@ from warpsmith.rollout.samplers.pool import SamplerPool
 from warpsmith.rollout.samplers.ray_actor import RemoteSampler
 from warpsmith.rollout.samplers.weights.payload import checkpoint_shapes
 from warpsmith.rollout.sampling_pause import SamplingPause
+from warpsmith.rollout.timing_windows import TimingWindows, Window
 from warpsmith.rollout.turn_recording import TurnRow
 from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.config.placement import times_beside_sampling
 from warpsmith.trainer.config.problems import GeneratedProblems
 from warpsmith.trainer.errors import CollectionError, ConfigError
 from warpsmith.trainer.launch.rank_log import logs_of
+from warpsmith.trainer.rollouts.background import EnteredInBackground
 from warpsmith.trainer.rollouts.batch_source import Sampled
 from warpsmith.trainer.rollouts.event_loop import BackgroundLoop
 from warpsmith.trainer.rollouts.prefetch import RunAhead
 from warpsmith.trainer.telemetry.display import RunDisplay
+from warpsmith.trainer.telemetry.phase_log import PhaseLog, PhaseSpan
 from warpsmith.trainer.telemetry.run_facts import ProblemLog
 from warpsmith.trainer.weights import sync
 from warpsmith.trainer.weights.checkpoint import Progress
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
 _MIB = 1 << 20
+_WINDOW_FIGURES = ("timing_windows", "timings", "sampling_paused_s", "timed_alone_s", "timing_wait_s")
 _GATE_S = 60.0
 """Extra time for completions to end beyond their own deadlines."""
 _EARLIER_TURN = re.compile(r"^turn \d+ of the trajectory was lost: ")
@@ -61,13 +66,19 @@ class RolloutSession:
     Args:
         config: the run's configuration.
         display: shows the progress of collections.
+        phases: notes the phases of the start, and the windows in which candidates are timed.
 
     Attributes:
         drained_s: seconds that the last sync waited for completions in flight; 0 if rollouts do not run ahead.
     """
 
-    def __init__(self, config: TrainerConfig, display: RunDisplay) -> None:
+    def __init__(self, config: TrainerConfig, display: RunDisplay, phases: PhaseLog) -> None:
         self.config = config
+        self._phases = phases
+        self._windows: TimingWindows | None = None
+        self._window_tally = dict.fromkeys(_WINDOW_FIGURES, 0.0)
+        self._rollout_step: int | None = None
+        self._has_turn = False
         self.problems = load_problems(config)
         self.held_out = load_held_out(config)
         self._display = display
@@ -80,7 +91,7 @@ class RolloutSession:
     def __enter__(self) -> Self:
         run, rollout = self.config.run, self.config.rollout
         with ExitStack() as stack:
-            with _only_devices(self.config.placement.of_ray(rollout)):
+            with self._phases.start("Ray"), _only_devices(self.config.placement.of_ray(rollout)):
                 size = _object_store_bytes(self.config)
                 # Without Ray nothing can be closed any more; the records are on disk.
                 stack.enter_context(ray_session(run.ray_address, object_store_bytes=size, on_lost=commands.end_at_once))
@@ -99,11 +110,22 @@ class RolloutSession:
                 ]
             )
             stack.callback(lambda: self._loop.run(self._pool.close()))
-            self._judge = stack.enter_context(
-                open_evaluator(rollout, self.config.placement.evaluator(self.config.evaluator), logs=logs_of(run.dir))
-            )
+            self._began = time.time()
+            self._windows = self._make_windows()
+            evaluator = self.config.placement.evaluator(self.config.evaluator)
+            judge = open_evaluator(rollout, evaluator, logs=logs_of(run.dir), windows=self._windows)
+            self._judge = stack.enter_context(EnteredInBackground(judge))
             self._stack = stack.pop_all()
         return self
+
+    def _make_windows(self) -> TimingWindows | None:
+        """Return the windows in which candidates are timed, if their GPU samples too."""
+        rollout = self.config.rollout
+        if not times_beside_sampling(self.config.placement, rollout, self.config.evaluator):
+            return None
+        return TimingWindows(
+            self._pool, pause_timeout_s=rollout.sampler.start_timeout_s + _GATE_S, on_window=self._note_window
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -115,8 +137,13 @@ class RolloutSession:
 
         Raises:
             SamplerError: a sampler cannot start.
+            EvaluatorError: the evaluator cannot start.
         """
-        self._loop.run(self._pool.ready())
+        with self._phases.start("waiting for the evaluator"):
+            judge = self._judge.result()
+        self._note_start("the evaluator", self._judge.began, self._judge.ended)
+        with self._phases.start("waiting for the samplers"):
+            self._loop.run(self._started())
         self._probe = make_probe(self.config, self.problems, chat)
         self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
         self._problem_log = ProblemLog(self.config.run.dir)
@@ -124,12 +151,60 @@ class RolloutSession:
         if run.live_json:
             self._live_json = self._stack.enter_context(LiveJson(run.dir / LIVE_FILE, self._display.warn))
         self._collector = Collector(
-            self._pool, self._judge, chat, self.config.rollout,
+            self._pool, judge, chat, self.config.rollout,
             run=run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,
             pause=None if self._background is None else self._pause,
         )  # fmt: skip
 
+    async def _started(self) -> None:
+        await self._pool.ready()
+        if self._windows is not None:
+            # A sampler that cannot be paused is found here, and not by the first timing.
+            async with self._pool.paused():
+                pass
+        for sampler in self._pool.samplers:
+            marks = await sampler.marks()
+            self._note_start(f"{sampler.name}, process", self._began, marks["created"])
+            imported = marks.get("imported")
+            if imported is not None:
+                self._note_start(f"{sampler.name}, import of vLLM", marks["created"], imported)
+            self._note_start(f"{sampler.name}, engine", imported or marks["created"], marks["started"])
+
+    def _note_start(self, name: str, began: float, ended: float) -> None:
+        self._phases.add(PhaseSpan("start", name, began, max(began, ended), background=True))
+
+    def note_first_token(self) -> None:
+        """Note when the samplers sampled their first token; the probe of the first sync has asked for it."""
+        self._loop.run(self._note_first_tokens())
+
+    async def _note_first_tokens(self) -> None:
+        for sampler in self._pool.samplers:
+            marks = await sampler.marks()
+            if "first_token" in marks:
+                self._note_start(f"{sampler.name}, to the first token", marks["started"], marks["first_token"])
+
+    def _note_window(self, window: Window) -> None:
+        to_wall = time.time() - time.monotonic()
+        self._phases.add(
+            PhaseSpan(
+                "time", f"window of {len(window.timed)} timings", window.opened + to_wall, window.ended + to_wall,
+                step=self._rollout_step,
+            )
+        )  # fmt: skip
+        for name, value in _figures(window).items():
+            self._window_tally[name] += value
+
+    def window_figures(self) -> dict[str, float]:
+        """Return the figures of windows since the last call; empty where candidates are not timed beside sampling."""
+        if self._windows is None:
+            return {}
+        tally, self._window_tally = self._window_tally, dict.fromkeys(_WINDOW_FIGURES, 0.0)
+        return tally
+
     def _on_turn(self, row: TurnRow) -> None:
+        if not self._has_turn:
+            self._has_turn, began = True, row["started_at"].timestamp()
+            self._phases.add(PhaseSpan("start", "the first answer", began, began + row["generate_s"]))
         self._display.turn(row)
         if self._live_json is not None:
             self._live_json.turn(row)
@@ -165,15 +240,24 @@ class RolloutSession:
         """
         self._problem_log.add(problems)
         self._display.work.collect("held out" if role == "held_out" else label, len(problems) * samples)
+        self._rollout_step = rollout_step
         table = self._loop.run(
-            self._collector.collect(
-                problems, samples, label=label, seed=seed, role=role, after_step=after_step, rollout_step=rollout_step
+            self._in_windows(
+                self._collector.collect(
+                    problems, samples, label=label, seed=seed, role=role, after_step=after_step,
+                    rollout_step=rollout_step,
+                )
             )
-        )
+        )  # fmt: skip
         self.writer.append("turns", table)
         refuse_lost(table, label)
         sync.check_tokens(table, weight_version, staleness)
         return table
+
+    async def _in_windows(self, collection: Coroutine[None, None, "pa.Table"]) -> "pa.Table":
+        """Await a collection, and let candidates be timed meanwhile: between two collections the GPU trains."""
+        async with nullcontext() if self._windows is None else self._windows.served():
+            return await collection
 
     @contextmanager
     def sampling_paused(self) -> Iterator[None]:
@@ -215,6 +299,18 @@ class RolloutSession:
         """Return cache hits and misses of verdicts over the whole run."""
         cache = self._collector.evaluator
         return {"verdict_cache_hits": float(cache.hits), "verdict_cache_misses": float(cache.misses)}
+
+
+def _figures(window: Window) -> dict[str, float]:
+    """Return what a window adds to each of `_WINDOW_FIGURES`."""
+    values = (
+        1.0,
+        float(len(window.timed)),
+        window.resumed - window.began,
+        sum(end - begin for begin, end in window.timed),
+        window.opened - window.wanted,
+    )
+    return dict(zip(_WINDOW_FIGURES, values, strict=True))
 
 
 def refuse_lost(turns: "pa.Table", label: str) -> None:

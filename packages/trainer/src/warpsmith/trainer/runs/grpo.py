@@ -46,6 +46,7 @@ from warpsmith.trainer.telemetry.batch_metrics import (
     trained_tokens,
 )
 from warpsmith.trainer.telemetry.display import RunDisplay
+from warpsmith.trainer.telemetry.phase_log import PhaseLog
 from warpsmith.trainer.telemetry.step_log import StepLog
 from warpsmith.trainer.telemetry.warnings import Watch
 from warpsmith.trainer.weights.checkpoint import Progress
@@ -71,18 +72,21 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
         CheckpointWriteError, RecordWriteError: the disk is full or refuses to write.
         LaunchError: another rank has ended.
     """
-    ranks = join(config.run, config.zero)
+    phases = PhaseLog()
+    with phases.start("process group"):
+        ranks = join(config.run, config.zero)
     with peers_needed(), ExitStack() as stack:
         if ranks.drives:
             stack.enter_context(owned(config.run.dir))
-            preflight(config, resume)
+            with phases.start("checks"):
+                preflight(config, resume)
         ranks.barrier()
         run = config.run
         display = stack.enter_context(RunDisplay(run.title, run.steps, run.console, shown=ranks.drives))
         if ranks.drives:
             display.say(_opening(config, resume))
-        session = stack.enter_context(RolloutSession(config, display)) if ranks.drives else None
-        GrpoRun(config, ranks, session, display).run(resume)
+        session = stack.enter_context(RolloutSession(config, display, phases)) if ranks.drives else None
+        GrpoRun(config, ranks, session, display, phases).run(resume)
     leave()
     return config.run.dir
 
@@ -91,16 +95,24 @@ class GrpoRun:
     """One run on one rank; only rank 0 has a `session`."""
 
     def __init__(
-        self, config: TrainerConfig, ranks: Ranks, session: RolloutSession | None, display: RunDisplay
+        self,
+        config: TrainerConfig,
+        ranks: Ranks,
+        session: RolloutSession | None,
+        display: RunDisplay,
+        phases: PhaseLog,
     ) -> None:
         self.config, self.ranks, self.session, self.display = config, ranks, session, display
-        self.policy = load_to_train(config.policy, config.run.seed)
+        self.phases = phases
+        with phases.start("loading the policy"):
+            self.policy = load_to_train(config.policy, config.run.seed)
         if places := switch_off(self.policy.model):
             display.say(f"Dropout in {places} places of the model is switched off: its samplers have none.")
         for doubt in sampling_doubts(self.policy.chat):
             display.warn(doubt.message)
-        self.engine = policy_engine(config, self.policy.model, ranks)
-        reference = reference_policy(config, self.engine, ranks)
+        with phases.start("DeepSpeed"):
+            self.engine = policy_engine(config, self.policy.model, ranks)
+            reference = reference_policy(config, self.engine, ranks)
         self.crediting = Crediting(config, self.engine, reference, ranks)
         self.update = PolicyUpdate(self.engine, reference, ranks, config)
         self.control = RunControl(config, ranks, self.engine, config.run.steps)
@@ -115,10 +127,17 @@ class GrpoRun:
             if self.session is not None:
                 self.display.enter("start the samplers")
                 self.session.ready(self.policy.chat)
-                self.log = self.control.log(stack, self.session.writer)
+                self.phases.keep(self.config.run.dir)
+                with self.phases.start("records and W&B"):
+                    self.log = self.control.log(stack, self.session.writer)
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             self.probe_ids = self.ranks.shared(self._probe_ids)
-            self._say_gap(progress.weight_version, self._sync(progress.weight_version))
+            with self.phases.start("first weights and probe"):
+                gap = self._sync(progress.weight_version)
+            self._say_gap(progress.weight_version, gap)
+            if self.session is not None:
+                self.session.note_first_token()
+                self.display.say(self.phases.start_in_words())
             self._restore_recorded(progress, resume, stack)
             self.held_out.before(progress)
             self.display.work.resume_at(progress.step)
@@ -134,6 +153,7 @@ class GrpoRun:
         began, started_at = time.monotonic(), datetime.now(UTC)
         step = progress.step + 1
         self.display.enter(f"collect step {step}")
+        self.ranks.settle()
         sampled = self.ranks.shared(lambda: self._collected(step, progress))
         collected = time.monotonic()
         self.display.enter(f"train step {step}")
@@ -276,7 +296,7 @@ class GrpoRun:
     def _write_step(self, step: int, version: int, started_at: datetime, figures: dict[str, float]) -> None:
         if self.session is None or self.log is None:
             return
-        figures = {**figures, **self.session.cache_figures(), **columns(figures)}
+        figures = {**figures, **self.session.cache_figures(), **self.session.window_figures(), **columns(figures)}
         seconds = (datetime.now(UTC) - started_at).total_seconds()
         finding = self.watch.look(figures)
         figures |= finding.flags

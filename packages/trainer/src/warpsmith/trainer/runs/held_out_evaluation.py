@@ -45,6 +45,7 @@ class HeldOutEvaluation:
 
     def _evaluate(self, when: held_out.When, progress: Progress, section: HeldOutSection) -> None:
         self._display.enter(f"held-out evaluation {when} training")
+        self._ranks.settle()
         figures = self._ranks.shared(lambda: self._figures(when, progress, section))
         if isinstance(figures, str):
             if self._ranks.drives:

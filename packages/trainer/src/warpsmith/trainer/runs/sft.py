@@ -25,6 +25,7 @@ from warpsmith.trainer.doctor.preflight import preflight
 from warpsmith.trainer.launch.launcher import is_launched
 from warpsmith.trainer.runs.interrupt import Interrupt
 from warpsmith.trainer.runs.run_control import RunControl
+from warpsmith.trainer.telemetry.phase_log import PhaseLog
 from warpsmith.trainer.telemetry.progress_bar import Bar
 from warpsmith.trainer.telemetry.step_log import StepLog
 from warpsmith.trainer.weights.checkpoint import Progress
@@ -43,15 +44,19 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
         CheckpointWriteError, DataWriteError, RecordWriteError: the disk is full or refuses to write.
         LaunchError: another rank has ended.
     """
-    ranks = join(config.run, config.zero)
+    phases = PhaseLog()
+    with phases.start("process group"):
+        ranks = join(config.run, config.zero)
     with peers_needed(), ExitStack() as stack:
         if ranks.drives:
             stack.enter_context(owned(config.run.dir))
-            preflight(config, resume)
+            with phases.start("checks"):
+                preflight(config, resume)
         ranks.barrier()
-        chat = load_chat(config.policy.path, config.policy.template_kwargs)
-        data = open_data(config, chat, ranks, resume=resume)
-        directory = SftRun(config, ranks, data).run(resume)
+        with phases.start("data"):
+            chat = load_chat(config.policy.path, config.policy.template_kwargs)
+            data = open_data(config, chat, ranks, resume=resume)
+        directory = SftRun(config, ranks, data, phases).run(resume)
     leave()
     return directory
 
@@ -59,14 +64,17 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
 class SftRun:
     """One supervised run on one rank."""
 
-    def __init__(self, config: SftConfig, ranks: Ranks, data: SftData) -> None:
+    def __init__(self, config: SftConfig, ranks: Ranks, data: SftData, phases: PhaseLog | None = None) -> None:
         self.config, self.ranks, self.data = config, ranks, data
+        self.phases = phases = phases or PhaseLog()
         self.steps = config.run.updates(len(data.order), config.data.batch_size)
-        self.policy = load_to_train(config.policy, config.run.seed)
-        self.engine = ZeroEngine(
-            self.policy.model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype,
-            lora=config.policy.lora,
-        )  # fmt: skip
+        with phases.start("loading the policy"):
+            self.policy = load_to_train(config.policy, config.run.seed)
+        with phases.start("DeepSpeed"):
+            self.engine = ZeroEngine(
+                self.policy.model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype,
+                lora=config.policy.lora,
+            )  # fmt: skip
         self.control = RunControl(config, ranks, self.engine, self.steps)
 
     def run(self, resume: bool) -> Path:
@@ -77,6 +85,9 @@ class SftRun:
             bar = stack.enter_context(Bar("sft", self.steps, shown=self.ranks.drives, start=progress.step))
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
             report_counts(self.data, bar.say)
+            if self.ranks.drives:
+                self.phases.keep(run.dir)
+                bar.say(self.phases.start_in_words())
             while self.control.should_continue(progress, stop):
                 progress = self._step(progress, log, bar)
                 self.control.save_if_due(progress)

@@ -94,6 +94,11 @@ def _time(figures: Figures) -> str:
     for phase in ("collect", "train", "sync"):
         speed = figures.get(f"{phase}_tokens_per_s")
         parts.append(f"{phase} {figures[f'{phase}_s']:.1f}s" + ("" if speed is None else f" ({speed:.0f} tokens/s)"))
+    if "timing_windows" in figures:
+        parts.append(
+            "{timings:.0f} timings in {timing_windows:.0f} windows: sampling paused {sampling_paused_s:.1f}s, timed "
+            "{timed_alone_s:.1f}s".format_map(figures)
+        )
     return ", ".join(parts)
 
 

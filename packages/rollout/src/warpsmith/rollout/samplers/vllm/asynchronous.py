@@ -2,8 +2,9 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,9 @@ class AsyncVllmSampler:
         config: the sampler's settings; `device` must be `cuda`.
         weight_version: version of the weights at `path`.
 
+    Attributes:
+        marks: see `RemoteSampler.marks`.
+
     Raises:
         SamplerError: vLLM rejects the model or the settings.
     """
@@ -43,6 +47,8 @@ class AsyncVllmSampler:
         self._expected, self._optional = expected_shapes(self.path)
         self._numbers = itertools.count()
         self._updating = asyncio.Lock()
+        self._paused = False
+        self.marks: dict[str, float] = {}
         self._death: SamplerDiedError | None = None
         self._transport = make_transport(config)
         self.vllm = self.start_vllm()
@@ -56,14 +62,11 @@ class AsyncVllmSampler:
         """Sample one completion; see `Sampler.generate`."""
         self._check_alive()
         settings.check_request(prompt_ids, self.config)
-        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+        from vllm.v1.engine.exceptions import EngineGenerateError
 
         try:
-            return await self._generate(list(prompt_ids), sampling)
-        except EngineDeadError as error:
-            raise SamplerDiedError(
-                "vLLM's engine process has ended.", "Its last output shows the cause; fix that and start a new sampler."
-            ) from error
+            with _engine_death():
+                return await self._generate(list(prompt_ids), sampling)
         except (EngineGenerateError, *settings.refusals()) as error:
             cause = error.__cause__ or error
             raise SamplerError(f"vLLM failed a request: {cause}.", "Check sampling and lengths.") from error
@@ -79,6 +82,7 @@ class AsyncVllmSampler:
         )
         async with aclosing(outputs):
             async for output in outputs:
+                self.marks.setdefault("first_token", time.time())
                 partial.extend(output.outputs[0], self._version)
                 reason = output.outputs[0].finish_reason
         return partial.completion(finish_reason(reason))
@@ -111,6 +115,26 @@ class AsyncVllmSampler:
                 # Set here: the cancelled load ends after our caller continues, which can request a completion at once.
                 self._death = settings.half_loaded_error(payload.version, "it was cancelled")
                 raise
+
+    async def pause(self) -> None:
+        """Freeze all requests between two steps; see `Pausable.pause`. An update waits until `resume`."""
+        self._check_alive()
+        await self._updating.acquire()
+        self._paused = True
+        with _engine_death():
+            # Its steps in flight have delivered when this returns, so their kernels have ended.
+            await self.vllm.pause_generation(mode="keep", clear_cache=False)
+
+    async def resume(self) -> None:
+        """Continue; see `Pausable.resume`."""
+        if not self._paused:
+            return
+        self._paused = False
+        try:
+            with _engine_death():
+                await self.vllm.resume_generation()
+        finally:
+            self._updating.release()
 
     async def _load(self, payload: WeightPayload) -> None:
         if payload.adapter is None:
@@ -154,7 +178,21 @@ class AsyncVllmSampler:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
 
+            self.marks["imported"] = time.time()
             arguments = settings.engine_arguments(self.path, self.config, self._transport)
             return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         except Exception as error:
             raise settings.start_error(self.path, error) from error
+
+
+@contextmanager
+def _engine_death() -> Iterator[None]:
+    """Turn vLLM's report of a dead engine into SamplerDiedError."""
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    try:
+        yield
+    except EngineDeadError as error:
+        raise SamplerDiedError(
+            "vLLM's engine process has ended.", "Its last output shows the cause; fix that and start a new sampler."
+        ) from error

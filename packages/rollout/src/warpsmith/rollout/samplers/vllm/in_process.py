@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -52,11 +53,19 @@ class _Update:
 
 
 @dataclass
+class _Pause:
+    """A pause between two steps (`paused`), or its end."""
+
+    paused: bool
+    future: "Future[None]"
+
+
+@dataclass
 class _Stop:
     """The last item that the thread takes from its inbox."""
 
 
-_Item = _Request | _Scoring | _Update | _Stop
+_Item = _Request | _Scoring | _Update | _Pause | _Stop
 
 
 class VllmSampler:
@@ -70,6 +79,9 @@ class VllmSampler:
         path: a Hugging Face directory.
         config: the sampler's settings; `device` must be `cpu`.
         weight_version: version of the weights at `path`.
+
+    Attributes:
+        marks: see `RemoteSampler.marks`.
 
     Raises:
         SamplerError: vLLM rejects the model or the settings.
@@ -86,6 +98,8 @@ class VllmSampler:
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._waiting: dict[str, _Request | _Scoring] = {}
         self._updating: _Update | None = None
+        self._paused = False
+        self.marks: dict[str, float] = {}
         self._numbers = itertools.count()
         self._death: BaseException | None = None
         # No item may enter the inbox between setting `_death` and emptying it.
@@ -135,6 +149,19 @@ class VllmSampler:
                 "Raise sampler.update_timeout_s, or find what blocks vLLM's step.",
             ) from None
 
+    async def pause(self) -> None:
+        """Make no further step until `resume`; see `Pausable.pause`."""
+        await self._set_paused(True)
+
+    async def resume(self) -> None:
+        """Continue; see `Pausable.resume`."""
+        await self._set_paused(False)
+
+    async def _set_paused(self, paused: bool) -> None:
+        future: Future[None] = Future()
+        self._post(_Pause(paused, future))
+        await asyncio.wrap_future(future)
+
     async def close(self) -> None:
         """Stop the thread and free the model; requests in flight fail with SamplerDiedError."""
         self._inbox.put(_Stop())
@@ -181,17 +208,18 @@ class VllmSampler:
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
+        self.marks["imported"] = time.time()
         arguments = settings.engine_arguments(self.path, self.config, self._transport)
         return LLMEngine.from_engine_args(EngineArgs(**arguments))
 
     def _serve(self, engine: "LLMEngine") -> None:
         while True:
-            for item in self._arrivals(block=not self._waiting):
+            for item in self._arrivals(block=self._paused or not self._waiting):
                 if isinstance(item, _Stop):
                     return
                 self._take(engine, item)
             self._abort_cancelled(engine)
-            if self._waiting:
+            if self._waiting and not self._paused:
                 for output in engine.step():
                     self._deliver(output)
 
@@ -205,7 +233,12 @@ class VllmSampler:
             except queue.Empty:
                 return
 
-    def _take(self, engine: "LLMEngine", item: _Request | _Scoring | _Update) -> None:
+    def _take(self, engine: "LLMEngine", item: _Request | _Scoring | _Update | _Pause) -> None:
+        if isinstance(item, _Pause):
+            # Also if nobody waits for it any more: a resume must not be lost.
+            self._paused = item.paused
+            _settle(item.future, lambda: None)
+            return
         if item.future.cancelled():
             return
         if isinstance(item, _Update):
@@ -263,6 +296,7 @@ class VllmSampler:
         if item is None:
             return
         if isinstance(item, _Request):
+            self.marks.setdefault("first_token", time.time())
             item.partial.extend(output.outputs[0], self._version)
         if output.finished:
             del self._waiting[output.request_id]

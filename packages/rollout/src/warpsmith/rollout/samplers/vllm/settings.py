@@ -135,7 +135,9 @@ _CPU_ARGUMENTS: Mapping[str, Any] = {
 
 
 def _cuda_arguments(config: SamplerConfig) -> dict[str, Any]:
+    size = config.gpu_kv_cache_gib
     return {
+        **({} if size is None else {"kv_cache_memory_bytes": int(size * 2**30)}),
         "enforce_eager": config.enforce_eager,
         "gpu_memory_utilization": config.gpu_memory_utilization,
         "tensor_parallel_size": config.tensor_parallel_size,
