@@ -145,16 +145,16 @@ def pointwise_patterns(inputs: tuple[str, ...], stages: tuple[Stage, ...]) -> It
         tuple(line for stage in stages for line in stage.lines),
         next((stage.operand for stage in stages if stage.operand), None),
     )
-    flat, strided = _kernel("kernel", whole), _kernel("kernel", whole, strided=True)
+    flat, strided = pointwise_kernel("kernel", whole), pointwise_kernel("kernel", whole, strided=True)
     yield from graded("flat", [flat], _launch([("kernel", whole)]), naive=SLOW_BLOCKS, good=FAST_BLOCKS)
     yield from graded("strided", [strided], _launch([("kernel", whole)]), naive=_STRIDED)
     if len(stages) > 1:
         named = [(f"kernel_{number}", stage) for number, stage in enumerate(stages, 1)]
-        kernels = [_kernel(name, stage) for name, stage in named]
+        kernels = [pointwise_kernel(name, stage) for name, stage in named]
         yield from graded("unfused", kernels, _launch(named), naive=_SEVERAL_PASSES)
 
 
-def _kernel(name: str, stage: Stage, *, strided: bool = False) -> Kernel:
+def pointwise_kernel(name: str, stage: Stage, *, strided: bool = False) -> Kernel:
     """Return a kernel for BLOCK elements a program: next to each other, or strided by the number of programs."""
     offsets = (
         "i = tl.program_id(0) + tl.arange(0, BLOCK) * tl.num_programs(0)"

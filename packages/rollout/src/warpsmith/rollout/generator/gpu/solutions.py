@@ -8,12 +8,15 @@ import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from warpsmith.rollout.generator.render import Kernel, ProblemDraft, solution_text
 
 Grade = Literal["naive", "good"]
 Lines = tuple[str, ...]
+
+LONGEST: Final = 1200
+"""Characters of a solution: some 450 tokens, so that it fits an answer of 512."""
 
 
 @dataclass(frozen=True)
@@ -77,26 +80,44 @@ class GpuDraft(ProblemDraft):
 
 @dataclass(frozen=True)
 class SolutionSpace:
-    """All solutions that the generator knows to a problem."""
+    """All solutions that the generator knows to a problem, up to `LONGEST` characters if there is one of each grade."""
 
     draft: GpuDraft
 
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """The patterns that are short enough for a small model's answer; if none of a grade is, its shortest."""
+        patterns = self.draft.patterns
+        lengths = [len(self._text(one, _first_choices(one))) for one in patterns]
+        limits = {one.grade: max(LONGEST, _shortest(patterns, lengths, one.grade)) for one in patterns}
+        return tuple(one for one, length in zip(patterns, lengths, strict=True) if length <= limits[one.grade])
+
     def draw(self, grade: Grade, rng: random.Random) -> Solution:
         """Return one solution of a grade: any pattern, any choices."""
-        pattern = rng.choice([one for one in self.draft.patterns if one.grade == grade])
+        pattern = rng.choice([one for one in self.patterns if one.grade == grade])
         return self._solution(pattern, {name: rng.choice(values) for name, values in pattern.choices.items()})
 
     def solutions(self, grade: Grade | None = None) -> Iterator[Solution]:
         """Yield every solution of a grade, or of both: each pattern with each combination of its choices."""
-        for pattern in self.draft.patterns:
+        for pattern in self.patterns:
             if grade in (None, pattern.grade):
                 for values in itertools.product(*pattern.choices.values()):
                     yield self._solution(pattern, dict(zip(pattern.choices, values, strict=True)))
 
     def _solution(self, pattern: Pattern, choices: Mapping[str, int]) -> Solution:
+        return Solution(self._text(pattern, choices), pattern.grade, pattern.name, choices)
+
+    def _text(self, pattern: Pattern, choices: Mapping[str, int]) -> str:
         launch = tuple(line.format(**choices) for line in pattern.launch)
-        text = solution_text(self.draft, self.draft.inputs, pattern.kernels, launch)
-        return Solution(text, pattern.grade, pattern.name, choices)
+        return solution_text(self.draft, self.draft.inputs, pattern.kernels, launch)
+
+
+def _shortest(patterns: Sequence[Pattern], lengths: Sequence[int], grade: Grade) -> int:
+    return min(length for one, length in zip(patterns, lengths, strict=True) if one.grade == grade)
+
+
+def _first_choices(pattern: Pattern) -> dict[str, int]:
+    return {name: values[0] for name, values in pattern.choices.items()}
 
 
 def graded(
