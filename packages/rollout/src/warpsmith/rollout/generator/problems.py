@@ -2,7 +2,7 @@
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -31,6 +31,7 @@ class GeneratedProblem:
         source: the problem's text: `Model`, `get_inputs`, `get_init_inputs`.
         solution: the text of a correct Triton answer that defines `ModelNew`.
         composition: what is computed, without constants and shapes; the unit of the split.
+        family: the name of its family.
         naive: a correct but slow answer; None for a problem of size `cpu`.
         space: all known solutions with their named choices; None for a problem of size `cpu`.
         touched: bytes of all inputs, parameters and outputs; None for a problem of size `cpu`.
@@ -41,6 +42,7 @@ class GeneratedProblem:
     source: str
     solution: str
     composition: str
+    family: str
     naive: str | None = None
     space: SolutionSpace | None = field(default=None, repr=False)
     touched: int | None = None
@@ -79,8 +81,9 @@ def _stream(seed: int, level: int, split: Split, touched: ByteRange | None) -> I
     seen: set[str] = set()
     misses = 0
     while misses < _PATIENCE:
-        problem = _small(rng, level) if touched is None else _large(rng, level, touched)
-        if problem.source in seen or split_of(problem.composition) != split:
+        draft, finish = _small(rng, level) if touched is None else _large(rng, level, touched)
+        # Solutions are written last, as most drafts are of the other split where few are held out.
+        if split_of(draft.composition) != split or (problem := finish()).source in seen:
             misses += 1
             continue
         seen.add(problem.source)
@@ -92,33 +95,49 @@ def _stream(seed: int, level: int, split: Split, touched: ByteRange | None) -> I
     )
 
 
-def _small(rng: random.Random, level: int) -> GeneratedProblem:
-    draft = rng.choice(LEVELS[level])(rng)
-    source = problem_text(draft, draft.inputs)
-    kernel = Kernel("kernel", draft.parameters, draft.kernel)
-    return GeneratedProblem(
-        name=_name(level, draft, draft.inputs[0].shape, source),
-        level=level,
-        source=source,
-        solution=solution_text(draft, draft.inputs, [kernel], draft.launch),
-        composition=draft.composition,
-    )
+Finish = Callable[[], GeneratedProblem]
 
 
-def _large(rng: random.Random, level: int, touched: ByteRange) -> GeneratedProblem:
-    draft = rng.choice(GPU_LEVELS[level])(rng, Budget(touched.draw(rng), touched))
-    source = problem_text(draft, draft.inputs, draft.sizes)
-    space, solutions = SolutionSpace(draft), random.Random(source)
-    return GeneratedProblem(
-        name=_name(level, draft, draft.sizes.values(), source),
-        level=level,
-        source=source,
-        solution=space.draw("good", solutions).text,
-        composition=draft.composition,
-        naive=space.draw("naive", solutions).text,
-        space=space,
-        touched=draft.touched,
-    )
+def _small(rng: random.Random, level: int) -> tuple[ProblemDraft, Finish]:
+    family = rng.choice(LEVELS[level])
+    draft = family(rng)
+
+    def finish() -> GeneratedProblem:
+        source = problem_text(draft, draft.inputs)
+        kernel = Kernel("kernel", draft.parameters, draft.kernel)
+        return GeneratedProblem(
+            name=_name(level, draft, draft.inputs[0].shape, source),
+            level=level,
+            source=source,
+            solution=solution_text(draft, draft.inputs, [kernel], draft.launch),
+            composition=draft.composition,
+            family=family.__name__,
+        )
+
+    return draft, finish
+
+
+def _large(rng: random.Random, level: int, touched: ByteRange) -> tuple[ProblemDraft, Finish]:
+    family = rng.choice(GPU_LEVELS[level])
+    draft = family(rng, Budget(touched.draw(rng), touched))
+
+    def finish() -> GeneratedProblem:
+        source = problem_text(draft, draft.inputs, draft.sizes)
+        # The solutions depend on the problem's text alone.
+        space, solutions = SolutionSpace(draft), random.Random(source)
+        return GeneratedProblem(
+            name=_name(level, draft, draft.sizes.values(), source),
+            level=level,
+            source=source,
+            solution=space.draw("good", solutions).text,
+            composition=draft.composition,
+            family=family.__name__,
+            naive=space.draw("naive", solutions).text,
+            space=space,
+            touched=draft.touched,
+        )
+
+    return draft, finish
 
 
 def _name(level: int, draft: ProblemDraft, sizes: Iterable[int], source: str) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from warpsmith.rollout.generator.chains import Chain, key, optional_chain, slug_of, torch_lines, triton_lines
 from warpsmith.rollout.generator.gpu.pointwise import SLOW_BLOCKS
+from warpsmith.rollout.generator.gpu.rows import COUNTED_ROW, SHORT_ROW, row_warps, several_rows
 from warpsmith.rollout.generator.gpu.sizes import FLOAT_BYTES, Budget, draw_columns
 from warpsmith.rollout.generator.gpu.solutions import GpuDraft, Lines, Pattern, SizedInput, graded, uniform
 from warpsmith.rollout.generator.operations import BINARY
@@ -13,9 +14,6 @@ from warpsmith.rollout.generator.render import Kernel
 
 _WIDEST: Final = 8192
 _INDEX_BYTES: Final = 8
-_SHORT_ROW: Final = 1024
-_COUNTED_ROW: Final = 2048
-"""Up to this length, a program may walk through its rows one column at a time: slow, but not for seconds."""
 
 
 def transpose(rng: random.Random, budget: Budget) -> GpuDraft:
@@ -133,10 +131,8 @@ def _gather_patterns(chain: Chain, columns: int) -> Iterator[Pattern]:
         "kernel[(index.numel(),)](x, index, out, c, BLOCK=b, num_warps={num_warps})",
         "return out",
     )
-    many, few = ((16, 32), (1, 2, 4)) if columns <= _SHORT_ROW else ((1, 32), (4, 8))
-    good = {"num_warps": few} if block > 128 else None
-    yield from graded("row", [row], launch, naive={"num_warps": many}, good=good)
-    if columns <= _SHORT_ROW:
+    yield from graded("row", [row], launch, **row_warps(block))
+    if columns <= SHORT_ROW:
         yield from _several_rows_gather(lines, block)
 
 
@@ -193,8 +189,7 @@ def _several_rows_gather(lines: Lines, block: int) -> Iterator[Pattern]:
         "kernel[(triton.cdiv(n, {ROWS}),)](x, index, out, n, c, ROWS={ROWS}, BLOCK=b, num_warps={num_warps})",
         "return out",
     )
-    rows = tuple(sorted({max(2, 1024 // block), max(2, 4096 // block)}))
-    yield from graded("rows", [kernel], launch, good={"ROWS": rows, "num_warps": (4, 8)})
+    yield from graded("rows", [kernel], launch, good={"ROWS": several_rows(block), "num_warps": (4, 8)})
 
 
 def scan(rng: random.Random, budget: Budget) -> GpuDraft:
@@ -237,14 +232,38 @@ def _scan_patterns(lines: Lines, columns: int) -> Iterator[Pattern]:
         "kernel[(n,)](x, out, c, BLOCK=triton.next_power_of_2(c), num_warps={num_warps})",
         "return out",
     )
-    many, few = ((16, 32), (1, 2, 4)) if block <= _SHORT_ROW else ((1, 32), (4, 8))
-    yield from graded("row", [row], launch, naive={"num_warps": many}, good={"num_warps": few})
-    yield from _scan_in_steps(lines)
-    if columns <= _COUNTED_ROW:
+    yield from graded("row", [row], launch, **row_warps(block))
+    if columns <= SHORT_ROW:
+        yield from _scan_of_several_rows(lines, block)
+    yield from _scan_in_steps(lines, columns)
+    if columns <= COUNTED_ROW:
         yield from _scan_by_column(lines)
 
 
-def _scan_in_steps(lines: Lines) -> Iterator[Pattern]:
+def _scan_of_several_rows(lines: Lines, block: int) -> Iterator[Pattern]:
+    kernel = Kernel(
+        "kernel",
+        "x_ptr, out_ptr, n, c, ROWS: tl.constexpr, BLOCK: tl.constexpr",
+        (
+            "r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]",
+            "i = tl.arange(0, BLOCK)[None, :]",
+            "m = (r < n) & (i < c)",
+            "x = tl.load(x_ptr + r * c + i, mask=m, other=1.0)",
+            *lines,
+            "x = tl.cumsum(tl.where(m, x, 0.0), 1)",
+            _STORE,
+        ),
+    )
+    launch = (
+        *_SHAPES,
+        "b = triton.next_power_of_2(c)",
+        "kernel[(triton.cdiv(n, {ROWS}),)](x, out, n, c, ROWS={ROWS}, BLOCK=b, num_warps={num_warps})",
+        "return out",
+    )
+    yield from graded("rows", [kernel], launch, good={"ROWS": several_rows(block), "num_warps": (4, 8)})
+
+
+def _scan_in_steps(lines: Lines, columns: int) -> Iterator[Pattern]:
     """Yield a pattern that carries the sum from one small block of a row to the next."""
     kernel = Kernel(
         "kernel",
@@ -268,7 +287,8 @@ def _scan_in_steps(lines: Lines) -> Iterator[Pattern]:
         ),
     )
     launch = (*_SHAPES, "kernel[(n,)](x, out, c, BLOCK={BLOCK}, num_warps={num_warps})", "return out")
-    yield from graded("steps", [kernel], launch, naive={"BLOCK": (32, 64, 128), "num_warps": (1, 4)})
+    good = {"BLOCK": (1024, 2048), "num_warps": (4, 8)} if columns > COUNTED_ROW else None
+    yield from graded("steps", [kernel], launch, naive={"BLOCK": (32, 64, 128), "num_warps": (1, 4)}, good=good)
 
 
 def _scan_by_column(lines: Lines) -> Iterator[Pattern]:

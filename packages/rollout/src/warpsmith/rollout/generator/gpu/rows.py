@@ -22,9 +22,9 @@ from warpsmith.rollout.generator.render import Kernel
 WHOLE_ROW: Final = 16_384
 """The longest row that one program holds in registers."""
 _WIDEST: Final = 65_536
-_SHORT_ROW: Final = 1024
+SHORT_ROW: Final = 1024
 """Up to this length, one program should take several rows."""
-_COUNTED_ROW: Final = 2048
+COUNTED_ROW: Final = 2048
 """Up to this length, a program may walk through its rows one column at a time: slow, but not for seconds."""
 _REACH: Final = 6.5
 """The largest of a few hundred million normal numbers is below."""
@@ -75,10 +75,9 @@ def row_patterns(row: RowKernel) -> Iterator[Pattern]:
     """Yield the patterns of a row family."""
     block = 1 << (row.columns - 1).bit_length()
     if row.columns <= WHOLE_ROW:
-        yield from graded("row", [_whole_row(row)], _row_launch(row, "triton.next_power_of_2(c)"), **_row_warps(block))
-    if row.columns <= _SHORT_ROW:
-        rows = tuple(sorted({max(2, 1024 // block), max(2, 4096 // block)}))
-        choices = {"ROWS": rows, "num_warps": (4, 8)}
+        yield from graded("row", [_whole_row(row)], _row_launch(row, "triton.next_power_of_2(c)"), **row_warps(block))
+    if row.columns <= SHORT_ROW:
+        choices = {"ROWS": several_rows(block), "num_warps": (4, 8)}
         yield from graded("rows", [_several_rows(row)], _rows_launch(row), good=choices)
     yield from graded(
         "passes",
@@ -89,13 +88,18 @@ def row_patterns(row: RowKernel) -> Iterator[Pattern]:
     )
 
 
-def _row_warps(block: int) -> dict[str, Mapping[str, tuple[int, ...]] | None]:
+def row_warps(block: int) -> dict[str, Mapping[str, tuple[int, ...]] | None]:
     """Return choices of warps: few for a long row are slow, many for a short one too."""
     if block > 4096:
         return {"naive": {"num_warps": (1, 2)}, "good": {"num_warps": (8, 16)}}
-    if block > _SHORT_ROW:
+    if block > SHORT_ROW:
         return {"naive": {"num_warps": (1, 32)}, "good": {"num_warps": (4, 8)}}
     return {"naive": {"num_warps": (16, 32)}, "good": {"num_warps": (1, 2, 4)} if block > 128 else None}
+
+
+def several_rows(block: int) -> tuple[int, ...]:
+    """Return how many rows of a block's length one program may take: 1,024 to 4,096 elements, at least two rows."""
+    return tuple(sorted({max(2, 1024 // block), max(2, 4096 // block)}))
 
 
 def _parameters(row: RowKernel, sizes: str) -> str:
@@ -245,7 +249,7 @@ def _reduced(found: _Reduction, chain: Chain, columns: int) -> RowKernel:
 
 def _by_column(found: _Reduction, chain: Chain, columns: int) -> Iterator[Pattern]:
     """Yield the pattern whose lanes each walk along a row of their own: neighbours read far apart."""
-    if columns > _COUNTED_ROW:
+    if columns > COUNTED_ROW:
         return
     kernel = Kernel(
         "kernel",

@@ -29,17 +29,17 @@ class ByteRange:
         most: the largest problem, in bytes; at least four times `least`.
 
     Raises:
-        UsageError: the range is too narrow for every shape, or below 1 KiB.
+        UsageError: the range is too narrow for every shape, or below 8 KiB.
     """
 
     least: int
     most: int
 
     def __post_init__(self) -> None:
-        if self.least < 1024 or self.most < 4 * self.least:
+        if self.least < 8192 or self.most < 4 * self.least:
             raise UsageError(
                 f"A problem of {self.least:,} to {self.most:,} bytes leaves too few sizes to draw.",
-                "Begin at 1,024 bytes or more, and end at four times as many or more.",
+                "Begin at 8,192 bytes or more, and end at four times as many or more.",
             )
 
     def draw(self, rng: random.Random) -> int:
