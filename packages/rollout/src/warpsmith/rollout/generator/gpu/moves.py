@@ -39,42 +39,44 @@ def transpose(rng: random.Random, budget: Budget) -> GpuDraft:
 
 def _transpose_patterns(lines: Lines) -> Iterator[Pattern]:
     shapes = ("n, c = x.shape", "out = torch.empty_like(x)")
-    flat = Kernel(
-        "kernel",
-        "x_ptr, y_ptr, out_ptr, n, c, BLOCK: tl.constexpr",
-        (
-            "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
-            "m = i < n * c",
-            "x = tl.load(x_ptr + i, mask=m)",
-            "y = tl.load(y_ptr + i % c * n + i // c, mask=m)",
-            *lines,
-            "tl.store(out_ptr + i, x, mask=m)",
-        ),
+    by_element = (
+        *shapes,
+        "kernel[(triton.cdiv(n * c, {BLOCK}),)](x, y, out, n, c, BLOCK={BLOCK}, num_warps={num_warps})",
+        "return out",
     )
-    launch = "kernel[(triton.cdiv(n * c, {BLOCK}),)](x, y, out, n, c, BLOCK={BLOCK}, num_warps={num_warps})"
-    naive = {"BLOCK": (64, 128, 1024), "num_warps": (4,)}
-    yield from graded("flat", [flat], (*shapes, launch, "return out"), naive=naive)
-    tile = Kernel(
-        "kernel",
-        "x_ptr, y_ptr, out_ptr, n, c, BLOCK: tl.constexpr",
-        (
-            "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]",
-            "j = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]",
-            "m = (i < n) & (j < c)",
-            "x = tl.load(x_ptr + i * c + j, mask=m)",
-            "y = tl.load(y_ptr + j * n + i, mask=m)",
-            *lines,
-            "tl.store(out_ptr + i * c + j, x, mask=m)",
-        ),
-    )
-    launch = (
+    by_tile = (
         *shapes,
         "grid = (triton.cdiv(n, {BLOCK}), triton.cdiv(c, {BLOCK}))",
         "kernel[grid](x, y, out, n, c, BLOCK={BLOCK}, num_warps={num_warps})",
         "return out",
     )
+    flat, tile = _transpose_kernels(lines)
+    yield from graded("flat", [flat], by_element, naive={"BLOCK": (64, 128, 1024), "num_warps": (4,)})
     slow, fast = {"BLOCK": (4, 8), "num_warps": (4,)}, {"BLOCK": (32, 64), "num_warps": (4, 8)}
-    yield from graded("tile", [tile], launch, naive=slow, good=fast)
+    yield from graded("tile", [tile], by_tile, naive=slow, good=fast)
+
+
+def _transpose_kernels(lines: Lines) -> tuple[Kernel, Kernel]:
+    """Return a kernel whose neighbours read `y` far apart, and one for square tiles, read and written in order."""
+    parameters = "x_ptr, y_ptr, out_ptr, n, c, BLOCK: tl.constexpr"
+    flat = (
+        "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
+        "m = i < n * c",
+        "x = tl.load(x_ptr + i, mask=m)",
+        "y = tl.load(y_ptr + i % c * n + i // c, mask=m)",
+        *lines,
+        "tl.store(out_ptr + i, x, mask=m)",
+    )
+    tile = (
+        "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]",
+        "j = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]",
+        "m = (i < n) & (j < c)",
+        "x = tl.load(x_ptr + i * c + j, mask=m)",
+        "y = tl.load(y_ptr + j * n + i, mask=m)",
+        *lines,
+        "tl.store(out_ptr + i * c + j, x, mask=m)",
+    )
+    return Kernel("kernel", parameters, flat), Kernel("kernel", parameters, tile)
 
 
 def gather(rng: random.Random, budget: Budget) -> GpuDraft:
@@ -99,6 +101,34 @@ def gather(rng: random.Random, budget: Budget) -> GpuDraft:
 
 def _gather_patterns(chain: Chain, columns: int) -> Iterator[Pattern]:
     lines, block = triton_lines(chain, "x"), 1 << (columns - 1).bit_length()
+    yield from _flat_gather(lines)
+    yield from _strided_gather(lines)
+    row = Kernel(
+        "kernel",
+        "x_ptr, index_ptr, out_ptr, c, BLOCK: tl.constexpr",
+        (
+            "r = tl.program_id(0)",
+            "i = tl.arange(0, BLOCK)",
+            "m = i < c",
+            "k = tl.load(index_ptr + r)",
+            "x = tl.load(x_ptr + k * c + i, mask=m, other=1.0)",
+            *lines,
+            _STORE,
+        ),
+    )
+    launch = (
+        *_GATHERED,
+        "b = triton.next_power_of_2(c)",
+        "kernel[(index.numel(),)](x, index, out, c, BLOCK=b, num_warps={num_warps})",
+        "return out",
+    )
+    yield from graded("row", [row], launch, **row_warps(block))
+    if columns <= SHORT_ROW:
+        yield from _several_rows_gather(lines, block)
+
+
+def _flat_gather(lines: Lines) -> Iterator[Pattern]:
+    """Yield a pattern that looks the index up again for each element."""
     flat = Kernel(
         "kernel",
         "x_ptr, index_ptr, out_ptr, n, c, BLOCK: tl.constexpr",
@@ -118,22 +148,6 @@ def _gather_patterns(chain: Chain, columns: int) -> Iterator[Pattern]:
         "return out",
     )
     yield from graded("flat", [flat], launch, naive=SLOW_BLOCKS)
-    yield from _strided_gather(lines)
-    ends = ("k = tl.load(index_ptr + r)", "x = tl.load(x_ptr + k * c + i, mask=m, other=1.0)", *lines, _STORE)
-    row = Kernel(
-        "kernel",
-        "x_ptr, index_ptr, out_ptr, c, BLOCK: tl.constexpr",
-        ("r = tl.program_id(0)", "i = tl.arange(0, BLOCK)", "m = i < c", *ends),
-    )
-    launch = (
-        *_GATHERED,
-        "b = triton.next_power_of_2(c)",
-        "kernel[(index.numel(),)](x, index, out, c, BLOCK=b, num_warps={num_warps})",
-        "return out",
-    )
-    yield from graded("row", [row], launch, **row_warps(block))
-    if columns <= SHORT_ROW:
-        yield from _several_rows_gather(lines, block)
 
 
 _STORE: Final = "tl.store(out_ptr + r * c + i, x, mask=m)"

@@ -392,15 +392,15 @@ def _normed(name: str, chain: Chain, columns: int, scaled: bool) -> RowKernel:
 
     scale = f"scale = 1.0 / tl.sqrt({mean.format('tl.sum(acc, 0)')} + 1e-5)"
     if not centred:
-        passes = (Pass(_SUM_SQUARES.before, _SUM_SQUARES.inside, (scale,)), Pass((), ("x = x * scale",)))
-        return RowKernel(columns, triton_lines(chain, "x"), body, passes, weight=scaled)
+        two = (Pass(_SUM_SQUARES.before, _SUM_SQUARES.inside, (scale,)), Pass((), ("x = x * scale",)))
+        return RowKernel(columns, triton_lines(chain, "x"), body, two, weight=scaled)
     zeros = _SUM_SQUARES.before
-    passes = (
+    three = (
         Pass(zeros, (_MASKED, "acc += x"), ("mean = tl.sum(acc, 0) / c",)),
         Pass(zeros, ("x = tl.where(m, x - mean, 0.0)", "acc += x * x"), (scale,)),
         Pass((), ("x = (x - mean) * scale",)),
     )
-    return RowKernel(columns, triton_lines(chain, "x"), body, passes, weight=scaled)
+    return RowKernel(columns, triton_lines(chain, "x"), body, three, weight=scaled)
 
 
 def _matrix() -> SizedInput:
