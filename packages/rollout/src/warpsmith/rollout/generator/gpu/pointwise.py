@@ -21,7 +21,7 @@ from warpsmith.rollout.generator.gpu.solutions import GpuDraft, Lines, Pattern, 
 from warpsmith.rollout.generator.operations import BINARY, UNARY
 from warpsmith.rollout.generator.render import Kernel
 
-SLOW_BLOCKS: Final = {"BLOCK": (32, 64, 128), "num_warps": (1, 4)}
+SLOW_BLOCKS: Final = {"BLOCK": (32, 64, 128), "num_warps": (4, 8)}
 FAST_BLOCKS: Final = {"BLOCK": (1024, 2048, 4096), "num_warps": (4, 8)}
 _STRIDED: Final = {"BLOCK": (128, 256, 1024), "num_warps": (4,)}
 _SEVERAL_PASSES: Final = {"BLOCK": (64, 128, 256), "num_warps": (4,)}

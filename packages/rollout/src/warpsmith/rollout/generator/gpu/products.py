@@ -16,7 +16,8 @@ _DEPTHS: Final = (16, 256)
 _WIDTHS: Final = (32, 1024)
 _SIDES: Final = (24, 160)
 """Rows, columns and depth of each matrix of a batch."""
-_GOOD_TILES: Final = {"BLOCK": (32, 64), "DEPTH": (16, 32), "num_warps": (4, 8)}
+_NARROW: Final = 128
+"""Up to this many columns, tiles of 32 waste less than they read twice."""
 _SMALL_TILES: Final = {"BLOCK": (16,), "DEPTH": (16,), "num_warps": (4, 8)}
 _VECTORS: Final = {"BLOCK": (32, 64), "num_warps": (1, 4)}
 
@@ -37,7 +38,7 @@ def matmul(rng: random.Random, budget: Budget) -> GpuDraft:
         sizes={"M": m, "K": k, "N": n},
         inputs=(uniform("x", "M", "K", reach=1.0), uniform("y", "K", "N", reach=1.0)),
         touched=m * each + fixed,
-        patterns=tuple(_patterns(chain, batched=False)),
+        patterns=tuple(_patterns(chain, n, batched=False)),
     )
 
 
@@ -55,7 +56,7 @@ def batched_matmul(rng: random.Random, budget: Budget) -> GpuDraft:
         sizes={"BATCH": batch, "M": m, "K": k, "N": n},
         inputs=(uniform("x", "BATCH", "M", "K", reach=1.0), uniform("y", "BATCH", "K", "N", reach=1.0)),
         touched=batch * each,
-        patterns=tuple(_patterns(chain, batched=True)),
+        patterns=tuple(_patterns(chain, n, batched=True)),
     )
 
 
@@ -65,10 +66,12 @@ def _between(rng: random.Random, least: int, most: int) -> int:
     return max(least, styled(rng, size))
 
 
-def _patterns(chain: Chain, *, batched: bool) -> Iterator[Pattern]:
+def _patterns(chain: Chain, columns: int, *, batched: bool) -> Iterator[Pattern]:
     lines = triton_lines(chain, "x")
     tile, launch = _tile_kernel(lines, batched), _tile_launch(batched)
-    yield from graded("tile", [tile], launch, naive=_SMALL_TILES, good=_GOOD_TILES)
+    blocks = (32, 64) if columns <= _NARROW else (64,)
+    good = {"BLOCK": blocks, "DEPTH": (16, 32), "num_warps": (4, 8)}
+    yield from graded("tile", [tile], launch, naive=_SMALL_TILES, good=good)
     yield from graded("vector", [_vector_kernel(lines, batched)], _vector_launch(batched), naive=_VECTORS)
     if chain:
         product = _tile_kernel((), batched, name="kernel_1")

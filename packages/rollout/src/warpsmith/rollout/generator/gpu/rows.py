@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -15,6 +15,7 @@ from warpsmith.rollout.generator.chains import (
     torch_lines,
     triton_lines,
 )
+from warpsmith.rollout.generator.gpu.pointwise import Stage, pointwise_kernel
 from warpsmith.rollout.generator.gpu.sizes import FLOAT_BYTES, Budget, draw_columns
 from warpsmith.rollout.generator.gpu.solutions import GpuDraft, Lines, Pattern, SizedInput, graded, uniform
 from warpsmith.rollout.generator.render import Kernel
@@ -26,6 +27,8 @@ SHORT_ROW: Final = 1024
 """Up to this length, one program should take several rows."""
 COUNTED_ROW: Final = 2048
 """Up to this length, a program may walk through its rows one column at a time: slow, but not for seconds."""
+_PADDED_BLOCKS: Final = (4096, 8192, 16_384)
+"""Blocks that are too large for many rows: most lanes of a program compute nothing."""
 _REACH: Final = 6.5
 """The largest of a few hundred million normal numbers is below."""
 
@@ -76,6 +79,12 @@ def row_patterns(row: RowKernel) -> Iterator[Pattern]:
     block = 1 << (row.columns - 1).bit_length()
     if row.columns <= WHOLE_ROW:
         yield from graded("row", [_whole_row(row)], _row_launch(row, "triton.next_power_of_2(c)"), **row_warps(block))
+        padded = tuple(wide for wide in _PADDED_BLOCKS if wide >= 4 * block)
+        if padded:
+            choices = {"BLOCK": padded, "num_warps": (4,)}
+            yield from graded("row_padded", [_whole_row(row)], _row_launch(row, "{BLOCK}"), naive=choices)
+        if row.chain:
+            yield from _unfused(row)
     if row.columns <= SHORT_ROW:
         choices = {"ROWS": several_rows(block), "num_warps": (4, 8)}
         yield from graded("rows", [_several_rows(row)], _rows_launch(row), good=choices)
@@ -88,13 +97,30 @@ def row_patterns(row: RowKernel) -> Iterator[Pattern]:
     )
 
 
+def _unfused(row: RowKernel) -> Iterator[Pattern]:
+    """Yield the pattern that first writes the result of the chain to memory."""
+    first = pointwise_kernel("kernel_1", Stage(row.chain))
+    second = replace(_whole_row(replace(row, chain=())), name="kernel_2")
+    launch = (
+        "n, c = x.shape",
+        "y = torch.empty_like(x)",
+        f"out = {_allocated(row)}",
+        "kernel_1[(triton.cdiv(n * c, {BLOCK}),)](x, y, n * c, BLOCK={BLOCK}, num_warps=4)",
+        f"kernel_2[(n,)](y, {'self.weight, ' if row.weight else ''}out, c, BLOCK=triton.next_power_of_2(c))",
+        "return out",
+    )
+    yield from graded("unfused", [first, second], launch, naive={"BLOCK": (32, 64, 128)})
+
+
 def row_warps(block: int) -> dict[str, Mapping[str, tuple[int, ...]] | None]:
-    """Return choices of warps: few for a long row are slow, many for a short one too."""
+    """Return choices of warps for a row of a block's length: too few spill a long one, too many idle on a short one."""
     if block > 4096:
-        return {"naive": {"num_warps": (1, 2)}, "good": {"num_warps": (8, 16)}}
+        # Up to 128 elements a thread fit into registers; more are spilled.
+        return {"naive": {"num_warps": (1,) if block == 8192 else (1, 2)}, "good": {"num_warps": (8, 16)}}
     if block > SHORT_ROW:
-        return {"naive": {"num_warps": (1, 32)}, "good": {"num_warps": (4, 8)}}
-    return {"naive": {"num_warps": (16, 32)}, "good": {"num_warps": (1, 2, 4)} if block > 128 else None}
+        return {"naive": None, "good": {"num_warps": (4, 8)}}
+    many = (32,) if block > 256 else (16, 32)
+    return {"naive": {"num_warps": many}, "good": {"num_warps": (1, 2, 4)} if block > 128 else None}
 
 
 def several_rows(block: int) -> tuple[int, ...]:
