@@ -25,6 +25,15 @@ def test_problems_are_written(tmp_path):
     assert len(read_problems(tmp_path)) == 4
 
 
+def test_naive_solutions_of_large_problems_are_written(tmp_path):
+    options = ("problems", "--count", 4, "--size", "gpu")
+    for grade in ("good", "naive"):
+        assert invoke(*options, "--solutions", grade, "--output", tmp_path / grade).exit_code == 0
+    good, naive = (read_problems(tmp_path / grade) for grade in ("good", "naive"))
+    assert [row.text for row in good] == [row.text for row in naive]
+    assert all(one.solution != other.solution for one, other in zip(good, naive, strict=True))
+
+
 def test_the_schema_lists_every_setting_and_the_help_names_it():
     shown = invoke("schema").stdout
     assert '[environment]  # type = "kernelbench"\n' in shown
@@ -51,6 +60,11 @@ def test_results_are_compared(tmp_path):
     [
         (["problems", "--split", "test", "--output", "x"], "held_out"),
         (["problems", "--levels", "one", "--output", "x"], "1,2 or 1-3"),
+        (["problems", "--size", "huge", "--output", "x"], "cpu, gpu"),
+        (["problems", "--solutions", "best", "--output", "x"], "naive, good"),
+        (["problems", "--solutions", "naive", "--output", "x"], "has no naive solution"),
+        (["evaluate", "x", "--size", "gpu"], "too large for the interpreter"),
+        (["generate", "x", "y", "--size", "gpu"], "too large for the interpreter"),
         (["compare", "missing", "missing"], "evaluate --output"),
         (["evaluate", "x", "--environment", "kernelbensh"], "Did you mean `kernelbench`"),
         (["evaluate", "x", "--prompt-style", "short"], "'full' or 'compact'"),

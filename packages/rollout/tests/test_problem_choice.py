@@ -9,8 +9,8 @@ from warpsmith.rollout.datasets import generated, write_directory
 from warpsmith.rollout.problem_choice import ProblemChoice
 
 
-def choose(where, count=None, levels=(), split=None, default_split="held_out"):
-    return ProblemChoice(str(where), count, split, levels, 0, default_split).problems()
+def choose(where, count=None, levels=(), split=None, default_split="held_out", size=None):
+    return ProblemChoice(str(where), count, split, levels, 0, default_split, size).problems()
 
 
 @pytest.fixture(params=["folder", "rows.jsonl", "rows.json"])
@@ -52,6 +52,8 @@ def test_more_problems_than_there_are_are_refused(nine):
 def test_a_split_of_files_is_refused(nine):
     with pytest.raises(UsageError, match="--split train is for generated problems"):
         choose(nine, split="train")
+    with pytest.raises(UsageError, match="--size gpu is for generated problems"):
+        choose(nine, size="gpu")
 
 
 def test_rows_without_levels_say_so(tmp_path):
@@ -68,3 +70,4 @@ def test_generated_problems_have_a_count_levels_and_a_split_of_their_own():
     assert {row.source for row in choose("generated", 4, split="train")} == {"generated/train"}
     assert {row.level for row in choose("generated", 6)} == {1, 2, 3}
     assert {row.level for row in choose("generated", 6, levels=(2,))} == {2}
+    assert all("ROWS = " in row.text or "SIZE = " in row.text for row in choose("generated", 4, (1,), size="gpu"))

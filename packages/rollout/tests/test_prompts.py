@@ -67,6 +67,11 @@ def test_essential_lines_keep_a_constructor_that_does_something_and_helpers():
     assert "get_inputs" not in lines
 
 
+def test_essential_lines_begin_with_the_sizes_that_the_module_names():
+    source = SOURCE.replace("class Model", "ROWS = 4096\nSCALE = 0.5\nNAME = 'x'\n\n\nclass Model")
+    assert essential_lines(source).splitlines()[:2] == ["ROWS = 4096", "def forward(self, x):"]
+
+
 @pytest.mark.parametrize("source", ["def broken(", "x = 1"])
 def test_essential_lines_of_what_is_no_problem_are_the_source(source):
     assert essential_lines(source) == source

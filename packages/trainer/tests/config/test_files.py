@@ -11,6 +11,7 @@ from warpsmith.rollout.settings import describe
 from warpsmith.trainer.algorithms import ALGORITHMS
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_grpo, load_sft
 from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.rollouts.session import load_held_out, load_problems
 
 SMALL = """
 [run]
@@ -101,6 +102,7 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[rollout.sampling]\ntop_p = 0.9", ["rollout.sampling.top_p", "over the kept tokens", "remove it"]),
         (SMALL + "[rollout.sampling]\ntop_k = 50", ["rollout.sampling.top_k", "over the kept tokens", "remove it"]),
         (SMALL + "[rollout.sampling]\nmin_p = 0.1", ["rollout.sampling.min_p", "over the kept tokens", "remove it"]),
+        (SMALL + "[problems]\nsize = 'gpu'", ["too large for the interpreter", 'evaluator.device = "cuda"']),
         ("[run", ["not valid TOML"]),
     ],
 )
@@ -109,6 +111,14 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) 
         load_grpo(write(tmp_path, text))
     for part in expected:
         assert part in str(caught.value)
+
+
+def test_held_out_problems_have_the_size_of_those_that_are_trained_on(tmp_path: Path) -> None:
+    more = ["held_out.problems=6", "problems.count=6"]
+    small = load_grpo(write(tmp_path, SMALL), more)
+    large = load_grpo(write(tmp_path, SMALL), [*more, "problems.size=gpu", "evaluator.device=cuda"])
+    assert [row.naive is None for row in (*load_problems(small), *load_held_out(small))] == [True] * 12
+    assert [row.naive is None for row in (*load_problems(large), *load_held_out(large))] == [False] * 12
 
 
 def test_a_cap_alone_has_no_lower_bound(tmp_path: Path) -> None:
@@ -239,6 +249,7 @@ def test_every_key_of_this_package_says_what_it_means(kind: type) -> None:
         ("[data]\nproblems = 3", "unknown key `problems` in [data]; did you mean `data.source.problems`?"),
         ("[[data.sources]]\nweigth = 2.0", "unknown key `weigth` in [data.sources.0]; did you mean `weight`?"),
         ("[[data.sources]]\nweight = 0", "`data.sources.0.weight`"),
+        ("[data.source]\nsolutions = 'naive'", 'solutions = "naive" needs size = "gpu"'),
         ("[run]\nepochs = 0", "`run.epochs`"),
         ("[run]\nepochs = inf", "`run.epochs`: Input should be a finite number"),
         ("[[data.sources]]\nweight = inf", "`data.sources.0.weight`: Input should be a finite number"),

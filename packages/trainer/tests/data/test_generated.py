@@ -9,7 +9,9 @@ from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.generator import generate
 from warpsmith.rollout.prompts import PromptStyle, build_prompt
-from warpsmith.trainer.data.generated import sft_examples
+from warpsmith.trainer.config.sources import GeneratedSource
+from warpsmith.trainer.data.generated import read_generated, sft_examples
+from warpsmith.trainer.data.sample import Sample
 
 PROBLEMS = generate(seed=0, count=120)
 
@@ -62,3 +64,30 @@ def test_the_seed_decides_and_the_share_is_kept() -> None:
 def test_a_problem_without_a_solution_is_refused_by_name() -> None:
     with pytest.raises(DatasetError, match="no_answer"):
         sft_examples([ProblemRow("no_answer", "x", 1, "test")], 0, "compact")
+
+
+def answers(solutions: str) -> list[str]:
+    """Return the answers of a source of large problems."""
+    section = GeneratedSource(problems=60, size="gpu", solutions=solutions, prompt_style="compact")  # type: ignore[arg-type]
+    samples = list(read_generated(section, 7))
+    assert all(isinstance(sample, Sample) for sample in samples)
+    return [sample.messages[-1]["content"] for sample in samples if isinstance(sample, Sample)]
+
+
+def test_a_source_of_large_problems_has_answers_of_the_grade_that_is_asked_for() -> None:
+    problems = generate(seed=7, count=60, size="gpu")
+    good, naive, both = answers("good"), answers("naive"), answers("both")
+    assert good == [problem.solution.strip() for problem in problems]
+    assert naive == [(problem.naive or "").strip() for problem in problems]
+    assert all(answer in pair for answer, *pair in zip(both, good, naive, strict=True))
+    assert 15 <= sum(answer == one for answer, one in zip(both, good, strict=True)) <= 45
+    assert answers("both") == both
+
+
+def test_second_turns_of_large_problems_break_their_own_solution() -> None:
+    problems = generate(seed=8, count=60, size="gpu")
+    for problem, messages in zip(problems, sft_examples(problems, 1, "compact", second_turn_share=1.0), strict=True):
+        shown = messages[0]["content"].partition("# tried\n")[2].rpartition("\n# ")[0]
+        assert shown.strip()
+        assert shown.strip() != problem.solution.strip()
+        assert extract_kernel(messages[-1]["content"]) == problem.solution

@@ -9,7 +9,7 @@ import pytest
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 from warpsmith.rollout.datasets import generated
 from warpsmith.rollout.extract import extract_kernel
-from warpsmith.rollout.generator import generate
+from warpsmith.rollout.generator import GeneratedProblem, generate
 from warpsmith.trainer.data.generated import sft_examples
 from warpsmith.trainer.data.kernel_bugs import BUGS, KernelBug, with_bug
 
@@ -33,8 +33,12 @@ def test_the_evaluator_never_takes_a_mistake_for_correct(judge: Evaluator, bug: 
     assert judge.evaluate(problem, wrong, trials=2).status not in {"correct", "invalid"}
 
 
-def test_every_solution_can_be_got_wrong_and_still_parses() -> None:
-    for problem in PROBLEMS:
+LARGE = generate(seed=3, count=60, size="gpu")
+
+
+@pytest.mark.parametrize("problems", [PROBLEMS, LARGE], ids=["small", "large"])
+def test_every_solution_can_be_got_wrong_and_still_parses(problems: list[GeneratedProblem]) -> None:
+    for problem in problems:
         for seed in range(4):
             wrong = with_bug(problem.source, problem.solution, random.Random(seed))
             assert wrong != problem.solution

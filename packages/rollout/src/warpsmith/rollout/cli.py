@@ -24,7 +24,7 @@ from warpsmith.rollout._version import __version__
 from warpsmith.rollout.collector import Rows
 from warpsmith.rollout.config import SessionConfig
 from warpsmith.rollout.environments.registry import descriptions, max_turns
-from warpsmith.rollout.generator import Split
+from warpsmith.rollout.generator import Grade, Size, Split
 from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice
 from warpsmith.rollout.rewards.registry import scorer_for
 from warpsmith.rollout.turn_recording import TurnRow
@@ -54,6 +54,9 @@ Count = Annotated[
 Samples = Annotated[int, typer.Option(min=1, help="Episodes of each problem.")]
 TrainSplit = Annotated[str | None, typer.Option(help="Split of generated problems, train (default) or held_out.")]
 HeldOutSplit = Annotated[str | None, typer.Option(help="Split of generated problems, held_out (default) or train.")]
+ProblemSize = Annotated[
+    str | None, typer.Option(help="Size of generated problems: cpu (default), or gpu, for problems of 1 to 256 MiB.")
+]
 Levels = Annotated[
     str, typer.Option(help="Levels, such as 1,2 or 1-3; default: 1-3 of generated ones, all of a directory or file.")
 ]
@@ -101,6 +104,10 @@ def problems(
     split: TrainSplit = None,
     levels: Annotated[str, typer.Option(help="Levels of the problems, such as 1,2 or 1-3.")] = "1-3",
     seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
+    size: ProblemSize = None,
+    solutions: Annotated[
+        str, typer.Option(help="Which solutions to write: good, or with --size gpu also naive (right but slow).")
+    ] = "good",
     generations: Annotated[
         Path | None, typer.Option(help="Also write the solutions to this directory, laid out as a KernelBench run.")
     ] = None,
@@ -111,8 +118,11 @@ def problems(
 
     Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 -o problems --generations solutions`
     """
-    chosen = _split(split) or "train"
-    rows = datasets.generated(seed=seed, count=count, split=chosen, levels=parse_levels(levels) or GENERATED_LEVELS)
+    chosen, grade = _split(split) or "train", _one_of(Grade, solutions, "grade of solutions")
+    rows = datasets.generated(
+        seed=seed, count=count, split=chosen, levels=parse_levels(levels) or GENERATED_LEVELS, size=_size(size) or "cpu"
+    )
+    rows = [datasets.with_solution(row, grade) for row in rows]
     files = datasets.write_directory(rows, out, generations=generations)
     typer.echo(f"{len(files)} problems of split {chosen} under {out}")
 
@@ -126,6 +136,7 @@ def evaluate(
     samples: Samples = 4,
     split: HeldOutSplit = None,
     levels: Levels = "",
+    size: ProblemSize = None,
     seed: Seed = 0,
     environment: Environment = "kernelbench_multiturn",
     prompt_style: Style = "full",
@@ -156,7 +167,10 @@ def evaluate(
     )
     if out is not None:
         _check_file(out)
-    chosen = ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "held_out").problems()
+    _check_size(size, config)
+    chosen = ProblemChoice(
+        problems, count, _split(split), parse_levels(levels), seed, "held_out", _size(size)
+    ).problems()
     rows = sampled_turns(checkpoint, chosen, config, samples=samples, seed=seed, role="held_out", run="evaluate")
     _publish(metrics.summarise(rows), out, as_json=as_json)
 
@@ -179,6 +193,7 @@ def generate(
     samples: Samples = 4,
     split: TrainSplit = None,
     levels: Levels = "",
+    size: ProblemSize = None,
     seed: Seed = 0,
     environment: Environment = "kernelbench_multiturn",
     prompt_style: Style = "full",
@@ -206,7 +221,8 @@ def generate(
     if (run / "records").exists():
         raise UsageError(f"{run} already holds a run.", "Choose another directory.")
     _check_writable(run)
-    chosen = ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "train").problems()
+    _check_size(size, config)
+    chosen = ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "train", _size(size)).problems()
     turns = _recorded_turns(checkpoint, chosen, config, run, samples=samples, seed=seed)
     typer.echo(f"{turns} turns under {run}; read them with `warpsmith-records summary {run}`")
 
@@ -371,12 +387,27 @@ def _config(overrides: Sequence[str], **given: Any) -> SessionConfig:
 
 
 def _split(name: str | None) -> Split | None:
-    if name is None:
-        return None
-    for known in get_args(Split):
-        if name == known:
-            return known  # type: ignore[no-any-return]
-    raise UsageError(f"There is no split {name!r}.", f"The splits are {', '.join(get_args(Split))}.")
+    return None if name is None else _one_of(Split, name, "split")
+
+
+def _size(name: str | None) -> Size | None:
+    return None if name is None else _one_of(Size, name, "size")
+
+
+def _check_size(size: str | None, config: SessionConfig) -> None:
+    """Refuse to interpret problems of GPU size. Which devices servers have is not known here."""
+    if size == "gpu" and config.evaluator.device == "cpu" and config.evaluation.type != "server":
+        raise UsageError(
+            "--size gpu: these problems are too large for the interpreter.",
+            "Judge on a GPU with --set evaluator.device=cuda, or leave --size out.",
+        )
+
+
+def _one_of(choices: Any, name: str, kind: str) -> Any:
+    """Return a name that is one of a `Literal`'s; `kind` is a singular noun for the error."""
+    if name in get_args(choices):
+        return name
+    raise UsageError(f"There is no {kind} {name!r}.", f"Choose one of {', '.join(get_args(choices))}.")
 
 
 def _check_file(out: Path) -> None:

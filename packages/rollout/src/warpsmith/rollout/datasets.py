@@ -3,15 +3,16 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpsmith.evaluator.bench.generations import LAYOUT
 from warpsmith.evaluator.datasets.row_files import FORMS, read_rows
 from warpsmith.evaluator.problem import Problem, load_rows
+from warpsmith.records.errors import UsageError
 from warpsmith.records.text import files_in, read_text
 from warpsmith.rollout.errors import DatasetError
-from warpsmith.rollout.generator import GeneratedProblem, Split, generate
+from warpsmith.rollout.generator import GeneratedProblem, Grade, Size, Split, generate
 
 _SOLUTION = ".solution.py"
 
@@ -27,6 +28,7 @@ class ProblemRow:
         source: the data set it comes from.
         solution: a known correct answer, or None.
         composition: what a generated problem computes; None for others.
+        naive: a known answer that is correct but slow, or None.
     """
 
     name: str
@@ -35,6 +37,7 @@ class ProblemRow:
     source: str
     solution: str | None = None
     composition: str | None = None
+    naive: str | None = None
 
     def to_problem(self) -> Problem:
         """Return it as the evaluator's problem.
@@ -45,16 +48,41 @@ class ProblemRow:
         return Problem(self.name, self.text, self.level, self.source)
 
 
-def generated(*, seed: int, count: int, split: Split = "train", levels: Sequence[int] = (1, 2, 3)) -> list[ProblemRow]:
+def generated(
+    *, seed: int, count: int, split: Split = "train", levels: Sequence[int] = (1, 2, 3), size: Size = "cpu"
+) -> list[ProblemRow]:
     """Return generated problems; `source` is `generated/<split>`."""
-    return [from_generated(p, split) for p in generate(seed=seed, count=count, split=split, levels=levels)]
+    problems = generate(seed=seed, count=count, split=split, levels=levels, size=size)
+    return [from_generated(problem, split) for problem in problems]
 
 
 def from_generated(problem: GeneratedProblem, split: str) -> ProblemRow:
     """Return a generated problem as a row."""
     return ProblemRow(
-        problem.name, problem.source, problem.level, f"generated/{split}", problem.solution, problem.composition
+        name=problem.name,
+        text=problem.source,
+        level=problem.level,
+        source=f"generated/{split}",
+        solution=problem.solution,
+        composition=problem.composition,
+        naive=problem.naive,
     )
+
+
+def with_solution(row: ProblemRow, grade: Grade) -> ProblemRow:
+    """Return a problem whose known answer is of a grade.
+
+    Raises:
+        UsageError: the naive answer is asked for, and the problem has none.
+    """
+    if grade == "good":
+        return row
+    if row.naive is None:
+        raise UsageError(
+            f"Problem {row.name} has no naive solution; only generated problems of size gpu have one.",
+            'Ask for size "gpu", or for good solutions.',
+        )
+    return replace(row, solution=row.naive)
 
 
 def kernelbench_directory(root: str | Path) -> list[ProblemRow]:

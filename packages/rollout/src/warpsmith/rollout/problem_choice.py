@@ -6,7 +6,7 @@ from typing import Final
 
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
-from warpsmith.rollout.generator import Split
+from warpsmith.rollout.generator import Size, Split
 
 GENERATED: Final = "generated"
 GENERATED_COUNT: Final = 50
@@ -24,6 +24,7 @@ class ProblemChoice:
         levels: levels to take; none for 1, 2 and 3 of the generator, or for all of a directory or file.
         seed: seed of generated problems.
         default_split: see `split`.
+        size: size of generated problems; None for `cpu`. Files have none.
     """
 
     where: str
@@ -32,22 +33,25 @@ class ProblemChoice:
     levels: tuple[int, ...]
     seed: int
     default_split: Split
+    size: Size | None = None
 
     def problems(self) -> list[ProblemRow]:
         """Return the problems; of a directory or file the first ones, in its order.
 
         Raises:
-            UsageError: a file has too few of them, none of these levels, or no split.
+            UsageError: a file has too few of them, none of these levels, no split, or no size.
             DatasetError: the directory or file cannot be read.
         """
         if self.where == GENERATED:
             count, split = self.count or GENERATED_COUNT, self.split or self.default_split
-            return generated(seed=self.seed, count=count, split=split, levels=self.levels or GENERATED_LEVELS)
-        if self.split is not None:
-            raise UsageError(
-                f"--split {self.split} is for generated problems; those of {self.where} have no split.",
-                "Leave --split out, or name another directory or file.",
-            )
+            levels, size = self.levels or GENERATED_LEVELS, self.size or "cpu"
+            return generated(seed=self.seed, count=count, split=split, levels=levels, size=size)
+        for option, value in (("split", self.split), ("size", self.size)):
+            if value is not None:
+                raise UsageError(
+                    f"--{option} {value} is for generated problems; those of {self.where} have no {option}.",
+                    f"Leave --{option} out, or name another directory or file.",
+                )
         return self._first(self._of_levels(read_problems(self.where)))
 
     def _of_levels(self, rows: Sequence[ProblemRow]) -> list[ProblemRow]:

@@ -192,6 +192,8 @@ def compact_feedback(verdict: Verdict) -> str:
 def essential_lines(source: str) -> str:
     """Return the computation of a problem: the methods of `Model`, without a constructor that does nothing.
 
+    Before them come the module's whole numbers, which are sizes: what is fast depends on them.
+
     The whole source if it does not parse or has no `Model`.
     """
     try:
@@ -201,9 +203,16 @@ def essential_lines(source: str) -> str:
     model = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model"), None)
     if model is None:
         return source.strip()
+    sizes = [n for n in tree.body if _is_size(n)]
     helpers = [n for n in tree.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("get_")]
     methods = [n for n in model.body if isinstance(n, ast.FunctionDef) and not _does_nothing(n)]
-    return "\n".join(ast.unparse(_without_docstring(node)) for node in [*helpers, *methods])
+    functions = [_without_docstring(node) for node in [*helpers, *methods]]
+    return "\n".join(ast.unparse(node) for node in [*sizes, *functions])
+
+
+def _is_size(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Constant) and type(value.value) is int
 
 
 def _does_nothing(method: ast.FunctionDef) -> bool:

@@ -1,9 +1,22 @@
-"""Generated problems in KernelBench's form, each with a Triton solution that is correct by construction.
+"""Generated problems in KernelBench's form, with Triton solutions that are correct by construction.
 
 Imports no torch: problems are text.
 """
 
+from warpsmith.rollout.generator.gpu.sizes import GPU_BYTES, ByteRange
+from warpsmith.rollout.generator.gpu.solutions import Grade, Solution, SolutionSpace
 from warpsmith.rollout.generator.held_out_split import Split, split_of
-from warpsmith.rollout.generator.problems import GeneratedProblem, generate
+from warpsmith.rollout.generator.problems import GeneratedProblem, Size, generate
 
-__all__ = ["GeneratedProblem", "Split", "generate", "split_of"]
+__all__ = [
+    "GPU_BYTES",
+    "ByteRange",
+    "GeneratedProblem",
+    "Grade",
+    "Size",
+    "Solution",
+    "SolutionSpace",
+    "Split",
+    "generate",
+    "split_of",
+]

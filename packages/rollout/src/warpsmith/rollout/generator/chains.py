@@ -47,12 +47,34 @@ def key(chain: Chain) -> str:
     return "+".join(step.operation.name for step in chain)
 
 
+def torch_lines(chain: Chain, name: str) -> tuple[str, ...]:
+    """Return the chain's assignments to the variable `name`, in PyTorch."""
+    return tuple(step.torch(name) for step in chain)
+
+
+def triton_lines(chain: Chain, name: str) -> tuple[str, ...]:
+    """Return the chain's assignments to the variable `name`, in Triton."""
+    return tuple(step.triton(name) for step in chain)
+
+
+def slug_of(*parts: Chain | str) -> str:
+    """Return a short name for files: words and the operations of chains, in order."""
+    words = (part if isinstance(part, str) else "_".join(step.operation.name for step in part) for part in parts)
+    return "_".join(word for word in words if word)
+
+
 def draw_chain(rng: random.Random, length: int, *, reach: float = INPUT_HIGH) -> Chain:
     """Draw a chain of `length` operations that is finite, smooth and informative on [-reach, reach]."""
     while True:
         chain = tuple(_draw_step(rng) for _ in range(length))
         if not _repeats_itself(chain) and is_well_conditioned(chain, reach):
             return chain
+
+
+def optional_chain(rng: random.Random, longest: int, *, reach: float = INPUT_HIGH) -> Chain:
+    """Draw a chain of zero to `longest` operations."""
+    length = rng.randint(0, longest)
+    return draw_chain(rng, length, reach=reach) if length else ()
 
 
 def _draw_step(rng: random.Random) -> Step:
@@ -94,6 +116,17 @@ def has_sharp_extremum(chain: Chain, *, largest: bool) -> bool:
     extremum = max(values) if largest else min(values)
     near = _NEAR * (max(values) - min(values))
     return sum(abs(v - extremum) <= near for v in values) <= _SHARP_SHARE * len(values)
+
+
+def grows_outwards(chain: Chain, reach: float) -> bool:
+    """Return whether the chain's largest value on [-reach, reach] is at an end, and clearly above the middle half.
+
+    Then the largest of many normal numbers is informative: few of them come near an end.
+    """
+    values = _values(chain, reach)
+    quarter = len(values) // 4
+    highest = max(values[0], values[-1])
+    return highest >= max(values) and highest >= max(values[quarter:-quarter]) + 0.5
 
 
 def _values(chain: Chain, reach: float, *, relative_error: float = 0.0, absolute_error: float = 0.0) -> list[float]:

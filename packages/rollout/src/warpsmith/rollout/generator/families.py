@@ -4,7 +4,16 @@ import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from warpsmith.rollout.generator.chains import INPUT_HIGH, Chain, draw_chain, has_sharp_extremum, key
+from warpsmith.rollout.generator.chains import (
+    Chain,
+    draw_chain,
+    has_sharp_extremum,
+    key,
+    optional_chain,
+    slug_of,
+    torch_lines,
+    triton_lines,
+)
 from warpsmith.rollout.generator.operations import BINARY
 from warpsmith.rollout.generator.render import Draft, Tensor
 
@@ -45,10 +54,10 @@ def _elementwise(rng: random.Random, length: int) -> Draft:
     chain = draw_chain(rng, length)
     return _pointwise(
         composition=f"elementwise:{key(chain)}",
-        slug=_slug(chain),
+        slug=slug_of(chain),
         inputs=(Tensor("x", _any_shape(rng)),),
-        torch=_torch(chain, "x"),
-        kernel=_triton(chain, "x"),
+        torch=torch_lines(chain, "x"),
+        kernel=triton_lines(chain, "x"),
     )
 
 
@@ -70,10 +79,10 @@ def binary_chain(rng: random.Random) -> Draft:
     first, second = draw_chain(rng, 1), draw_chain(rng, rng.randint(0, 1)) if rng.random() < 0.5 else ()
     return _pointwise(
         composition=f"binary:{operation.name}({key(first)},{key(second)})",
-        slug="_".join(part for part in (_slug(first), _slug(second), operation.name) if part),
+        slug=slug_of(first, second, operation.name),
         inputs=(Tensor("x", shape), Tensor("y", shape)),
-        torch=(*_torch(first, "x"), *_torch(second, "y"), f"x = {operation.torch.format(x='x', y='y')}"),
-        kernel=(*_triton(first, "x"), *_triton(second, "y"), f"x = {operation.triton.format(x='x', y='y')}"),
+        torch=(*torch_lines(first, "x"), *torch_lines(second, "y"), f"x = {operation.torch.format(x='x', y='y')}"),
+        kernel=(*triton_lines(first, "x"), *triton_lines(second, "y"), f"x = {operation.triton.format(x='x', y='y')}"),
     )
 
 
@@ -85,10 +94,10 @@ def broadcast(rng: random.Random) -> Draft:
     load = "y = tl.load(y_ptr + i % c, mask=m)" if along_row else "y = tl.load(y_ptr + i // c, mask=m)"
     return _pointwise(
         composition=f"broadcast_{'row' if along_row else 'column'}:{operation.name}({key(chain)})",
-        slug="_".join(part for part in (_slug(chain), operation.name, "row" if along_row else "column") if part),
+        slug=slug_of(chain, operation.name, "row" if along_row else "column"),
         inputs=(Tensor("x", (rows, columns)), Tensor("y", (columns,) if along_row else (rows, 1))),
-        torch=(*_torch(chain, "x"), f"x = {operation.torch.format(x='x', y='y')}"),
-        kernel=(*_triton(chain, "x"), f"x = {operation.triton.format(x='x', y='y')}"),
+        torch=(*torch_lines(chain, "x"), f"x = {operation.torch.format(x='x', y='y')}"),
+        kernel=(*triton_lines(chain, "x"), f"x = {operation.triton.format(x='x', y='y')}"),
         second_load=load,
     )
 
@@ -112,11 +121,11 @@ def reduction(rng: random.Random) -> Draft:
     torch_form, neutral, triton_form = _REDUCTIONS[name]
     return _rowwise(
         composition=f"reduction:{name}({key(chain)})",
-        slug="_".join(part for part in (_slug(chain), "row", name) if part),
+        slug=slug_of(chain, "row", name),
         inputs=(Tensor("x", rng.choice(_MATRICES)),),
-        torch=(*_torch(chain, "x"), f"return {torch_form}"),
+        torch=(*torch_lines(chain, "x"), f"return {torch_form}"),
         kernel=(
-            *_triton(chain, "x"),
+            *triton_lines(chain, "x"),
             f"x = tl.where(m, x, {neutral})",
             f"tl.store(out_ptr + r, {triton_form})",
         ),
@@ -126,7 +135,7 @@ def reduction(rng: random.Random) -> Draft:
 
 def _reducible_chain(rng: random.Random, reduction_name: str) -> Chain:
     while True:
-        chain = _optional_chain(rng, 2)
+        chain = optional_chain(rng, 2)
         if reduction_name not in ("max", "min") or has_sharp_extremum(chain, largest=reduction_name == "max"):
             return chain
 
@@ -141,7 +150,7 @@ _SOFT: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
 
 def softmax(rng: random.Random) -> Draft:
     """Softmax or log-softmax over the last dimension, with zero to two unary operations before."""
-    chain = _optional_chain(rng, 2)
+    chain = optional_chain(rng, 2)
     name = rng.choice(tuple(_SOFT))
     shift = ('x = tl.where(m, x, float("-inf"))', "x = x - tl.max(x, 0)")
     finish = (
@@ -149,10 +158,10 @@ def softmax(rng: random.Random) -> Draft:
     )
     return _rowwise(
         composition=f"{name}({key(chain)})",
-        slug="_".join(part for part in (_slug(chain), name) if part),
+        slug=slug_of(chain, name),
         inputs=(Tensor("x", rng.choice(_NARROW)),),
-        torch=(*_torch(chain, "x"), f"return {_SOFT[name][0]}"),
-        kernel=(*_triton(chain, "x"), *shift, *finish, _STORE_ROW),
+        torch=(*torch_lines(chain, "x"), f"return {_SOFT[name][0]}"),
+        kernel=(*triton_lines(chain, "x"), *shift, *finish, _STORE_ROW),
     )
 
 
@@ -178,29 +187,29 @@ _NORMS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
 
 def norm(rng: random.Random) -> Draft:
     """A norm over the last dimension, optionally with a unary operation before and a learned scale after."""
-    chain = _optional_chain(rng, 1)
+    chain = optional_chain(rng, 1)
     name, shape, scaled = rng.choice(tuple(_NORMS)), rng.choice(_MATRICES), rng.random() < 0.4
     torch_form, body = _NORMS[name]
     scale = ("x = x * tl.load(w_ptr + i, mask=m)",) if scaled else ()
     return _rowwise(
         composition=f"{name}{'_scaled' if scaled else ''}({key(chain)})",
-        slug="_".join(part for part in (_slug(chain), name, "scaled" if scaled else "") if part),
+        slug=slug_of(chain, name, "scaled" if scaled else ""),
         inputs=(Tensor("x", shape),),
-        torch=(*_torch(chain, "x"), f"x = {torch_form}", "return x * self.weight" if scaled else "return x"),
-        kernel=(*_triton(chain, "x"), *body, *scale, _STORE_ROW),
+        torch=(*torch_lines(chain, "x"), f"x = {torch_form}", "return x * self.weight" if scaled else "return x"),
+        kernel=(*triton_lines(chain, "x"), *body, *scale, _STORE_ROW),
         weight=scaled,
     )
 
 
 def matmul(rng: random.Random) -> Draft:
     """A product of two small matrices in full fp32, with zero to two unary operations after."""
-    chain = _optional_chain(rng, 2, reach=_PRODUCT_REACH)
+    chain = optional_chain(rng, 2, reach=_PRODUCT_REACH)
     m, k, n = rng.choice(_PRODUCTS)
     return Draft(
         composition=f"matmul({key(chain)})",
-        slug="_".join(part for part in ("matmul", _slug(chain)) if part),
+        slug=slug_of("matmul", chain),
         inputs=(Tensor("x", (m, k)), Tensor("y", (k, n))),
-        torch=("x = torch.matmul(x, y)", *_torch(chain, "x"), "return x"),
+        torch=("x = torch.matmul(x, y)", *torch_lines(chain, "x"), "return x"),
         parameters="x_ptr, y_ptr, out_ptr, m, k, n, BLOCK: tl.constexpr",
         kernel=(
             "i = tl.arange(0, BLOCK)[:, None]",
@@ -208,7 +217,7 @@ def matmul(rng: random.Random) -> Draft:
             "x = tl.load(x_ptr + i * k + j, mask=(i < m) & (j < k), other=0.0)",
             "y = tl.load(y_ptr + i * n + j, mask=(i < k) & (j < n), other=0.0)",
             'x = tl.dot(x, y, input_precision="ieee")',
-            *_triton(chain, "x"),
+            *triton_lines(chain, "x"),
             "tl.store(out_ptr + i * n + j, x, mask=(i < m) & (j < n))",
         ),
         launch=(
@@ -304,22 +313,5 @@ def _rowwise(
     )
 
 
-def _optional_chain(rng: random.Random, longest: int, *, reach: float = INPUT_HIGH) -> Chain:
-    length = rng.randint(0, longest)
-    return draw_chain(rng, length, reach=reach) if length else ()
-
-
 def _any_shape(rng: random.Random) -> tuple[int, ...]:
     return rng.choice(rng.choice((_FLAT, _MATRICES, _CUBES)))
-
-
-def _torch(chain: Chain, name: str) -> tuple[str, ...]:
-    return tuple(step.torch(name) for step in chain)
-
-
-def _triton(chain: Chain, name: str) -> tuple[str, ...]:
-    return tuple(step.triton(name) for step in chain)
-
-
-def _slug(chain: Chain) -> str:
-    return "_".join(step.operation.name for step in chain)

@@ -2,14 +2,20 @@
 
 import hashlib
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import get_args
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.generator.families import LEVELS
+from warpsmith.rollout.generator.gpu.families import GPU_LEVELS
+from warpsmith.rollout.generator.gpu.sizes import GPU_BYTES, Budget, ByteRange
+from warpsmith.rollout.generator.gpu.solutions import SolutionSpace
 from warpsmith.rollout.generator.held_out_split import Split, split_of
-from warpsmith.rollout.generator.render import Draft, problem_text, solution_text
+from warpsmith.rollout.generator.render import Kernel, ProblemDraft, problem_text, solution_text
+
+Size = Literal["cpu", "gpu"]
+"""`cpu`: at most 4,096 elements a tensor, for the interpreter. `gpu`: large enough that speed differs by factors."""
 
 _PATIENCE = 10_000
 """Consecutive draws without a new problem before the generator gives up."""
@@ -17,7 +23,7 @@ _PATIENCE = 10_000
 
 @dataclass(frozen=True)
 class GeneratedProblem:
-    """A problem in KernelBench's form with its solution.
+    """A problem in KernelBench's form with its solutions.
 
     Args:
         name: unique among problems with different text; usable as a file name.
@@ -25,6 +31,10 @@ class GeneratedProblem:
         source: the problem's text: `Model`, `get_inputs`, `get_init_inputs`.
         solution: the text of a correct Triton answer that defines `ModelNew`.
         composition: what is computed, without constants and shapes; the unit of the split.
+        family: the name of its family.
+        naive: a correct but slow answer; None for a problem of size `cpu`.
+        space: all known solutions with their named choices; None for a problem of size `cpu`.
+        touched: bytes of all inputs, parameters and outputs; None for a problem of size `cpu`.
     """
 
     name: str
@@ -32,30 +42,48 @@ class GeneratedProblem:
     source: str
     solution: str
     composition: str
+    family: str
+    naive: str | None = None
+    space: SolutionSpace | None = field(default=None, repr=False)
+    touched: int | None = None
 
 
 def generate(
-    *, seed: int, count: int, split: Split = "train", levels: Sequence[int] = (1, 2, 3)
+    *,
+    seed: int,
+    count: int,
+    split: Split = "train",
+    levels: Sequence[int] = (1, 2, 3),
+    size: Size = "cpu",
+    touched: ByteRange = GPU_BYTES,
 ) -> list[GeneratedProblem]:
     """Return `count` different problems, cycling through the levels; the same arguments give the same problems.
 
+    Args:
+        seed: any number.
+        count: how many.
+        split: the split of all of them.
+        levels: their levels.
+        size: `cpu` or `gpu`.
+        touched: bytes that a problem of size `gpu` reads and writes; a small range makes them fit an interpreter.
+
     Raises:
-        UsageError: an unknown split or level, a negative count, or more problems than the levels have.
+        UsageError: an unknown split, level or size, a negative count, or more problems than the levels have.
     """
-    _check(count, split, levels)
+    _check(count, split, levels, size)
     # One stream per level, so that the problems of a level do not depend on the other requested levels.
-    streams = {level: _stream(seed, level, split) for level in levels}
+    streams = {level: _stream(seed, level, split, None if size == "cpu" else touched) for level in levels}
     return [next(streams[levels[i % len(levels)]]) for i in range(count)]
 
 
-def _stream(seed: int, level: int, split: Split) -> Iterator[GeneratedProblem]:
-    rng = random.Random(f"{seed}/{level}/{split}")
+def _stream(seed: int, level: int, split: Split, touched: ByteRange | None) -> Iterator[GeneratedProblem]:
+    rng = random.Random(f"{seed}/{level}/{split}" + ("" if touched is None else "/gpu"))
     seen: set[str] = set()
     misses = 0
     while misses < _PATIENCE:
-        draft = rng.choice(LEVELS[level])(rng)
-        problem = _finished(draft, level)
-        if problem.source in seen or split_of(draft.composition) != split:
+        draft, finish = _small(rng, level) if touched is None else _large(rng, level, touched)
+        # Solutions are written last, as most drafts are of the other split where few are held out.
+        if split_of(draft.composition) != split or (problem := finish()).source in seen:
             misses += 1
             continue
         seen.add(problem.source)
@@ -67,24 +95,63 @@ def _stream(seed: int, level: int, split: Split) -> Iterator[GeneratedProblem]:
     )
 
 
-def _finished(draft: Draft, level: int) -> GeneratedProblem:
-    source = problem_text(draft)
-    shape = "x".join(map(str, draft.inputs[0].shape))
+Finish = Callable[[], GeneratedProblem]
+
+
+def _small(rng: random.Random, level: int) -> tuple[ProblemDraft, Finish]:
+    family = rng.choice(LEVELS[level])
+    draft = family(rng)
+
+    def finish() -> GeneratedProblem:
+        source = problem_text(draft, draft.inputs)
+        kernel = Kernel("kernel", draft.parameters, draft.kernel)
+        return GeneratedProblem(
+            name=_name(level, draft, draft.inputs[0].shape, source),
+            level=level,
+            source=source,
+            solution=solution_text(draft, draft.inputs, [kernel], draft.launch),
+            composition=draft.composition,
+            family=family.__name__,
+        )
+
+    return draft, finish
+
+
+def _large(rng: random.Random, level: int, touched: ByteRange) -> tuple[ProblemDraft, Finish]:
+    family = rng.choice(GPU_LEVELS[level])
+    draft = family(rng, Budget(touched.draw(rng), touched))
+
+    def finish() -> GeneratedProblem:
+        source = problem_text(draft, draft.inputs, draft.sizes)
+        # The solutions depend on the problem's text alone.
+        space, solutions = SolutionSpace(draft), random.Random(source)
+        return GeneratedProblem(
+            name=_name(level, draft, draft.sizes.values(), source),
+            level=level,
+            source=source,
+            solution=space.draw("good", solutions).text,
+            composition=draft.composition,
+            family=family.__name__,
+            naive=space.draw("naive", solutions).text,
+            space=space,
+            touched=draft.touched,
+        )
+
+    return draft, finish
+
+
+def _name(level: int, draft: ProblemDraft, sizes: Iterable[int], source: str) -> str:
     digest = hashlib.sha256(source.encode()).hexdigest()[:6]
-    return GeneratedProblem(
-        name=f"l{level}_{draft.slug}_{shape}_{digest}",
-        level=level,
-        source=source,
-        solution=solution_text(draft),
-        composition=draft.composition,
-    )
+    return f"l{level}_{draft.slug}_{'x'.join(map(str, sizes))}_{digest}"
 
 
-def _check(count: int, split: str, levels: Sequence[int]) -> None:
+def _check(count: int, split: str, levels: Sequence[int], size: str) -> None:
     if count < 0:
         raise UsageError(f"The number of problems is {count}.", "Pass zero or more.")
     if split not in get_args(Split):
         raise UsageError(f"There is no split {split!r}.", f"The splits are {', '.join(get_args(Split))}.")
+    if size not in get_args(Size):
+        raise UsageError(f"There is no size {size!r}.", f"The sizes are {', '.join(get_args(Size))}.")
     unknown = [level for level in levels if level not in LEVELS]
     if unknown or not levels:
         raise UsageError(

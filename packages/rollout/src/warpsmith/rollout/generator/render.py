@@ -1,16 +1,18 @@
-"""Renders a draft of a problem as two texts: the problem in KernelBench's form and its Triton solution.
+"""Renders drafts as texts: a problem in KernelBench's form, and a Triton solution of it.
 
-Every solution has one skeleton (imports, one kernel, `ModelNew` whose `forward` allocates and launches), so that a
+Every solution has one skeleton (imports, kernels, `ModelNew` whose `forward` allocates and launches), so that a
 small language model can learn the form from few examples.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 _PROBLEM = """\
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-
+{constants}
 
 class Model(nn.Module):
     def __init__({constructor}):
@@ -33,14 +35,23 @@ import torch
 import triton
 import triton.language as tl
 
-@triton.jit
-def kernel({parameters}):
-{kernel}
-
+{kernels}
 class ModelNew(torch.nn.Module):
 {init}    def forward({arguments}):
 {forward}
 """
+
+
+class Input(Protocol):
+    """An argument of `forward`."""
+
+    @property
+    def name(self) -> str:
+        """Its name in `forward`."""
+
+    @property
+    def maker(self) -> str:
+        """The expression in `get_inputs` that creates it."""
 
 
 @dataclass(frozen=True)
@@ -56,36 +67,23 @@ class Tensor:
         return f"torch.rand({', '.join(map(str, self.shape))}) * 4.0 - 2.0"
 
 
-@dataclass(frozen=True)
-class Draft:
+@dataclass(frozen=True, kw_only=True)
+class ProblemDraft:
     """A problem before it is rendered as text.
 
     Args:
         composition: what the problem computes, without constants and shapes.
         slug: a short name for file names.
-        inputs: the tensors of `forward`.
         torch: lines of `Model.forward`.
-        parameters: the kernel's parameters.
-        kernel: lines of the kernel.
-        launch: lines of `ModelNew.forward`.
         init: lines that both constructors share, after `super().__init__()`.
-        init_arguments: names and values of the constructors' arguments.
+        init_arguments: names of the constructors' arguments, and what is passed for them.
     """
 
     composition: str
     slug: str
-    inputs: tuple[Tensor, ...]
     torch: tuple[str, ...]
-    parameters: str
-    kernel: tuple[str, ...]
-    launch: tuple[str, ...]
     init: tuple[str, ...] = ()
-    init_arguments: tuple[tuple[str, int], ...] = field(default=())
-
-    @property
-    def arguments(self) -> str:
-        """The parameter list of `forward`."""
-        return ", ".join(["self", *(tensor.name for tensor in self.inputs)])
+    init_arguments: tuple[tuple[str, int | str], ...] = ()
 
     @property
     def constructor(self) -> str:
@@ -93,31 +91,74 @@ class Draft:
         return ", ".join(["self", *(name for name, _ in self.init_arguments)])
 
 
-def problem_text(draft: Draft) -> str:
-    """Return the problem: `Model`, `get_inputs`, `get_init_inputs`."""
+@dataclass(frozen=True, kw_only=True)
+class Draft(ProblemDraft):
+    """A problem with its one solution.
+
+    Args:
+        inputs: the tensors of `forward`.
+        parameters: the kernel's parameters.
+        kernel: lines of the kernel.
+        launch: lines of `ModelNew.forward`.
+    """
+
+    inputs: tuple[Tensor, ...]
+    parameters: str
+    kernel: tuple[str, ...]
+    launch: tuple[str, ...]
+
+
+def problem_text(draft: ProblemDraft, inputs: Sequence[Input], sizes: Mapping[str, int] | None = None) -> str:
+    """Return the problem: `Model`, `get_inputs`, `get_init_inputs`.
+
+    Args:
+        draft: what it computes.
+        inputs: the arguments of `forward`.
+        sizes: constants of the module that the makers of the inputs use.
+    """
     text = _PROBLEM.format(
+        constants="".join(f"\n{name} = {size}" for name, size in sizes.items()) + "\n" if sizes else "",
         constructor=draft.constructor,
         init=_indented(draft.init, 8),
-        arguments=draft.arguments,
+        arguments=_arguments(inputs),
         forward=_indented(draft.torch, 8).rstrip(),
-        inputs=", ".join(tensor.maker for tensor in draft.inputs),
+        inputs=", ".join(one.maker for one in inputs),
         init_inputs=", ".join(str(value) for _, value in draft.init_arguments),
     )
     return text if "F." in text else text.replace("import torch.nn.functional as F\n", "")
 
 
-def solution_text(draft: Draft) -> str:
-    """Return the solution: one Triton kernel and `ModelNew`."""
+@dataclass(frozen=True)
+class Kernel:
+    """A Triton kernel: its name, parameters and lines."""
+
+    name: str
+    parameters: str
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The function with its decorator."""
+        return f"@triton.jit\ndef {self.name}({self.parameters}):\n{_indented(self.lines, 4)}"
+
+
+def solution_text(
+    draft: ProblemDraft, inputs: Sequence[Input], kernels: Sequence[Kernel], launch: tuple[str, ...]
+) -> str:
+    """Return a solution: Triton kernels, and `ModelNew` whose `forward` has the lines `launch`."""
     return _SOLUTION.format(
-        parameters=draft.parameters,
-        kernel=_indented(draft.kernel, 4).rstrip(),
+        kernels="\n".join(kernel.text for kernel in kernels),
         init=_solution_init(draft),
-        arguments=draft.arguments,
-        forward=_indented(draft.launch, 8).rstrip(),
+        arguments=_arguments(inputs),
+        forward=_indented(launch, 8).rstrip(),
     )
 
 
-def _solution_init(draft: Draft) -> str:
+def _arguments(inputs: Sequence[Input]) -> str:
+    return ", ".join(["self", *(one.name for one in inputs)])
+
+
+def _solution_init(draft: ProblemDraft) -> str:
     if not draft.init:
         return ""
     lines = [f"    def __init__({draft.constructor}):", "        super().__init__()"]

@@ -167,6 +167,17 @@ class TrainerConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _judges_large_problems_on_a_gpu(self) -> Self:
+        """Refuse to interpret problems of GPU size. Which devices servers have is not known here."""
+        large = isinstance(self.problems, GeneratedProblems) and self.problems.size == "gpu"
+        if large and self.evaluator.device == "cpu" and self.rollout.evaluation.type != "server":
+            raise ValueError(
+                'problems.size = "gpu": these problems are too large for the interpreter; '
+                'set evaluator.device = "cuda", or problems.size = "cpu"'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _placed(self) -> Self:
         staleness = self.algorithm.max_staleness
         check_placement(self.placement, self.rollout, self.evaluator, self.run.ray_address, staleness)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from warpsmith.rollout.generator import Size
 from warpsmith.trainer.section import Section, one_of
 
 
@@ -14,6 +15,11 @@ class GeneratedProblems(Section):
     type: Literal["generated"] = "generated"
     count: int = Field(default=512, ge=1, description="Number of problems.")
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems.")
+    size: Size = Field(
+        default="cpu",
+        description="`cpu`: up to 4,096 elements a tensor, for the interpreter. `gpu`: 1 to 256 MiB a problem, so that "
+        "times differ.",
+    )
     seed: int = Field(default=0, ge=0, description="Seed of the problems.")
 
     @property

@@ -1,13 +1,15 @@
 """`[data.source]`, and each of `[[data.sources]]`: where examples of supervised fine-tuning come from."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
+from warpsmith.rollout.generator import Size
 from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.trainer.section import Section, one_of
 
+Solutions = Literal["good", "naive", "both"]
 ChatForm = Literal["auto", "messages", "sharegpt", "prompt_completion"]
 
 
@@ -89,10 +91,24 @@ class GeneratedSource(_Source):
     type: Literal["generated"] = "generated"
     problems: int = Field(default=2000, ge=1, description="Number of problems.")
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems.")
+    size: Size = Field(default="cpu", description="Size of the problems, as in `[problems]` of the run that follows.")
+    solutions: Solutions = Field(
+        default="good",
+        description='Answers to imitate: `good`, or with size = "gpu" also `naive` (right but slow), or `both` (one of '
+        "them, at even odds).",
+    )
     flawed_share: float = Field(
         default=0.0, ge=0, le=1, description="Share of answers with a common bug put in on purpose."
     )
     prompt_style: PromptStyle = Field(default="full", description="Prompt template of the task.")
+
+    @model_validator(mode="after")
+    def _has_naive_ones(self) -> Self:
+        if self.size == "cpu" and self.solutions != "good":
+            raise ValueError(
+                f'solutions = "{self.solutions}" needs size = "gpu"; problems of size "cpu" have good ones only'
+            )
+        return self
 
 
 Source = ChatsSource | KernelbookSource | RecordsSource | GeneratedSource

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warpsmith.evaluator.verdict import Verdict
-from warpsmith.rollout.datasets import ProblemRow, from_generated, generated
+from warpsmith.rollout.datasets import ProblemRow, from_generated, generated, with_solution
 from warpsmith.rollout.errors import DatasetError
-from warpsmith.rollout.generator import GeneratedProblem
+from warpsmith.rollout.generator import GeneratedProblem, Grade
 from warpsmith.rollout.prompts import Attempt, Message, PromptStyle, build_prompt
 from warpsmith.trainer.config.sources import GeneratedSource
 from warpsmith.trainer.data.kernel_bugs import with_bug
@@ -16,10 +16,18 @@ from warpsmith.trainer.data.sample import Refusal, Sample
 
 def read_generated(section: GeneratedSource, seed: int) -> Iterator[Sample | Refusal]:
     """Yield a sample for each problem of a source; see `sft_examples`."""
-    problems = generated(seed=seed, count=section.problems, levels=section.levels)
+    problems = source_problems(section, seed, section.problems)
     chats = sft_examples(problems, seed, section.prompt_style, flawed_share=section.flawed_share)
     for problem, chat in zip(problems, chats, strict=True):
         yield Sample(chat, problem.text, f"problem {problem.name}")
+
+
+def source_problems(section: GeneratedSource, seed: int, count: int) -> list[ProblemRow]:
+    """Return the problems of a source, each with the solution to imitate: good, naive, or one of both at even odds."""
+    rng = random.Random(f"{seed}/solutions")
+    rows = generated(seed=seed, count=count, levels=section.levels, size=section.size)
+    grades: tuple[Grade, ...] = ("good", "naive") if section.solutions == "both" else (section.solutions,)
+    return [with_solution(row, rng.choice(grades)) for row in rows]
 
 
 def sft_examples(

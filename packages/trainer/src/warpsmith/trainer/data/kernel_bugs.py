@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_MASK = re.compile(r", mask=\w+(?:, other=[^),]*)?")
+_MASK = re.compile(r", mask=[^,()]+(?:, other=[^),]*)?")
 _GRID = re.compile(r"triton\.cdiv\((\w+), (\w+)\)")
 _FORWARD = re.compile(r"    def forward\(self.*?\n(?=\S|\Z)", re.DOTALL)
 

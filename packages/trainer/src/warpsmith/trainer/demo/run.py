@@ -144,10 +144,9 @@ def _warm_up_source(sft: SftConfig, settings: DemoSettings) -> GeneratedSource:
 
 def _corpus(source: GeneratedSource, seed: int) -> list[str]:
     """Return prompts and answers of the kind that SFT trains on."""
-    from warpsmith.rollout.generator import generate
-    from warpsmith.trainer.data.generated import sft_examples
+    from warpsmith.trainer.data.generated import sft_examples, source_problems
 
-    problems = generate(seed=seed, count=_CORPUS_PROBLEMS, levels=source.levels)
+    problems = source_problems(source, seed, _CORPUS_PROBLEMS)
     chats = sft_examples(problems, seed, source.prompt_style, flawed_share=source.flawed_share)
     return [message["content"] for chat in chats for message in chat]
 

@@ -354,7 +354,9 @@ def load_problems(config: TrainerConfig) -> list[ProblemRow]:
     """
     section = config.problems
     if isinstance(section, GeneratedProblems):
-        return generated(seed=section.seed, count=section.count, split="train", levels=section.levels)
+        return generated(
+            seed=section.seed, count=section.count, split="train", levels=section.levels, size=section.size
+        )
     rows = read_problems(section.path)
     kept = [row for row in rows if row.level is None or row.level in section.levels]
     if not kept:
@@ -366,12 +368,16 @@ def load_problems(config: TrainerConfig) -> list[ProblemRow]:
 
 
 def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
-    """Return the problems of the held-out evaluation: generated ones with compositions outside the training split."""
+    """Return the problems of the held-out evaluation: generated ones with compositions outside the training split.
+
+    They have the size of the generated problems that are trained on.
+    """
     section = config.held_out
     if section is None:
         return []
-    levels = config.problems.levels
-    return generated(seed=section.seed, count=section.problems, split="held_out", levels=levels)
+    trained = config.problems
+    size = trained.size if isinstance(trained, GeneratedProblems) else "cpu"
+    return generated(seed=section.seed, count=section.problems, split="held_out", levels=trained.levels, size=size)
 
 
 def _sampler_config(config: TrainerConfig) -> SamplerConfig:
