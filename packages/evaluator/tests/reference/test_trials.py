@@ -7,8 +7,8 @@ import torch
 
 from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
 from warpsmith.evaluator.reference.mutations import LARGE_ROW_OCTAVES, vary_draw
-from warpsmith.evaluator.reference.trials import Trial, one_far, prepare, reorders
-from warpsmith.evaluator.reference.variability import REMOTE, REMOTE_AMONG_OTHERS, learn
+from warpsmith.evaluator.reference.trials import GOES_FAR, Trial, one_far, plan, prepare, reorders
+from warpsmith.evaluator.reference.variability import REMOTE, REMOTE_AMONG_OTHERS, Learned, learn
 
 STATE = """
 import torch
@@ -60,17 +60,27 @@ def test_what_ranks_is_known_by_what_it_calls_and_by_what_it_answers(session_of,
     assert learn(session_of(source), hidden_shapes=False).ranks is ranks
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_of_several_draws_one_at_most_is_far_and_tosses_keep_their_rows_of_zeros(seed):
+def test_of_several_draws_each_is_far_in_its_turn_and_tosses_keep_their_rows_of_zeros():
     levels = {"a": FAR, "b": FAR, "c": IN_RANGE, "d": ANYWHERE, "toss": SAME_SIGN}
     draws = frozenset("abcd")
-    found = one_far(levels, draws, random.Random(seed))
-    far = [site for site, level in found.items() if level == FAR]
-    assert len(far) <= 1
-    assert (found["c"], found["toss"]) == (IN_RANGE, SAME_SIGN)
-    assert not far or set(found) == {*far, "c", "toss"}
+    chosen = []
+    for turn in range(7, 10):
+        found = one_far(levels, draws, turn)
+        chosen.append([site for site, level in found.items() if level == FAR])
+        assert (found["c"], found["toss"]) == (IN_RANGE, SAME_SIGN)
+        assert not chosen[-1] or set(found) == {*chosen[-1], "c", "toss"}
+    assert sorted(chosen) == [[], ["a"], ["b"]]
     alone = {"a": FAR, "c": IN_RANGE, "toss": SAME_SIGN}
-    assert one_far(alone, draws, random.Random(seed)) == alone
+    assert one_far(alone, draws, 0) == alone
+
+
+def test_in_the_trials_of_one_evaluation_turns_follow_each_other():
+    learned = Learned(inputs=None, levels={"a": FAR, "b": FAR}, draws=frozenset("ab"))
+    for seed in range(20):
+        planned = plan(6, random.Random(seed), learned)
+        turns = [trial.turn for trial in planned if trial.kind in GOES_FAR]
+        assert len(turns) == 4
+        assert turns == list(range(turns[0], turns[0] + 4))
 
 
 @pytest.mark.parametrize("seed", range(40))

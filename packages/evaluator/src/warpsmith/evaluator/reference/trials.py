@@ -5,6 +5,8 @@ and, in random order, numbers beyond the sample's (docs/evaluator-design.md) or 
 problem tolerates them (`variability`).
 """
 
+import itertools
+import math
 import random
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
@@ -45,6 +47,8 @@ ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them e
 GRID_KIND: Final[Kind] = "outliers"
 """The kind of the trials whose numbers are rounded to a grid: most of its numbers stay as get_inputs() makes them."""
 GOES_FAR: Final = frozenset({"outliers", "rows", "shifted", "distant"})
+TURNS: Final = math.lcm(*range(1, 9))
+"""The first turn is random below it: any of up to eight choices is then as likely as the others."""
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
 OTHER_ORDER: Final = "the integers of lists that get_inputs() writes in another order"
 CHANGED_STATE: Final = (
@@ -75,6 +79,7 @@ class Trial:
         reordered: whether literal lists of integers are reordered.
         rebuilt: whether inputs that get_inputs() builds of constants have other values.
         on_grid: whether floating draws are multiples of a power of two.
+        turn: says which of several draws may be far; draws take turns.
         shapes: the changed shapes, once they are made.
     """
 
@@ -86,6 +91,7 @@ class Trial:
     reordered: bool = False
     rebuilt: bool = False
     on_grid: bool = False
+    turn: int = 0
     shapes: str = ""
 
     @property
@@ -117,6 +123,8 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
     ]
     later = [replace(trial, on_grid=learned.on_grid and trial.kind == GRID_KIND) for trial in later]
     rng.shuffle(later)
+    turns = itertools.count(rng.randrange(TURNS))
+    later = [replace(trial, turn=next(turns)) if trial.kind in GOES_FAR else trial for trial in later]
     return [Trial(), *later]
 
 
@@ -130,7 +138,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     levels = learned.remote if trial.kind == "shifted" and learned.remote else learned.levels
-    chosen = replace(learned, levels=one_far(levels, learned.draws, rng) if trial.kind in GOES_FAR else levels)
+    chosen = replace(learned, levels=one_far(levels, learned.draws, trial.turn) if trial.kind in GOES_FAR else levels)
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
     for attempt, plainly in _attempts(trial, chosen):
         draws = replace(plainly, opposed=opposed if plainly.kind in SIGNED else 0, numbers=numbers)
@@ -216,8 +224,10 @@ def reorders(draws: DrawPlan) -> bool:
     return draws.kind != "plain" and any(name.startswith(LISTS) and draws.levels[name] > PLAIN for name in draws.levels)
 
 
-def one_far(levels: Mapping[str, int], draws: Set[str], rng: random.Random) -> Mapping[str, int]:
+def one_far(levels: Mapping[str, int], draws: Set[str], turn: int) -> Mapping[str, int]:
     """Return levels with at most one far site; if there is one, the other draws are plain.
+
+    The sites take turns, and after all of them none is far, so that the draws are large together.
 
     The products of two far draws are so large that their rounding is a thousandth of their exponential, or more: where
     a chip fuses a product, the difference of the fused and the rounded one can overflow it. Coin tosses and constants
@@ -226,9 +236,9 @@ def one_far(levels: Mapping[str, int], draws: Set[str], rng: random.Random) -> M
     far = [site for site, level in levels.items() if level >= FAR_IN_HALF]
     if not far or sum(levels.get(site, PLAIN) >= SAME_SIGN for site in draws) < 2:
         return levels
-    if rng.getrandbits(1):
+    chosen = (*sorted(far), None)[turn % (len(far) + 1)]
+    if chosen is None:
         return {site: min(level, ANYWHERE) for site, level in levels.items()}
-    chosen = rng.choice(far)
     return {site: level for site, level in levels.items() if site == chosen or level < SAME_SIGN or site not in draws}
 
 

@@ -17,9 +17,12 @@ def told_name(name: str, line: int, *, nested: bool) -> str:
 
 
 def identity(function: Any) -> str:
-    """Return the name in recordings of a kernel that a module has made, given as its plain function."""
-    nested = function.__qualname__ != function.__name__
-    return told_name(function.__name__, function.__code__.co_firstlineno, nested=nested)
+    """Return the name in recordings of a kernel that a module has made, given as its plain function.
+
+    The name is that in the text: a decorator can give a function any `__name__`.
+    """
+    code = function.__code__
+    return told_name(code.co_name, code.co_firstlineno, nested=code.co_qualname != code.co_name)
 
 
 def own_name(told: str) -> str:
