@@ -95,3 +95,36 @@ def test_equal_numbers_that_are_ordered_are_noticed(ranking, tied):
     with AmbiguityFinder() as finder:
         ranking(EQUAL)
     assert finder.tied is tied
+
+
+TWICE, ONCE = torch.tensor([3, 0, 3]), torch.tensor([3, 0, 1])
+WRITES = {
+    "scatter": lambda index: torch.zeros(5).scatter(0, index, torch.arange(3.0)),
+    "scatter_ by rows": lambda index: torch.zeros(2, 5).scatter_(1, index.expand(2, 3), torch.arange(6.0).view(2, 3)),
+    "index_copy": lambda index: torch.zeros(5, 2).index_copy(0, index, torch.ones(3, 2)),
+    "index_put": lambda index: torch.zeros(5).index_put((index,), torch.arange(3.0)),
+    "assignment": lambda index: torch.zeros(5, 2).__setitem__(index, torch.ones(3, 2)),
+    "assignment to pairs": lambda index: torch.zeros(5, 5).__setitem__((index, index), torch.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("index", [ONCE, TWICE], ids=["once", "twice"])
+def test_two_writes_to_one_place_have_no_order(name, index):
+    assert seen(lambda: WRITES[name](index)) == (True, index is TWICE, False)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: torch.zeros(5).scatter_add(0, TWICE, torch.ones(3)),
+        lambda: torch.zeros(5).scatter(0, TWICE, 1.0),
+        lambda: torch.zeros(5).scatter(0, TWICE, torch.ones(3), reduce="add"),
+        lambda: torch.zeros(5).index_put((TWICE,), torch.ones(3), accumulate=True),
+        lambda: torch.zeros(5).__setitem__(TWICE, 2.0),
+        lambda: torch.zeros(5).__setitem__(slice(1, 3), torch.ones(2)),
+        lambda: torch.zeros(5).__setitem__(torch.ones(5, dtype=torch.bool), torch.ones(5)),
+    ],
+)
+def test_sums_and_one_number_for_all_places_have_an_answer(write):
+    assert seen(write) == (False, False, False)

@@ -1,7 +1,8 @@
-"""Finds parts of a problem's forward with no unique answer: undefined casts, searches in unsorted numbers, ties.
+"""Finds parts of a problem's forward with no unique answer: undefined casts, unsorted searches, ties, double writes.
 
 Casting a floating-point number to an integer is undefined for NaN and out-of-range values: the result differs between
-chips and compilers. No candidate can be blamed for an answer that depends on one.
+chips and compilers. Where an index names one place twice, any of the writes to it can be the last. No candidate can be
+blamed for an answer that depends on either.
 """
 
 from typing import Any, Final
@@ -21,7 +22,10 @@ PICKS: Final = frozenset(
 """Functions that can return, besides each number, the index where it was found."""
 SEARCHES: Final = {"searchsorted": (0, "sorted_sequence"), "bucketize": (1, "boundaries")}
 """Functions that search in sorted numbers: position and keyword of the argument with these numbers."""
-
+SCATTERS: Final = frozenset({"scatter", "scatter_"})
+"""Functions that write each number to a place along one dimension."""
+INDEX_COPIES: Final = frozenset({"index_copy", "index_copy_"})
+INDEX_WRITES: Final = frozenset({"index_put", "index_put_", "__setitem__"})
 
 DIMENSION_AFTER_COUNT: Final = frozenset({"topk", "kthvalue"})
 WHOLE: Final = frozenset({"argmax", "argmin"})
@@ -40,12 +44,37 @@ def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool((ordered.diff(dim=-1 if dim is None else dim) == 0).any())
 
 
+_INDICES: Final = frozenset({torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8})
+
+
+def _lands_twice(name: str, dim: Any, index: Any) -> bool | None:
+    """Whether an index names a place of one dimension twice; None if it is no index."""
+    if not isinstance(index, torch.Tensor) or not index.dim() or type(dim) is not int:
+        return None
+    along = dim if name in SCATTERS else 0
+    return bool((index.sort(along).values.diff(dim=along) == 0).any())
+
+
+def _writes_twice(given: Any) -> bool | None:
+    """Whether indices, one for each of some dimensions, name a place twice; None if none is a tensor of integers."""
+    places = given if isinstance(given, tuple | list) else (given,)
+    indices = [place for place in places if isinstance(place, torch.Tensor) and place.dtype in _INDICES]
+    if not indices:
+        return None
+    try:
+        named = torch.stack([index.flatten() for index in torch.broadcast_tensors(*indices)])
+    except RuntimeError:
+        return None
+    return torch.unique(named, dim=1).shape[1] < named.shape[1]
+
+
 class AmbiguityFinder(TorchFunctionMode):
-    """Detects casts of floating-point numbers to integers, searches, and rankings.
+    """Detects casts of floating-point numbers to integers, searches, rankings, and writes by index.
 
     Attributes:
-        found: whether there was a cast or a search.
-        undefined: whether one of them was undefined: a cast of a value out of range, or a search in unsorted numbers.
+        found: whether there was a cast, a search or a write by index.
+        undefined: whether one of them was undefined: a cast of a value out of range, a search in unsorted numbers,
+            different writes to one place.
         ranks: whether numbers were ordered.
         tied: whether some of them were equal.
     """
@@ -73,7 +102,20 @@ class AmbiguityFinder(TorchFunctionMode):
         elif name in SEARCHES and kwargs.get("sorter") is None:
             place, word = SEARCHES[name]
             self._note_search(args[place] if len(args) > place else kwargs.get(word))
+        elif name in SCATTERS | INDEX_COPIES | INDEX_WRITES and not (kwargs.get("reduce") or kwargs.get("accumulate")):
+            self._note_writes(name, args, kwargs)
         return result
+
+    def _note_writes(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note a write by index. One number that goes to all places is the same whichever write is the last."""
+        words = ("dim", "index", "indices", "src", "source", "values")
+        given = [*args[1:], *(kwargs[word] for word in words if word in kwargs)]
+        source = given[-1] if len(given) > 1 else None
+        if not isinstance(source, torch.Tensor) or source.numel() < 2:
+            return
+        twice = _writes_twice(given[0]) if name in INDEX_WRITES else _lands_twice(name, given[0], given[1])
+        self.found |= twice is not None
+        self.undefined |= bool(twice)
 
     def _note(self, source: torch.Tensor, dtype: torch.dtype) -> None:
         integer = not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool

@@ -487,12 +487,20 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
 }
 
 
+MOST_REPEATED: Final = 200
+"""An author who draws now and then sees two equal integers if one draw in so many has some."""
+
+
 def vary_integers(tensor: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
-    """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal. Distinct ones stay distinct."""
+    """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal.
+
+    They stay distinct if the problem can rely on that: if not even one draw in MOST_REPEATED has two equal numbers.
+    """
     if tensor.numel() < 2 or high - low < 2:
         return
     dice = Dice(generator)
-    if _are_distinct(tensor):
+    count = tensor.numel()
+    if count * (count - 1) / 2 * MOST_REPEATED < high - low and _are_distinct(tensor):
         start = low + dice.below(high - low - tensor.numel() + 1)
         order = torch.randperm(tensor.numel(), **_drawn_by(generator))
         tensor.copy_((start + order).reshape(tensor.shape))

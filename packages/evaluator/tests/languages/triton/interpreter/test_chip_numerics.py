@@ -196,7 +196,11 @@ def test_fp8_is_rounded_as_torch_and_chips_do(kind, dtype, chip):
     assert torch.from_numpy(narrow.data).view(dtype).float().equal(torch.from_numpy(values).to(dtype).float())
     wide = chip.create_fp_to_fp(narrow, tl.float32, None).data
     assert np.array_equal(wide, torch.from_numpy(values).to(dtype).float().numpy())
-    for beyond in (np.nan, np.inf, 1e6):
+    largest, first_beyond = {torch.float8_e4m3fn: (448, 464), torch.float8_e5m2: (57344, 61440)}[dtype]
+    nearly = np.nextafter(np.float32(first_beyond), np.float32(0))
+    narrow = chip.create_fp_to_fp(handle([448.00003, largest, nearly]), kind, None)
+    assert torch.from_numpy(narrow.data).view(dtype).float().tolist() == [448, largest, largest]
+    for beyond in (np.nan, np.inf, first_beyond):
         with pytest.raises(ChipDiffersError, match="beyond"):
             chip.create_fp_to_fp(handle([beyond]), kind, None)
 

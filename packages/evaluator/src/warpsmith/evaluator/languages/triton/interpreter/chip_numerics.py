@@ -7,6 +7,7 @@ kernel that depends on it raises.
 """
 
 import ctypes
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -264,10 +265,12 @@ def _from_fp8(values: Any, kind: Any) -> Any:
 
 
 def _to_fp8(values: Any, kind: Any) -> Any:
-    limit = torch.finfo(_kind(kind)).max
-    if not (np.abs(values) <= limit).all():
+    largest = torch.finfo(_kind(kind))
+    # Up to half a step beyond the largest number every conversion rounds down to it.
+    limit = largest.max + largest.eps * 2.0 ** math.floor(math.log2(largest.max)) / 2
+    if not (np.abs(values) < limit).all():
         raise ChipDiffersError(
-            f"a number that is NaN or beyond {limit:g} is cast to {kind}, which chips do in different ways. "
+            f"a number that is NaN or {limit:g} and beyond is cast to {kind}, which chips do in different ways. "
             "Bound it before, with tl.clamp."
         )
     with torch._C.DisableTorchFunction(), _disable_current_modes():
