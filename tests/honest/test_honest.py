@@ -1,7 +1,8 @@
 """Every file in `styles/` is an honest pair, written the way some stranger writes: each must be `correct`, always.
 
 A file holds a problem and, behind the line `# ----- candidate -----`, the candidate. README.md says what they are of.
-All are judged once here, several at a time, and 20 times with other seeds by `make test-long`.
+All are judged once here in half of the trials, several at a time, and 20 times in all of them, with other seeds, by
+`make test-long`.
 """
 
 import ast
@@ -19,6 +20,8 @@ FILES = {path.stem: path for path in sorted(FOLDER.glob("*.py"))}
 BORDER = "\n# ----- candidate -----\n"
 LEAST = 150
 REPETITIONS = 20
+TRIALS = 3
+"""In every run; the kernels of tests/attacks/controls are judged in as many as an evaluator takes where nobody says."""
 SLOTS = 2
 TIMEOUT_S = 60.0
 
@@ -59,7 +62,7 @@ def verdicts(request: pytest.FixtureRequest, evaluator: Evaluator) -> Iterator[d
     """The verdict on each file that a test was selected for, reached beside the others."""
     chosen = [item.callspec.params["name"] for item in request.session.items if _is_single(item)]
     with ThreadPoolExecutor(SLOTS) as pool:
-        yield {name: pool.submit(evaluator.evaluate, *pair(name)) for name in chosen}
+        yield {name: pool.submit(evaluator.evaluate, *pair(name), trials=TRIALS) for name in chosen}
         pool.shutdown(cancel_futures=True)
 
 

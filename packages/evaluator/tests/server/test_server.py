@@ -213,7 +213,7 @@ def test_v1_tells_the_whole_verdict_and_a_batch_streams_as_results_come(server):
         1,
         asdict(Seconds()).keys(),
     )
-    sleeper = {"problem": {"source": ADD_PROBLEM}, "candidate": SLEEPER, "timeout_s": 8}
+    sleeper = {"problem": {"source": ADD_PROBLEM}, "candidate": SLEEPER, "timeout_s": 4}
     quick = {"problem": {"source": ADD_PROBLEM}, "candidate": ADD_CANDIDATE, "trials": 1}
     bad = {"problem": {"source": "x"}, "candidate": ADD_CANDIDATE}
     lines, running = [], []
@@ -258,7 +258,7 @@ def test_answers_are_those_that_openapi_describes(server):
 
 def test_under_load_health_answers_and_more_is_turned_away(server):
     with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=8) for _ in range(2)]
+        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=5) for _ in range(2)]
         until(lambda: load(server) == (2, 0))
         asked += [threads.submit(evaluate, server, "x =") for _ in range(2)]
         until(lambda: load(server) == (2, 2))
@@ -288,7 +288,7 @@ def abandoned(server):
 def test_a_client_that_goes_away_frees_its_place(server):
     before = abandoned(server)
     with ThreadPoolExecutor(2) as threads:
-        running = [threads.submit(evaluate, server, SLEEPER, timeout_s=10) for _ in range(2)]
+        running = [threads.submit(evaluate, server, SLEEPER, timeout_s=7) for _ in range(2)]
         until(lambda: load(server) == (2, 0))
         for _ in range(2):
             with pytest.raises(httpx.ReadTimeout):
@@ -318,7 +318,9 @@ def test_a_kept_verdict_needs_no_place_in_the_queue(server):
     # A verdict that had to be tried twice is not kept, as on a busy machine.
     until(lambda: evaluate(server, source, seed=7, cache=True).json()["verdict"]["cached"], 60)
     with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=8) for _ in range(4)]
+        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=5) for _ in range(2)]
+        until(lambda: load(server) == (2, 0))
+        asked += [threads.submit(evaluate, server, "x =") for _ in range(2)]
         until(lambda: load(server) == (2, 2))
         assert evaluate(server, source, seed=7).status_code == 429
         kept = evaluate(server, source, seed=7, cache=True).json()["verdict"]
