@@ -66,8 +66,11 @@ def evaluator(config: EvaluatorConfig) -> Iterator[Evaluator]:
 
 @pytest.fixture(scope="session")
 def lenient(config: EvaluatorConfig) -> Iterator[Evaluator]:
-    """An evaluator of one slot that bears what cannot be replayed, and gives the reference's code little time."""
-    differing = {"slots": 1, "allow_unreplayed": True, "reference_timeout_s": 1.5}
+    """An evaluator of one slot that accepts what cannot be replayed and degenerate problems.
+
+    It gives the reference's code little time.
+    """
+    differing = {"slots": 1, "allow_unreplayed": True, "allow_degenerate": True, "reference_timeout_s": 1.5}
     with Evaluator(config.model_copy(update=differing)) as running:
         yield running
 

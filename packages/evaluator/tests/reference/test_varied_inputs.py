@@ -239,11 +239,8 @@ def get_inputs():
 """
 
 
-def test_a_problem_in_which_nothing_varies_is_flagged(config):
-    from warpsmith.evaluator import Evaluator
-
-    with Evaluator(config.model_copy(update={"allow_degenerate": True, "slots": 1})) as lenient:
-        verdict = judged(lenient, FIXED, unary("x + 1"))
+def test_a_problem_in_which_nothing_varies_is_flagged(lenient):
+    verdict = judged(lenient, FIXED, unary("x + 1"))
     assert (verdict.status, set(verdict.flags)) == (
         "correct",
         {"unvaried", "constant_input", "degenerate_problem"},
