@@ -21,7 +21,7 @@ BORDER = "\n# ----- candidate -----\n"
 LEAST = 150
 REPETITIONS = 20
 TRIALS = 3
-"""In every run; the kernels of tests/attacks/controls are judged in as many as an evaluator takes where nobody says."""
+"""Trials in every run; `make test-long` judges in all six."""
 SLOTS = 2
 TIMEOUT_S = 60.0
 
