@@ -199,6 +199,9 @@ def spread_run(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFact
     return run
 
 
+# In every run: two ranks under ZeRO-3 in test_asynchrony, merged adapters in distributed/test_lora, rounds in
+# rollouts/test_batch_source.
+@pytest.mark.long
 def test_adapters_on_two_ranks_under_zero_3_are_sent_merged(
     spread_run: Path, tmp_path: Path, command: Callable[..., int]
 ) -> None:
@@ -211,6 +214,7 @@ def test_adapters_on_two_ranks_under_zero_3_are_sent_merged(
     assert load_file(tmp_path / "best" / "model.safetensors").keys() == weights(spread_run).keys()
 
 
+@pytest.mark.long
 def test_dapo_refills_under_two_ranks(spread_run: Path) -> None:
     """An untrained policy earns nothing anywhere: every group is made up for as often as the bound permits."""
     reader = RunReader(spread_run)
