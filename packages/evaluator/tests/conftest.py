@@ -1,5 +1,6 @@
 """Real parts for the tests: sources of problems and candidates, one pool of workers, one evaluator."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,8 @@ from warpsmith.evaluator.server.child import ServerProcess
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # How long an example takes says nothing on a machine that does other work as well.
-settings.register_profile("unhurried", settings(), deadline=None)
+EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))
+settings.register_profile("unhurried", settings(), deadline=None, max_examples=EXAMPLES)
 settings.load_profile("unhurried")
 
 ADD_PROBLEM = """\

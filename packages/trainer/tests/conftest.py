@@ -16,7 +16,8 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # How long an example takes says nothing on a machine that does other work as well.
-settings.register_profile("unhurried", settings(), deadline=None)
+EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))
+settings.register_profile("unhurried", settings(), deadline=None, max_examples=EXAMPLES)
 settings.load_profile("unhurried")
 
 # The entropy term gives every turn a gradient, whatever an untrained model earns.
