@@ -49,7 +49,7 @@ LEAST_SHARE_OF_HONEST_TIME = 0.9
 TIMEOUT_S = 10.0
 HONEST_TIMEOUT_S = 60.0
 """Nothing is to be learnt from it: an interpreted convolution takes 6 s alone, and more than ten beside other tests."""
-COMPILE_TIMEOUT_S = 8.0
+COMPILE_TIMEOUT_S = 12.0
 
 
 def _head(path: Path, name: str) -> set[str]:
