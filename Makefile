@@ -8,8 +8,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Two lanes of about the same length. What starts commands of the trainer comes before what makes process groups.
-LANE_1 := $(wildcard tests/test_*.py) $(foreach package,records policy trainer,packages/$(package)/tests)
-LANE_2 := $(foreach package,evaluator rollout,packages/$(package)/tests) $(sort $(dir $(wildcard tests/*/test_*.py)))
+LANE_1 := $(wildcard tests/test_*.py) $(foreach package,records policy trainer,packages/$(package)/tests) tests/honest
+LANE_2 := $(foreach package,evaluator rollout,packages/$(package)/tests) \
+  $(filter-out tests/honest/,$(sort $(dir $(wildcard tests/*/test_*.py))))
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast test-faults test-long test-native test-gpu lint format packages lock bench clean
@@ -38,7 +39,8 @@ test-faults: install  ## kill, stop and starve each part of real runs at random 
 
 test-long: install  ## test-faults, and whatever else is marked `long`
 	$(RUN)/python -m pytest -m long
-	$(RUN)/python -m pytest tests/attacks --attack-recording on_device
+	$(RUN)/python -m pytest tests/attacks -k honest --attack-trials 6
+	$(RUN)/python -m pytest tests/attacks --attack-recording on_device --attack-trials 6
 
 test-native: install  ## the C++ parts under the address and undefined-behaviour sanitizers
 	@$(RUN)/cmake -S . -B build/sanitize -G Ninja -DWARPSMITH_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug > /dev/null
@@ -47,8 +49,8 @@ test-native: install  ## the C++ parts under the address and undefined-behaviour
 
 test-gpu:  ## what needs an NVIDIA GPU, and the attacks on one; after `make install VARIANT=cuda`
 	$(RUN)/python -m pytest -m gpu packages/evaluator/tests packages/policy/tests
-	$(RUN)/python -m pytest tests/attacks --attack-device cuda
-	$(RUN)/python -m pytest tests/attacks --attack-device cuda --attack-recording on_device
+	$(RUN)/python -m pytest tests/attacks --attack-device cuda --attack-trials 6
+	$(RUN)/python -m pytest tests/attacks --attack-device cuda --attack-recording on_device --attack-trials 6
 
 lint: install  ## ruff, mypy strict, clang-format
 	$(RUN)/ruff check .

@@ -16,11 +16,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALLER = (
-    "--set-sft", "run.steps=40", "--set-sft", "data.source.problems=200", "--set-sft", "data.eval_examples=8",
+    "--set-sft", "run.steps=16", "--set-sft", "data.source.problems=64", "--set-sft", "data.eval_examples=8",
     "--set-sft", "checkpoint.every=0", "--set-sft", "data.source.levels=[1]",
-    "--set-grpo", "run.steps=2", "--set-grpo", "algorithm.prompts_per_step=3", "--set-grpo", "problems.levels=[1]",
-    "--set-grpo", "algorithm.samples_per_prompt=4", "--set-grpo", "problems.count=16",
-    "--set-grpo", "held_out.problems=4", "--set-grpo", "held_out.samples=2",
+    "--set-grpo", "run.steps=2", "--set-grpo", "algorithm.prompts_per_step=2", "--set-grpo", "problems.levels=[1]",
+    "--set-grpo", "algorithm.samples_per_prompt=3", "--set-grpo", "problems.count=16",
+    "--set-grpo", "held_out.problems=2", "--set-grpo", "held_out.samples=2",
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_the_summary_has_what_it_promises(finished):
     held_out = summary["held_out"]
     for stage in ("sft", "grpo"):
         assert 0.0 <= held_out[stage]["correct"] <= held_out[stage]["compiled"] <= 1.0
-        assert held_out[stage]["trajectories"] == 8 - held_out[stage]["invalid"]
+        assert held_out[stage]["trajectories"] == 4 - held_out[stage]["invalid"]
         assert len(held_out[stage]["score_by_turn"]) in (1, 2, 3)
     low, high = held_out["difference"]["ci95"]
     assert low <= held_out["difference"]["correct"] <= high
@@ -61,7 +61,7 @@ def test_what_was_trained_on_is_what_lies_on_disk(finished):
     reader = RunReader(out / "grpo")
     turns = reader.table("turns")
     train = turns.filter(pc.equal(turns["role"], "train"))
-    assert pc.count_distinct(train["trajectory"]).as_py() == 2 * 3 * 4
+    assert pc.count_distinct(train["trajectory"]).as_py() == 2 * 2 * 3
     for row in train.to_pylist():
         assert len(row["completion_ids"]) == len(row["logprobs"]) == len(row["weight_versions"]) > 0
         assert set(row["weight_versions"]) <= {0, 1}
@@ -130,7 +130,7 @@ def test_the_folder_of_the_demo_stands_for_its_runs(finished, tmp_path):
     found = json.loads(records("summary", str(out), "--json"))
     assert found["sft"] == {}
     assert set(found["grpo"]) == {"held_out before training", "held_out after 2 steps", "train"}
-    assert found["grpo"]["train"]["trajectories"] == 2 * 3 * 4
+    assert found["grpo"]["train"]["trajectories"] == 2 * 2 * 3
     page = tmp_path / "demo.html"
     assert records("report", str(out), "--output", str(page)).strip() == str(page)
 

@@ -1,6 +1,7 @@
 """Which device the corpus is judged on: `--attack-device cuda`, or WARPSMITH_ATTACK_DEVICE=cuda.
 
-`--attack-recording on_device` records host code where kernels run, in place of detached.
+`--attack-recording on_device` records host code where kernels run, in place of detached. `--attack-trials 6` judges
+honest kernels in as many trials as an evaluator takes where nobody says.
 """
 
 import os
@@ -8,6 +9,7 @@ import os
 import pytest
 
 DEVICES = ("cpu", "cuda")
+TRIALS = 3
 
 
 def pytest_addoption(parser):
@@ -22,6 +24,12 @@ def pytest_addoption(parser):
         choices=("detached", "on_device"),
         default="detached",
         help="how host code of tests/attacks is recorded (default: detached)",
+    )
+    parser.addoption(
+        "--attack-trials",
+        type=int,
+        default=TRIALS,
+        help=f"trials of each honest kernel of tests/attacks (default: {TRIALS})",
     )
 
 
@@ -41,6 +49,11 @@ def device(pytestconfig):
 @pytest.fixture(scope="session")
 def recording(pytestconfig):
     return pytestconfig.getoption("attack_recording", default="detached")
+
+
+@pytest.fixture(scope="session")
+def trials(pytestconfig):
+    return pytestconfig.getoption("attack_trials", default=TRIALS)
 
 
 @pytest.fixture(scope="session")

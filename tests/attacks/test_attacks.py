@@ -157,25 +157,27 @@ def evaluator(bait: Path, device: str, recording: str) -> Iterator[Evaluator]:
     assert _Machine.now(bait) == before
 
 
-def _verdict(evaluator: Evaluator, path: Path, timeout_s: float | None = None) -> Verdict:
+def _verdict(evaluator: Evaluator, path: Path, timeout_s: float | None = None, trials: int | None = None) -> Verdict:
     (problem,) = _head(path, "problem")
     found = Problem.from_file(HERE / "problems" / f"{problem}.py")
     seconds = _head(path, "seconds")
     timeout_s = float(seconds.pop()) if seconds else timeout_s
-    verdict = evaluator.evaluate(found, path.read_text(encoding="utf-8"), timeout_s=timeout_s)
+    verdict = evaluator.evaluate(found, path.read_text(encoding="utf-8"), trials=trials, timeout_s=timeout_s)
     assert pa.array([verdict.to_record()], type=VERDICT).validate(full=True) is None
     return verdict
 
 
 @pytest.fixture(scope="module")
-def judged(evaluator: Evaluator, device: str, request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Verdict]]:
+def judged(
+    evaluator: Evaluator, device: str, trials: int, request: pytest.FixtureRequest
+) -> Iterator[Callable[[Path], Verdict]]:
     """Gives the verdict on a candidate that means no harm. Those of the tests to come are judged two at a time."""
     selected = {item.name for item in request.session.items}
-    tests = {"test_honest_kernel_is_correct": "controls", "test_wrong_kernel_is_not_correct": "wrong"}
+    tests = {"test_honest_kernel_is_correct": ("controls", trials), "test_wrong_kernel_is_not_correct": ("wrong", None)}
     with ThreadPoolExecutor(2) as threads:
         asked = {
-            path: threads.submit(_verdict, evaluator, path, HONEST_TIMEOUT_S)
-            for test, folder in tests.items()
+            path: threads.submit(_verdict, evaluator, path, HONEST_TIMEOUT_S, number)
+            for test, (folder, number) in tests.items()
             for path in files(folder, device)
             if f"{test}[{path.stem}]" in selected
         }
@@ -183,11 +185,11 @@ def judged(evaluator: Evaluator, device: str, request: pytest.FixtureRequest) ->
         threads.shutdown(cancel_futures=True)
 
 
-def test_honest_kernel_is_correct(judged, control):
+def test_honest_kernel_is_correct(judged, control, trials):
     verdict = judged(control)
     assert verdict.status == "correct", verdict
     assert verdict.compiled
-    assert verdict.trials == 6
+    assert verdict.trials == trials
     assert set(verdict.flags) <= {"retried"}
 
 

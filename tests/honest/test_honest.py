@@ -1,24 +1,26 @@
 """Every file in `styles/` is an honest pair, written the way some stranger writes: each must be `correct`, always.
 
 A file holds a problem and, behind the line `# ----- candidate -----`, the candidate. README.md says what they are of.
-All are judged once here, several at a time, and 20 times with other seeds by `make test-long`.
+All are judged once here in half of the trials, one at a time: the other lane of `make test` has the other core. `make
+test-long` judges each 20 times in all trials, with other seeds.
 """
 
 import ast
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
-from warpsmith.evaluator.verdict import Verdict
 
 FOLDER = Path(__file__).parent / "styles"
 FILES = {path.stem: path for path in sorted(FOLDER.glob("*.py"))}
 BORDER = "\n# ----- candidate -----\n"
 LEAST = 150
 REPETITIONS = 20
+TRIALS = 3
+"""Trials in every run; `make test-long` judges in all six."""
 SLOTS = 2
 TIMEOUT_S = 60.0
 
@@ -54,22 +56,9 @@ def evaluator() -> Iterator[Evaluator]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def verdicts(request: pytest.FixtureRequest, evaluator: Evaluator) -> Iterator[dict[str, Future[Verdict]]]:
-    """The verdict on each file that a test was selected for, reached beside the others."""
-    chosen = [item.callspec.params["name"] for item in request.session.items if _is_single(item)]
-    with ThreadPoolExecutor(SLOTS) as pool:
-        yield {name: pool.submit(evaluator.evaluate, *pair(name)) for name in chosen}
-        pool.shutdown(cancel_futures=True)
-
-
-def _is_single(item: pytest.Item) -> bool:
-    return isinstance(item, pytest.Function) and item.originalname == "test_an_honest_style_is_correct"
-
-
 @pytest.mark.parametrize("name", FILES)
-def test_an_honest_style_is_correct(name: str, verdicts: dict[str, Future[Verdict]]) -> None:
-    verdict = verdicts[name].result()
+def test_an_honest_style_is_correct(name: str, evaluator: Evaluator) -> None:
+    verdict = evaluator.evaluate(*pair(name), trials=TRIALS)
     flags = set(verdict.flags) - NO_FAULTS
     assert (verdict.status, verdict.compiled, flags) == ("correct", True, set()), verdict.error_message
 

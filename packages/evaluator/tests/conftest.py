@@ -1,5 +1,6 @@
 """Real parts for the tests: sources of problems and candidates, one pool of workers, one evaluator."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,8 @@ from warpsmith.evaluator.server.child import ServerProcess
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # How long an example takes says nothing on a machine that does other work as well.
-settings.register_profile("unhurried", settings(), deadline=None)
+EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))
+settings.register_profile("unhurried", settings(), deadline=None, max_examples=EXAMPLES)
 settings.load_profile("unhurried")
 
 ADD_PROBLEM = """\
@@ -66,8 +68,11 @@ def evaluator(config: EvaluatorConfig) -> Iterator[Evaluator]:
 
 @pytest.fixture(scope="session")
 def lenient(config: EvaluatorConfig) -> Iterator[Evaluator]:
-    """An evaluator of one slot that bears what cannot be replayed, and gives the reference's code little time."""
-    differing = {"slots": 1, "allow_unreplayed": True, "reference_timeout_s": 1.5}
+    """An evaluator of one slot that accepts what cannot be replayed and degenerate problems.
+
+    It gives the reference's code little time.
+    """
+    differing = {"slots": 1, "allow_unreplayed": True, "allow_degenerate": True, "reference_timeout_s": 1.5}
     with Evaluator(config.model_copy(update=differing)) as running:
         yield running
 

@@ -1,5 +1,6 @@
 """Small real models and tokenizers, made once a session."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from warpsmith.policy.loading import Policy, load_policy
 from warpsmith.policy.tiny import build_tiny
 
 # How long an example takes says nothing on a machine that does other work as well.
-settings.register_profile("unhurried", settings(), deadline=None)
+EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))
+settings.register_profile("unhurried", settings(), deadline=None, max_examples=EXAMPLES)
 settings.load_profile("unhurried")
 
 KERNEL = """import triton

@@ -38,7 +38,7 @@ CASES = {
 }  # fmt: skip
 
 
-SHORT = ("llama", "qwen3", "packed with borders", "adapted and checkpointed", "loaded")
+SHORT = ("llama", "packed with borders", "adapted and checkpointed", "loaded")
 """Those that are always run: each of the others takes seconds, and combines or repeats these."""
 
 

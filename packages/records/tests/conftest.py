@@ -1,3 +1,4 @@
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,8 @@ if TYPE_CHECKING:
     from browser import Page
 
 # How long an example takes says nothing on a machine that does other work as well.
-settings.register_profile("unhurried", settings(), deadline=None)
+EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))
+settings.register_profile("unhurried", settings(), deadline=None, max_examples=EXAMPLES)
 settings.load_profile("unhurried")
 
 # pytest's importlib mode leaves sys.path alone, and the tests share made_rows.

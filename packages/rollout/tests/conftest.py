@@ -1,6 +1,7 @@
 """What the tests share: one tiny model for the session, a scripted sampler and a scripted judge for episode logic."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from warpsmith.rollout.prompts import build_prompt
 from warpsmith.rollout.samplers.base import Completion
 
 # How long an example takes says nothing on a machine that does other work as well.
-settings.register_profile("unhurried", settings(), deadline=None)
+EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))
+settings.register_profile("unhurried", settings(), deadline=None, max_examples=EXAMPLES)
 settings.load_profile("unhurried")
 
 

@@ -1,6 +1,10 @@
 """Small real parts that the tests share: a tiny model, turns as the records hold them."""
 
+import contextlib
 import os
+import random
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -8,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 from hypothesis import settings
@@ -16,7 +21,8 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # How long an example takes says nothing on a machine that does other work as well.
-settings.register_profile("unhurried", settings(), deadline=None)
+EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))
+settings.register_profile("unhurried", settings(), deadline=None, max_examples=EXAMPLES)
 settings.load_profile("unhurried")
 
 # The entropy term gives every turn a gradient, whatever an untrained model earns.
@@ -99,10 +105,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def whole_run(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+def whole_run(
+    tiny: Path, grpo_text: str, kill_seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path, str]:
     """A GRPO run of four steps that nobody disturbed: its directory, its file, and what it said.
 
-    It is the one for all tests that look at what a run leaves, or compare another with it bit for bit.
+    It is the one for all tests that look at what a run leaves, or compare another with it bit for bit. Beside it lies
+    `cut`, a copy of its directory at a random moment (`kill_seed`): what a kill would have left then.
 
     What the sampler's rounding hangs on is who else it samples for, so the trainer computes the old log-probabilities.
     """
@@ -117,10 +126,47 @@ def whole_run(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFacto
     command = [sys.executable, "-m", "warpsmith.trainer", "grpo", str(config)]
     # A process group that a test made in this process may have left the names of a rank behind.
     environment = {name: value for name, value in os.environ.items() if name not in RANK_NAMES}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
-    said = ended.stdout + ended.stderr
-    assert ended.returncode == 0, said[-4000:]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    turns = random.Random(kill_seed).randint(1, TURNS_BEFORE_THE_LAST_STEP)
+    said = said_until_turn(process, turns)
+    copy_as_a_kill_would_leave_it(process, run, run.parent / "cut")
+    said += process.communicate(timeout=600)[0]
+    assert process.returncode == 0, said[-4000:]
     return run, config, said
+
+
+TURNS_BEFORE_THE_LAST_STEP = 4 + 8 * 3
+"""Held-out turns and those of three steps, as far as no episode ends early."""
+
+
+@pytest.fixture(scope="session")
+def kill_seed() -> int:
+    """The seed of the moment at which a run is cut off: another each time, or WARPSMITH_KILL_SEED."""
+    return int(os.environ.get("WARPSMITH_KILL_SEED", random.SystemRandom().getrandbits(32)))
+
+
+def said_until_turn(process: "subprocess.Popen[str]", turns: int) -> str:
+    """Return what a run says until it has told of so many turns."""
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        turns -= line.startswith("[Turn")
+        if turns <= 0:
+            break
+    return said
+
+
+def copy_as_a_kill_would_leave_it(process: "subprocess.Popen[str]", run: Path, copy: Path) -> None:
+    """Copy the directory of a run while none of its processes runs."""
+    assert process.poll() is None
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    for signal_ in (signal.SIGSTOP, signal.SIGCONT):
+        for member in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.send_signal(signal_)
+        if signal_ is signal.SIGSTOP:
+            shutil.copytree(run, copy, symlinks=True)
 
 
 RANK_NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

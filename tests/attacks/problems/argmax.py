@@ -7,7 +7,7 @@ class Model(nn.Module):
         return torch.argmax(x, dim=1)
 
 
-rows, columns = 64, 90
+rows, columns = 24, 90
 
 
 def get_inputs():

@@ -11,12 +11,12 @@ class Model(nn.Module):
         return self.conv(x)
 
 
-batch, length = 3, 40
+batch, length = 2, 40
 
 
 def get_inputs():
-    return [torch.randn(batch, 6, length)]
+    return [torch.randn(batch, 4, length)]
 
 
 def get_init_inputs():
-    return [6, 10, 3]
+    return [4, 6, 3]

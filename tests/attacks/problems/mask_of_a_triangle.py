@@ -8,7 +8,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(8, 32, 32), torch.tril(torch.ones(32, 32))]
+    return [torch.randn(4, 32, 32), torch.tril(torch.ones(32, 32))]
 
 
 def get_init_inputs():

@@ -7,7 +7,7 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(13, 6, 50)]
+    return [torch.randn(7, 4, 50)]
 
 
 def get_init_inputs():

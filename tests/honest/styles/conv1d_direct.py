@@ -12,11 +12,11 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(2, 4, 33)]
+    return [torch.randn(2, 3, 25)]
 
 
 def get_init_inputs():
-    return [4, 6, 3, 2, 1]
+    return [3, 4, 3, 2, 1]
 # ----- candidate -----
 import torch
 import torch.nn as nn

@@ -12,11 +12,11 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(2, 6, 8, 7)]
+    return [torch.randn(2, 4, 6, 5)]
 
 
 def get_init_inputs():
-    return [6]
+    return [4]
 # ----- candidate -----
 import torch
 import torch.nn as nn

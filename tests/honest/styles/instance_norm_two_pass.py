@@ -11,8 +11,8 @@ class Model(nn.Module):
         return self.inorm(x)
 
 
-batch_size = 4
-features = 6
+batch_size = 2
+features = 4
 dim1 = 11
 dim2 = 13
 

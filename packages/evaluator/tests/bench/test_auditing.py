@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from warpsmith.evaluator import BadProblemError, Problem, _native
+from warpsmith.evaluator import BadProblemError, EvaluatorConfig, Problem, _native
 from warpsmith.evaluator.bench.auditing import AuditPlan, conduct_audit, counts_of
 from warpsmith.evaluator.cli import main
 from warpsmith.evaluator.correctness.compare import PART, Expected
@@ -147,18 +147,12 @@ def test_an_audit_and_evaluations_share_an_evaluator(evaluator, add_problem, add
 
 
 @pytest.mark.slow
-def test_the_command_prints_counts_and_goes_on(tree, monkeypatch, capsys):
-    given = [
-        "warpsmith-evaluator",
-        "audit",
-        "--dataset",
-        str(tree),
-        "--output",
-        str(tree / "audit.json"),
-        "--slots",
-        "1",
-    ]
-    for levels, says in (("1", "[5/5]"), ("1-2", "5 problems are already audited; 3 remain")):
+def test_the_command_prints_counts_and_goes_on(tree, evaluator, monkeypatch, capsys):
+    """From a file that another evaluator began: the command starts one only for what is left."""
+    out_file = tree / "audit.json"
+    conduct_audit(AuditPlan(tree, out_file, (1,), EvaluatorConfig()), evaluator)
+    given = ["warpsmith-evaluator", "audit", "--dataset", str(tree), "--output", str(out_file), "--slots", "1"]
+    for levels, says in (("1", "5 problems are already audited; 0 remain"), ("1-2", "[3/3]")):
         monkeypatch.setattr(sys, "argv", [*given, "--levels", levels])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -166,7 +160,7 @@ def test_the_command_prints_counts_and_goes_on(tree, monkeypatch, capsys):
         assert not ended.value.code, err
         assert says in err
         assert "kernelbench_1e-2" in out
-    assert out.split()[-1] == str(tree / "audit.json")
+    assert out.split()[-1] == str(out_file)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 7, 1000])

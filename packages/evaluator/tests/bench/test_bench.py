@@ -485,10 +485,10 @@ def test_the_command_says_what_is_wrong_with_its_arguments(tree, command, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_bench_that_is_killed_goes_on_where_it_was(tree, add_candidate):
+def test_a_bench_that_is_killed_goes_on_where_it_was(tree, add_candidate, server):
     run, out = tree / "runs" / "mine", tree / "out"
     command = [sys.executable, "-m", "warpsmith.evaluator", "bench", "--dataset", str(tree), "--generations", str(run)]
-    command += ["--output", str(out), "--levels", "1", "--slots", "1"]
+    command += ["--output", str(out), "--levels", "1", "--slots", "1", "--server", server.url, "--timeout", "10"]
     (run / "level_1_problem_2_sample_0_kernel.py").write_text(SLEEPER)
     log = out / "verdicts.jsonl"
     killed = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

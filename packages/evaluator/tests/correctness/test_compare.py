@@ -364,7 +364,7 @@ def plain_bounds(wanted, reduction):
     return found, truth
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(judged_outputs() | noisy_outputs())
 def test_one_wait_tells_what_many_do_and_a_plain_reckoning_does(judged):
     got, wanted, reduction = judged

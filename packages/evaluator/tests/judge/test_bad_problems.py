@@ -109,6 +109,17 @@ def refused(capsys, monkeypatch):
     return run
 
 
+@pytest.fixture
+def no_process(monkeypatch):
+    """Fails a test that starts a process: an evaluator takes seconds to start."""
+
+    def start(command, **_):
+        raise AssertionError(f"started {command}")
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+
+
+@pytest.mark.usefixtures("no_process")
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
 @pytest.mark.parametrize("name", SYNTAX)
 def test_the_command_refuses_a_source_that_is_no_problem(tmp_path, candidate, refused, name, options):
@@ -117,6 +128,7 @@ def test_the_command_refuses_a_source_that_is_no_problem(tmp_path, candidate, re
     assert refused(tmp_path / f"{name}.py", candidate, *options, says=says)
 
 
+@pytest.mark.usefixtures("no_process")
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["plain", "json"])
 def test_the_command_refuses_a_file_that_is_none(tmp_path, candidate, refused, options):
     (tmp_path / "binary.py").write_bytes(bytes(range(256)))

@@ -45,6 +45,7 @@ def without_namespaces():
 
 
 @pytest.mark.slow
+@pytest.mark.long  # starts an evaluator of its own, without namespaces
 def test_who_kills_itself_is_blamed_after_one_more_try(without_namespaces, add_problem, add_candidate):
     without_namespaces.evaluate(add_problem, add_candidate)
     begin = time.monotonic()

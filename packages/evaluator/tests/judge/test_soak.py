@@ -1,6 +1,6 @@
 """Many evaluations in a row, of candidates that end in every way: nothing grows and nothing is left behind.
 
-150 by default; `WARPSMITH_SOAK=3000 pytest -s packages/evaluator/tests/judge/test_soak.py` runs more and prints
+90 by default; `WARPSMITH_SOAK=3000 pytest -s packages/evaluator/tests/judge/test_soak.py` runs more and prints
 what it saw.
 """
 
@@ -17,7 +17,7 @@ from process_tree import judge_of
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig
 
-EVALUATIONS = int(os.environ.get("WARPSMITH_SOAK", "150"))
+EVALUATIONS = int(os.environ.get("WARPSMITH_SOAK", "90"))
 AT_ONCE = 4
 SETTLE_S = 30
 PER_EVALUATION_KIB = 4

@@ -51,17 +51,17 @@ def test_half_open_connections_take_health_away_from_nobody(server: ServerProces
         assert health(server.url) < 5
 
 
-@pytest.mark.slow
-def test_a_server_of_few_descriptors_keeps_answering(many):
-    resource.setrlimit(resource.RLIMIT_NOFILE, (many, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    before = resource.prlimit(0, resource.RLIMIT_NOFILE)
-    with ServerProcess("--slots", "1") as few, ExitStack() as stack:
-        resource.prlimit(few.process.pid, resource.RLIMIT_NOFILE, (100, before[1]))
-        list(open_many(stack, few.port, 300))
-        stack.close()
+def test_a_server_of_few_descriptors_keeps_answering(server: ServerProcess):
+    before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (100, before[1]))
+    try:
+        with ExitStack() as stack:
+            list(open_many(stack, server.port, 300))
         # What could not be accepted is tried again after a second.
         time.sleep(2)
-        assert health(few.url) < 20
+        assert health(server.url) < 20
+    finally:
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, before)
 
 
 def test_the_bound_leaves_descriptors_for_the_rest():

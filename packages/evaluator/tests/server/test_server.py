@@ -213,7 +213,7 @@ def test_v1_tells_the_whole_verdict_and_a_batch_streams_as_results_come(server):
         1,
         asdict(Seconds()).keys(),
     )
-    sleeper = {"problem": {"source": ADD_PROBLEM}, "candidate": SLEEPER, "timeout_s": 8}
+    sleeper = {"problem": {"source": ADD_PROBLEM}, "candidate": SLEEPER, "timeout_s": 4}
     quick = {"problem": {"source": ADD_PROBLEM}, "candidate": ADD_CANDIDATE, "trials": 1}
     bad = {"problem": {"source": "x"}, "candidate": ADD_CANDIDATE}
     lines, running = [], []
@@ -258,7 +258,7 @@ def test_answers_are_those_that_openapi_describes(server):
 
 def test_under_load_health_answers_and_more_is_turned_away(server):
     with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=8) for _ in range(2)]
+        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=5) for _ in range(2)]
         until(lambda: load(server) == (2, 0))
         asked += [threads.submit(evaluate, server, "x =") for _ in range(2)]
         until(lambda: load(server) == (2, 2))
@@ -288,7 +288,7 @@ def abandoned(server):
 def test_a_client_that_goes_away_frees_its_place(server):
     before = abandoned(server)
     with ThreadPoolExecutor(2) as threads:
-        running = [threads.submit(evaluate, server, SLEEPER, timeout_s=10) for _ in range(2)]
+        running = [threads.submit(evaluate, server, SLEEPER, timeout_s=7) for _ in range(2)]
         until(lambda: load(server) == (2, 0))
         for _ in range(2):
             with pytest.raises(httpx.ReadTimeout):
@@ -318,7 +318,9 @@ def test_a_kept_verdict_needs_no_place_in_the_queue(server):
     # A verdict that had to be tried twice is not kept, as on a busy machine.
     until(lambda: evaluate(server, source, seed=7, cache=True).json()["verdict"]["cached"], 60)
     with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=8) for _ in range(4)]
+        asked = [threads.submit(evaluate, server, SLEEPER, timeout_s=5) for _ in range(2)]
+        until(lambda: load(server) == (2, 0))
+        asked += [threads.submit(evaluate, server, "x =") for _ in range(2)]
         until(lambda: load(server) == (2, 2))
         assert evaluate(server, source, seed=7).status_code == 429
         kept = evaluate(server, source, seed=7, cache=True).json()["verdict"]
@@ -389,8 +391,9 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it():
 
 
 @pytest.mark.slow
-def test_two_judges_are_two_devices_and_a_request_may_prefer_one():
-    with ServerProcess("--judges", "2", "--slots", "1") as server, ThreadPoolExecutor(3) as threads:
+def test_two_judges_are_two_devices_and_after_sigterm_what_runs_is_finished_and_nothing_new_is_taken():
+    options = ("--judges", "2", "--slots", "1", "--drain", "60")
+    with ServerProcess(*options) as server, ThreadPoolExecutor(3) as threads:
         health = httpx.get(f"{server.url}/health").json()
         assert (health["total_gpu_devices"], health["available_device_ids"]) == (2, [0, 1])
         slow = threads.submit(evaluate, server, SLEEPER, timeout_s=2, preferred_device=1)
@@ -403,6 +406,16 @@ def test_two_judges_are_two_devices_and_a_request_may_prefer_one():
         assert httpx.get(f"{server.url}/fault_statistics").json()["per_device_faults"] == {"0": 0, "1": 1}
         figures = httpx.get(f"{server.url}/metrics").text
         assert 'warpsmith_evaluator_device_in_service{device="1"} 1.0' in figures
+
+        slow = [threads.submit(evaluate, server, SLEEPER, timeout_s=2, preferred_device=device) for device in (0, 1)]
+        until(lambda: load(server) == (2, 0))
+        waiting = threads.submit(evaluate, server, ADD_CANDIDATE)
+        until(lambda: load(server) == (2, 1))
+        assert server.terminate() == 0
+        assert [answer.result().json()["verdict"]["status"] for answer in slow] == ["timeout"] * 2
+        assert waiting.result().json()["verdict"]["status"] == "correct"
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{server.url}/health")
 
 
 @pytest.mark.parametrize(
@@ -422,19 +435,6 @@ def test_options_that_contradict_one_another_are_refused(options, says, capsys, 
         main()
     assert ended.value.code == 2
     assert says in " ".join(capsys.readouterr().err.split())
-
-
-@pytest.mark.slow
-def test_after_sigterm_what_runs_is_finished_and_nothing_new_is_taken():
-    with ServerProcess("--slots", "1", "--drain", "60") as server, ThreadPoolExecutor(2) as threads:
-        slow = threads.submit(evaluate, server, SLEEPER, timeout_s=2)
-        waiting = threads.submit(evaluate, server, ADD_CANDIDATE)
-        until(lambda: load(server) == (1, 1))
-        assert server.terminate() == 0
-        assert slow.result().json()["verdict"]["status"] == "timeout"
-        assert waiting.result().json()["verdict"]["status"] == "correct"
-        with pytest.raises(httpx.ConnectError):
-            httpx.get(f"{server.url}/health")
 
 
 @pytest.mark.slow

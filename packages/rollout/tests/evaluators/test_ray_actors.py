@@ -44,7 +44,22 @@ async def until_running(judge, count):
             await asyncio.sleep(0.01)
 
 
-def test_two_actors_judge_survive_a_death_in_the_middle_and_share_the_work(ray, problem):
+def lose_the_judge(actor):
+    """End the judge inside an actor, and see to it that this actor starts none any more."""
+    import sys
+
+    actor.evaluator._judge.process.kill()
+    actor.evaluator._judge.process.wait()
+    sys.executable = "/bin/false"
+
+
+async def until_serving(judge, number):
+    async with asyncio.timeout(60):
+        while not judge.members[number].serves:
+            await asyncio.sleep(0.01)
+
+
+def test_two_actors_judge_share_the_work_and_survive_a_death_in_the_middle_and_the_loss_of_a_judge(ray, problem):
     broken = problem.solution.replace("tl.store(", "tl.stor(")
 
     async def go(judge):
@@ -61,14 +76,20 @@ def test_two_actors_judge_survive_a_death_in_the_middle_and_share_the_work(ray, 
         ray.kill(dead)
         assert {v.status for v in await asyncio.gather(*asked)} == {"correct"}
         assert judge.lost >= 1
-        async with asyncio.timeout(60):
-            while not judge.members[0].serves:
-                await asyncio.sleep(0.01)
+        await until_serving(judge, 0)
         assert judge.members[0].actor is not dead
         assert [member.restarts for member in judge.members] == [1, 0]
         with pytest.raises(BadProblemError, match="KeyError"):
             source = "import torch\nclass Model(torch.nn.Module): pass\ndef get_inputs(): raise KeyError('x')\n"
             await judge.evaluate_async(Problem.from_source(source), problem.solution)
+        broken_actor, lost = judge.members[1].actor, judge.lost
+        await broken_actor.__ray_call__.remote(lose_the_judge)
+        asked = (judge.evaluate_async(problem.to_problem(), f"{problem.solution}\n# {n}", trials=1) for n in range(4))
+        assert all(verdict.correct for verdict in await asyncio.gather(*asked))
+        await until_serving(judge, 1)
+        assert judge.members[1].actor is not broken_actor
+        assert judge.lost > lost
+        assert [member.restarts for member in judge.members] == [1, 1]
 
     with open_evaluator(config(), EVALUATOR) as judge:
         assert isinstance(judge, RayEvaluator)
@@ -131,19 +152,3 @@ def test_each_actor_judges_on_the_gpu_that_ray_gave_it():
     for given in ([], [0, 1], ["GPU-8f6e"]):
         with pytest.raises(JudgeUnavailableError, match="one, by its number, was expected"):
             on_assigned_gpu(on_gpu, given)
-
-
-def test_an_actor_whose_judge_cannot_be_had_any_more_is_replaced(ray, problem):
-    def lose_the_judge(actor):
-        """End the judge inside an actor, and see to it that this actor starts none any more."""
-        import sys
-
-        actor.evaluator._judge.process.kill()
-        actor.evaluator._judge.process.wait()
-        sys.executable = "/bin/false"
-
-    with open_evaluator(config(actors=1), EVALUATOR) as judge:
-        broken = judge.members[0].actor
-        ray.get(broken.__ray_call__.remote(lose_the_judge))
-        assert asyncio.run(judge.evaluate_async(problem.to_problem(), problem.solution, trials=1)).correct
-        assert (judge.members[0].actor is broken, judge.members[0].restarts, judge.lost) == (False, 1, 1)

@@ -159,44 +159,39 @@ def test_the_command_says_so_in_one_paragraph(tiny_checkpoint):
 
 
 @pytest.mark.slow
-def test_a_server_that_contains_less_than_the_run_asks_for_is_refused_and_its_token_comes_from_the_environment(
-    monkeypatch,
-):
-    token = "0123456789abcdef"
-    monkeypatch.setenv("THE_TOKEN", token)
-    with ServerProcess("--slots", "1", "--isolation", "none", "--token-env", "THE_TOKEN") as server:
-        config = ServerEvaluation(servers=(server.url,), token_env="THE_TOKEN")
-        with (
-            pytest.raises(IsolationUnavailableError, match="tier 'none'"),
-            open_evaluator(RolloutConfig(evaluation=config), EvaluatorConfig()),
-        ):
-            pass
-
-
-@pytest.mark.slow
-def test_a_collection_goes_on_over_a_server_that_is_killed_and_comes_back(chat, scripted_sampler):
+def test_a_collection_goes_on_over_a_server_that_is_killed_and_comes_back(chat, scripted_sampler, monkeypatch):
+    """Its token comes from the environment; it contains less than a run asks for where nobody says."""
     problems = [from_generated(p, "train") for p in generate(seed=3, count=6, levels=(1,))]
-    servers = [ServerProcess("--slots", "1")]
+    monkeypatch.setenv("THE_TOKEN", "0123456789abcdef")
+    options = ("--slots", "1", "--isolation", "none", "--token-env", "THE_TOKEN")
+    servers = [ServerProcess(*options)]
     port = servers[0].port
     config = RolloutConfig(
         prompt_style="compact", prompt_tokens=3000, sampler={"max_model_len": 8192}, sampling={"max_tokens": 4096},
-        environment={"max_turns": 1}, evaluation={"type": "server", "servers": (servers[0].url,)},
+        environment={"max_turns": 1},
+        evaluation={"type": "server", "servers": (servers[0].url,), "token_env": "THE_TOKEN"},
     )  # fmt: skip
 
     def killed_and_started_again():
         servers[0].await_event("request", path="/v1/evaluate")
         servers[0].kill()
-        servers.append(ServerProcess("--slots", "1", port=port))
+        servers.append(ServerProcess(*options, port=port))
 
     outage = threading.Thread(target=killed_and_started_again)
-    outage.start()
     try:
-        with open_evaluator(config, EvaluatorConfig()) as judge:
+        with (
+            pytest.raises(IsolationUnavailableError, match="tier 'none'"),
+            open_evaluator(config, EvaluatorConfig()),
+        ):
+            pass
+        outage.start()
+        with open_evaluator(config, EvaluatorConfig(minimum_isolation="none")) as judge:
             answers = [problem.solution for problem in problems]
             collector = Collector(scripted_sampler(*answers), judge, chat, config, run="r")
             rows = asyncio.run(collector.collect_rows(problems, 1, label="step-0"))
     finally:
-        outage.join()
+        if outage.ident is not None:
+            outage.join()
         codes = [server.terminate() for server in servers]
     assert len(servers) == 2, "the server was killed in the middle"
     assert codes[1] == 0

@@ -24,13 +24,19 @@ def judge() -> Iterator[Evaluator]:
         yield evaluator
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_the_evaluator_never_takes_a_mistake_for_correct(judge: Evaluator, bug: KernelBug) -> None:
+@pytest.fixture(scope="module")
+def pointwise(judge: Evaluator) -> Problem:
+    """A problem whose solution is correct."""
     problem = Problem(POINTWISE.name, POINTWISE.source)
     assert judge.evaluate(problem, POINTWISE.solution, trials=2).status == "correct"
+    return problem
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_the_evaluator_never_takes_a_mistake_for_correct(judge: Evaluator, pointwise: Problem, bug: KernelBug) -> None:
     wrong = bug.make(POINTWISE.source, POINTWISE.solution)
     assert wrong != POINTWISE.solution
-    assert judge.evaluate(problem, wrong, trials=2).status not in {"correct", "invalid"}
+    assert judge.evaluate(pointwise, wrong, trials=2).status not in {"correct", "invalid"}
 
 
 LARGE = generate(seed=3, count=60, size="gpu")

@@ -201,7 +201,8 @@ def test_the_command_refuses_in_one_paragraph_before_any_rank_starts(grpo: Grpo,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.long  # two ranks that import everything; launch/test_rank_deaths.py has one that told why it ends
+@pytest.mark.parametrize("processes", [1, 2])
 def test_so_does_the_rank_that_asks_for_the_rest(grpo: Grpo, tiny: Path, tmp_path: Path, processes: int) -> None:
     grpo()
     shutil.copytree(tiny, tmp_path / "policy")

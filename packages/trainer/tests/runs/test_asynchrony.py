@@ -1,9 +1,11 @@
 """Real asynchronous runs: rollouts go on while the ranks train, within the bound; killed, stopped and resumed."""
 
 import contextlib
+import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -95,13 +97,46 @@ def _step_of(row: dict[str, Any]) -> int:
     return int(row["trajectory"].split("/")[0].removeprefix("step-"))
 
 
-@pytest.mark.parametrize("bound", [1, pytest.param(0, marks=pytest.mark.long)])
+def with_dropout(model: Path, folder: Path) -> Path:
+    """Copy a model to where its configuration asks for dropout, which no sampler has."""
+    shutil.copytree(model, folder)
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "attention_dropout": 0.5}))
+    return folder
+
+
+def test_two_ranks_under_stage_3_train_a_value_head_ahead_until_a_signal(
+    config: Path, tiny: Path, tmp_path: Path
+) -> None:
+    policy = with_dropout(tiny, tmp_path / "policy")
+    values = [
+        f"policy.path={policy}", "held_out=unset", "zero.stage=3", "zero.packing=true", "algorithm.type=ppo",
+        "algorithm.estimator.value_lr=0.01",
+    ]  # fmt: skip
+    more = ["--num-processes", "2", *(part for value in values for part in ("--set", value))]
+    run, said = check_signal(config, tmp_path, 1, 3, *more)
+    assert "value loss" in said
+    assert re.search(r"Dropout in \d+ places of the model is switched off", said)
+    # Before the first update the ratio to what the sampler said is one, but for the two programs' rounding.
+    credits = RunReader(run).table("credits", latest=True).to_pylist()
+    ratios = [row["ratio_mean"] for row in credits if row["step"] == 1]
+    assert ratios
+    assert ratios == pytest.approx([1.0] * len(ratios), abs=1e-2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bound", [0, 1])
 def test_a_signal_ends_the_step_and_leaves_a_checkpoint(config: Path, tmp_path: Path, bound: int) -> None:
     """With a bound above 0 rollouts go on while the ranks train."""
+    check_signal(config, tmp_path, bound, STEPS)
+
+
+def check_signal(config: Path, tmp_path: Path, bound: int, steps: int, *more: str) -> tuple[Path, str]:
+    """Start a run, send it SIGINT after so many steps and look at what it leaves; return its directory and output."""
     run = tmp_path / "run"
-    process = started(config, run, bound, "--steps", "1000", "--set", "checkpoint.every=0")
+    process = started(config, run, bound, "--steps", "1000", "--set", "checkpoint.every=0", *more)
     try:
-        said = read_until(process, f"[Step {STEPS} of")
+        said = read_until(process, f"[Step {steps} of")
         family = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=240)
@@ -117,6 +152,7 @@ def test_a_signal_ends_the_step_and_leaves_a_checkpoint(config: Path, tmp_path: 
     assert max(check_run(run, bound, ended=False)) == bound, "nothing was sampled ahead"
     if bound:
         check_overlap(run)
+    return run, said + rest
 
 
 def check_overlap(run: Path) -> None:

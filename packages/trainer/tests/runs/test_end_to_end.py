@@ -4,10 +4,9 @@ import contextlib
 import json
 import math
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -201,16 +200,22 @@ def spread_run(tiny: Path, grpo_text: str, tmp_path_factory: pytest.TempPathFact
     return run
 
 
-def test_adapters_on_two_ranks_under_zero_3_are_sent_merged(spread_run: Path, tmp_path: Path) -> None:
+# In every run: two ranks under ZeRO-3 in test_asynchrony, merged adapters in distributed/test_lora, rounds in
+# rollouts/test_batch_source.
+@pytest.mark.long
+def test_adapters_on_two_ranks_under_zero_3_are_sent_merged(
+    spread_run: Path, tmp_path: Path, command: Callable[..., int]
+) -> None:
     steps = RunReader(spread_run).table("steps").to_pylist()
     assert [row["weight_version"] for row in steps] == [1, 2]
     assert max(dict(row["metrics"])["probe_gap"] for row in steps) < 1e-3
-    trainer("export", spread_run, "--output", tmp_path / "best", "--best")
-    trainer("export", spread_run, "--output", tmp_path / "newest")
+    for name, more in (("best", ["--best"]), ("newest", [])):
+        assert command("export", str(spread_run), "--output", str(tmp_path / name), *more) == 0
     assert largest_gap(load_file(tmp_path / "newest" / "model.safetensors"), weights(spread_run)) < 1e-6
     assert load_file(tmp_path / "best" / "model.safetensors").keys() == weights(spread_run).keys()
 
 
+@pytest.mark.long
 def test_dapo_refills_under_two_ranks(spread_run: Path) -> None:
     """An untrained policy earns nothing anywhere: every group is made up for as often as the bound permits."""
     reader = RunReader(spread_run)
@@ -370,35 +375,16 @@ def test_the_ids_of_a_run_are_those_that_vllm_samples(
         assert [int(row.mask.sum()) for row in rows] == list(map(len, sampled["ids"]))
 
 
-def test_a_changed_configuration_is_refused(whole_run: tuple[Path, Path, str]) -> None:
+def test_a_changed_configuration_is_refused(
+    whole_run: tuple[Path, Path, str], command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     _, config, _ = whole_run
-    said = trainer("grpo", config, "--resume", "--set", "algorithm.clip.low=0.3", "--steps", 5, code=2)
-    assert "algorithm.clip.low was 0.2 and is 0.3" in " ".join(said.split())
-    assert "already holds a run" in " ".join(trainer("grpo", config, code=2).split())
-
-
-def with_dropout(model: Path, folder: Path) -> Path:
-    """Copy a model to where its configuration asks for dropout, which no sampler has."""
-    shutil.copytree(model, folder)
-    file = folder / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "attention_dropout": 0.5}))
-    return folder
-
-
-def test_two_ranks_under_stage_3_train_a_value_head_and_sync(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
-    policy = with_dropout(tiny, tmp_path / "policy")
-    config = write(tmp_path / "grpo.toml", grpo_text, run=tmp_path / "run", policy=policy, stage=3)
-    values = ["held_out=unset", "zero.packing=true", "algorithm.type=ppo", "algorithm.estimator.value_lr=0.01"]
-    changes = [part for value in values for part in ("--set", value)]
-    said = trainer("grpo", config, "--num-processes", 2, *changes, "--steps", 1)
-    assert "value loss" in said
-    assert re.search(r"Dropout in \d+ places of the model is switched off", said)
-    reader = RunReader(tmp_path / "run")
-    assert reader.table("steps").to_pylist()[-1]["weight_version"] == 1
-    # Before the first update the ratio to what the sampler said is one, but for the two programs' rounding.
-    ratios = [row["ratio_mean"] for row in reader.table("credits", latest=True).to_pylist()]
-    assert ratios == pytest.approx([1.0] * len(ratios), abs=1e-2)
-    assert weights(tmp_path / "run").keys() == load_file(tiny / "model.safetensors").keys()
+    for more, says in (
+        (["--resume", "--set", "algorithm.clip.low=0.3", "--steps", "5"], "algorithm.clip.low was 0.2 and is 0.3"),
+        ([], "already holds a run"),
+    ):
+        assert command("grpo", str(config), *more) == 2
+        assert says in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.long

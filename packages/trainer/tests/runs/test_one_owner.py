@@ -83,6 +83,7 @@ def trainer(config: Path, *options: str) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.slow
+@pytest.mark.long  # three whole commands; records/tests/ownership kills owners that do nothing else
 @pytest.mark.timeout(600)
 def test_a_supervisors_restart_waits_for_no_lease_and_nothing_is_recorded_twice(
     config: Path, first: "subprocess.Popen[str]", tmp_path: Path

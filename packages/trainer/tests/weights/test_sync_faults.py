@@ -310,10 +310,8 @@ def test_a_prefix_cache_that_was_kept_is_noticed(lab: Lab, probe: Probe) -> None
     lab.recovers(probe)
 
 
-@pytest.mark.parametrize(
-    ("fault", "cause"),
-    [pytest.param("cache refused", "cached prefixes", marks=pytest.mark.long), ("", "the bytes end here")],
-)
+@pytest.mark.long  # each restarts an engine; rollout/tests/samplers/vllm/test_failed_updates.py does without
+@pytest.mark.parametrize(("fault", "cause"), [("cache refused", "cached prefixes"), ("", "the bytes end here")])
 def test_an_update_that_stops_half_way_ends_the_engine(lab: Lab, probe: Probe, fault: str, cause: str) -> None:
     lab.recovers(probe)
     lab.loop.run(lab.engine.misbehave(fault))

@@ -470,5 +470,9 @@ def evaluate(
     Example:
         verdict = evaluate(Path("19_ReLU.py"), Path("relu.py"))
     """
+    # Starting takes seconds: a file that does not exist is reported before.
+    request = EvaluationRequest.from_options(problem, candidate, options)
+    if refusal := request.refusal:
+        return refusal
     with Evaluator(config) as evaluator:
-        return evaluator.evaluate(problem, candidate, **options)
+        return evaluator.evaluate(request.problem, request.candidate, **request.options)
