@@ -62,10 +62,10 @@ def _writes_twice(given: Any) -> bool | None:
     if not indices:
         return None
     try:
-        named = torch.stack([index.flatten() for index in torch.broadcast_tensors(*indices)])
+        named = torch.stack([index.flatten() for index in torch.functional.broadcast_tensors(*indices)])  # type: ignore[no-untyped-call]
     except RuntimeError:
         return None
-    return torch.unique(named, dim=1).shape[1] < named.shape[1]
+    return bool(torch.unique(named, dim=1).shape[1] < named.shape[1])
 
 
 class AmbiguityFinder(TorchFunctionMode):
