@@ -347,3 +347,35 @@ def test_a_candidate_that_says_so_itself_is_wrong(evaluator):
     )
     assert verdict.status == "incorrect"
     assert "other shapes" in verdict.error_message
+
+
+HELD = {
+    "a tuple": "SHAPE = (24, 96)\ndef get_inputs(): return [*SHAPE]",
+    "a dict": "CONFIG = {'rows': 24, 'sizes': (96,)}\ndef get_inputs(): return [CONFIG['rows'], CONFIG['sizes'][0]]",
+    "a class": "class C:\n    rows = 24\n    columns: int = 96\ndef get_inputs(): return [C.rows, C.columns]",
+    "defaults of a helper": "def make(rows=24, columns=96): return [rows, columns]\ndef get_inputs(): return make()",
+    "a helper": "def make():\n    rows = 24\n    return [rows, 96]\ndef get_inputs(): return make()",
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_sizes_may_stand_in_what_get_inputs_alone_uses(name):
+    sizes = sizes_of(HELD[name])
+    assert sizes.values == {"literal 24": 24, "literal 96": 96}
+    assert sizes.get_inputs({"literal 24": 17, "literal 96": 83})() == [17, 83]
+    assert sizes.get_inputs({"literal 96": 51})() == [24, 51]
+    assert sizes.get_inputs({})() == [24, 96]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "SHAPE = (24, 96)\nclass Model:\n    def f(self): return SHAPE\ndef get_inputs(): return [*SHAPE]",
+        "class C:\n    rows = 24\ndef get_init_inputs(): return [C.rows]\ndef get_inputs(): return [C.rows]",
+        "class Maker:\n    rows = 24\n    def f(self): return 96\ndef get_inputs(): return [Maker.rows]",
+        "LENGTHS = [24, 96]\ndef get_inputs(): return [*LENGTHS]",
+        "NAMES = {24: 'a', 96: 'b'}\ndef get_inputs(): return [NAMES]",
+    ],
+)
+def test_what_the_model_uses_and_what_is_data_is_no_size(source):
+    assert sizes_of(source).values == {}

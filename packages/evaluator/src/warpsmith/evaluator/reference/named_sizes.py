@@ -1,7 +1,8 @@
 """Finds by syntax which integers of a problem's source set input sizes, and builds `get_inputs()` with other sizes.
 
 Runs in the reference worker. A size is a module constant that only `get_inputs` depends on, or an integer literal in
-`get_inputs`. Integers that `Model` or `get_init_inputs` depends on are excluded: they set parameter shapes.
+`get_inputs` or in what it alone uses: functions, tuples, dicts, classes without methods. Integers that `Model` or
+`get_init_inputs` depends on are excluded: they set parameter shapes.
 """
 
 import ast
@@ -55,9 +56,9 @@ class InputSizes:
     """The sizes of one problem.
 
     Attributes:
-        values: sizes by name: a constant's own name, or `literal 16` for every 16 in `get_inputs`. Excluded are
-            numbers that may be the length, the sum or a bound of a literal list, alone or as a product with another
-            integer: 4 blocks of 8 hold lengths up to 32.
+        values: sizes by name: a constant's own name, or `literal 16` for every 16 in what only `get_inputs` uses.
+            Excluded are numbers that may be the length, the sum or a bound of a literal list, alone or as a product
+            with another integer: 4 blocks of 8 hold lengths up to 32.
         occurrences: for each literal of `values` that is written several times, the number of the place of each time:
             the same place of the same shape, as in two calls of `torch.randn(4, 16)`, has one number, and so has what
             comes first in any shape. One time may take another value than the rest, under the name
@@ -75,6 +76,7 @@ class InputSizes:
         self._module = _Module(tree)
         self._needed = self._module.closure(["get_inputs"])
         self._own = self._needed - self._fixed()
+        self._holders = [one for one in self._module.binding(self._own | {"get_inputs"}) if _holds_sizes(one)]
         self._literals = self._find_literals()
         self._cached_code: tuple[object, CodeType] | None = None
         integers = {name: value for name, value in namespace.items() if type(value) is int}
@@ -88,16 +90,18 @@ class InputSizes:
         self.occurrences = {name: found for name, found in places if name in self.values and len(found) > 1}
 
     def _fixed(self) -> set[str]:
-        """Return the names that set parameter shapes."""
-        classes = [name for name, nodes in self._module.binders.items() if isinstance(nodes[0], ast.ClassDef)]
+        """Return the names that set parameter shapes; a class without methods and bases only holds values."""
+        classes = [
+            name
+            for name, nodes in self._module.binders.items()
+            if isinstance(nodes[0], ast.ClassDef) and not _is_plain_class(nodes[0])
+        ]
         return self._module.closure([*classes, "Model", "get_init_inputs"])
 
     def _factors(self, integers: Mapping[str, int]) -> set[int]:
         """Return the integers that the inputs are made with, except entries of literal lists."""
         written = {
-            node.value
-            for node in self._constants("get_inputs")
-            if type(node.value) is int and not self.lists.contains(node)
+            node.value for node in self._held_constants() if type(node.value) is int and not self.lists.contains(node)
         }
         return {value for value in {*written, *(integers.get(name, 0) for name in self._needed)} if value > 1}
 
@@ -132,7 +136,7 @@ class InputSizes:
     def _find_literals(self) -> dict[int, list[ast.Constant]]:
         fixed = {node.value for node in self._constants("get_init_inputs")}
         found: dict[int, list[ast.Constant]] = {}
-        for node in self._constants("get_inputs"):
+        for node in self._held_constants():
             if is_size(node.value) and node.value not in fixed:
                 found.setdefault(node.value, []).append(node)  # type: ignore[arg-type]
         return found
@@ -142,10 +146,14 @@ class InputSizes:
             if isinstance(statement, ast.FunctionDef):
                 yield from (node for node in ast.walk(statement) if isinstance(node, ast.Constant))
 
+    def _held_constants(self) -> Iterator[ast.Constant]:
+        """Yield the constants in what only `get_inputs` uses, its own first; entries of other lists are data."""
+        for statement in sorted(self._holders, key=lambda one: _bound(one) != ["get_inputs"]):
+            yield from _constants_outside_lists(statement, within=isinstance(statement, ast.FunctionDef))
+
     def _numbered_places(self, nodes: Sequence[ast.Constant]) -> list[int]:
         """Return the number of each node's place, in order of appearance."""
-        statements = self._module.binders.get("get_inputs", [])
-        places = {id(one): place for statement in statements for one, place in _places_in_shapes(statement)}
+        places = {id(one): place for statement in self._holders for one, place in _places_in_shapes(statement)}
         known: dict[object, int] = {}
         return [known.setdefault(places.get(id(node), id(node)), len(known)) for node in nodes]
 
@@ -154,6 +162,10 @@ class InputSizes:
         if not isinstance(statement, ast.Assign | ast.AnnAssign) or not set(_bound(statement)) <= self._own:
             return False
         return _calls_library(statement, self._namespace) or self.lists.are_in(statement)
+
+    def _is_fresh(self, statement: ast.stmt) -> bool:
+        """Whether a statement is executed again for each input set: it makes tensors, or holds sizes."""
+        return self._makes_tensors(statement) or any(statement is one for one in self._holders)
 
     def get_inputs(self, sizes: Mapping[str, int], orders: Mapping[int, int] = EMPTY) -> Callable[[], Any]:
         """Return the problem's `get_inputs` with other sizes; the problem's own namespace is unchanged.
@@ -184,11 +196,43 @@ class InputSizes:
                 name = f"literal {value}"
                 node.value = sizes.get(part(name, number), sizes.get(name, value))
             with self.lists.in_order(orders):
-                body = list(self._module.affected(self._needed, set(sizes), self._makes_tensors))
+                body = list(self._module.affected(self._needed, set(sizes), self._is_fresh))
                 return compile(ast.Module(body, type_ignores=[]), str(self._path), "exec")
         finally:
             for node, value, _ in literals:
                 node.value = value
+
+
+def _holds_sizes(statement: ast.stmt) -> bool:
+    """Whether the integers in a statement that only `get_inputs` depends on may be sizes."""
+    match statement:
+        case ast.FunctionDef():
+            return True
+        case ast.ClassDef():
+            return _is_plain_class(statement)
+        case ast.Assign(targets=[ast.Name()], value=ast.Tuple() | ast.Dict()):
+            return True
+        case ast.AnnAssign(target=ast.Name(), value=ast.Tuple() | ast.Dict()):
+            return True
+        case _:
+            return False
+
+
+def _is_plain_class(statement: ast.ClassDef) -> bool:
+    methods = ast.FunctionDef | ast.AsyncFunctionDef
+    return not (statement.bases or statement.keywords or any(isinstance(one, methods) for one in statement.body))
+
+
+def _constants_outside_lists(node: ast.AST, *, within: bool) -> Iterator[ast.Constant]:
+    """Yield the constants of a node, of a function also those in its lists; keys of a dict are names."""
+    if isinstance(node, ast.Constant):
+        yield node
+        return
+    if isinstance(node, ast.List) and not within:
+        return
+    parts = node.values if isinstance(node, ast.Dict) and not within else ast.iter_child_nodes(node)
+    for part_ in parts:
+        yield from _constants_outside_lists(part_, within=within)
 
 
 def _places_in_shapes(statement: ast.stmt) -> Iterator[tuple[ast.expr, object]]:
