@@ -111,12 +111,12 @@ class KernelSet(Mapping[str, Any]):
                 "its host code. Define every kernel and device function in the file, by @triton.jit."
             )
         reported = captured or {}
-        wanted, known = self._extracted.captured.get(name, _NONE), self._extracted.bound.get(name, _NONE)
-        if missing := sorted(wanted - reported.keys()):
+        wanted, known = self._extracted.captured.get(name, {}), self._extracted.bound.get(name, _NONE)
+        if missing := sorted(wanted.keys() - reported.keys(), key=wanted.__getitem__):
             raise KernelCompilationError(
-                f"kernel {own_name(told)} uses {', '.join(missing)}, which is not bound when it is launched, or is a "
-                "module. Bind it before the launch, import modules by an import statement, or pass it as a "
-                "tl.constexpr argument."
+                f"line {wanted[missing[0]]}: kernel {own_name(told)} uses {', '.join(missing)}, which is not bound when "
+                "it is launched, or is a module. Bind it before the launch, import modules by an import statement, or "
+                "pass it as a tl.constexpr argument."
             )
         bound = {one: value for one, value in reported.items() if one in wanted}
         bound |= {one: value for one, value in reported.items() if one in known and self._differs(name, one, value)}

@@ -75,7 +75,8 @@ class Checked:
         names: the names of the module that it reaches, with what they stand for.
         reached: the dotted names of the library that it reaches.
         captured: the names that it reaches whose values the source's text does not determine: names of functions
-            around it, and computed ones of the module. Each of its launches reports what they are.
+            around it, and computed ones of the module. Each of its launches reports what they are. Each has the line
+            that first reads it.
         defaults: the default values that are known without running the source.
     """
 
@@ -83,7 +84,7 @@ class Checked:
     definition: ast.FunctionDef
     names: dict[str, Binding]
     reached: frozenset[str]
-    captured: frozenset[str]
+    captured: Mapping[str, int]
     defaults: Mapping[str, Value]
 
 
@@ -111,7 +112,7 @@ class KernelCheck:
         self._names: dict[str, Binding] = {}
         self._reached: set[str] = set()
         self._alone: ast.expr | None = None
-        self._captured: set[str] = set()
+        self._captured: dict[str, int] = {}
         self._fields = frozenset(field for record in module.records.values() for field in record.fields)
         self._scope: Mapping[str, Binding] = module.names | dict(kernel.around)
         self._arguments = _arguments(kernel.node)
@@ -143,8 +144,8 @@ class KernelCheck:
         self._check_scopes()
         arguments, body = self._definition_arguments(), self._body(node.body)
         definition = ast.copy_location(_function(self._kernel.text_name, arguments, body), node)
-        reached, captured = frozenset(self._reached), frozenset(self._captured)
-        return Checked(self._kernel, definition, self._names, reached, captured, self._known_defaults())
+        reached, defaults = frozenset(self._reached), self._known_defaults()
+        return Checked(self._kernel, definition, self._names, reached, MappingProxyType(self._captured), defaults)
 
     def refused(self, node: ast.AST, what: str, remedy: str) -> ExtractionError:
         """Return the error for a part of the kernel."""
@@ -530,18 +531,18 @@ class KernelCheck:
         if name.startswith(("__", RESERVED_PREFIX)):
             raise self.refused(node, f"the reserved name {name}", "Give it another name.")
         if name in self._kernel.hidden:
-            self._captured.add(name)
+            self._captured.setdefault(name, node.lineno)
             return
         if bound is None:
             if name not in self.builtins:
                 if self._is_reported(_ABSENT) and not hasattr(builtins, name):
-                    self._captured.add(name)
+                    self._captured.setdefault(name, node.lineno)
                     return
                 raise self.refused(node, f"the global {name}", _NAMES)
             self._check_called("", node)
             return
         if self._is_reported(bound.value):
-            self._captured.add(name)
+            self._captured.setdefault(name, node.lineno)
             return
         self._check_value(name, bound, node)
         self._names[name] = bound

@@ -54,8 +54,8 @@ class Extracted:
         kernels: the names of the kernels in it.
         reached: dotted names of the library that the kernels reach.
         refused: why kernels that the candidate defines beside them were refused, by name.
-        captured: the names that a kernel reaches and that are bound nowhere in `source`, by its name: each launch
-            reports what they are.
+        captured: the names that a kernel reaches and that are bound nowhere in `source`, by its name, with the line
+            that first reads each: every launch reports what they are.
         bound: the constants and kernels of the module that a kernel reaches and that `source` binds, by its name. If
             a launch reports something else, that counts.
         records: the fields of the named tuples that the candidate defines, as the rendered source names them.
@@ -66,7 +66,7 @@ class Extracted:
     kernels: tuple[str, ...]
     reached: frozenset[str]
     refused: Mapping[str, ExtractionError] = field(default_factory=_nothing)
-    captured: Mapping[str, frozenset[str]] = field(default_factory=_nothing)
+    captured: Mapping[str, Mapping[str, int]] = field(default_factory=_nothing)
     bound: Mapping[str, frozenset[str]] = field(default_factory=_nothing)
     records: Mapping[str, tuple[str, ...]] = field(default_factory=_nothing)
     told: Mapping[str, str] = field(default_factory=_nothing)
