@@ -115,8 +115,8 @@ class KernelSet(Mapping[str, Any]):
         if missing := sorted(wanted.keys() - reported.keys(), key=wanted.__getitem__):
             raise KernelCompilationError(
                 f"line {wanted[missing[0]]}: kernel {own_name(told)} uses {', '.join(missing)}, which is not bound "
-                "when it is launched, or is a module. Bind it before the launch, import modules by an import statement, or "
-                "pass it as a tl.constexpr argument."
+                "when it is launched, or is a module. Bind it before the launch, import modules by an import "
+                "statement, or pass it as a tl.constexpr argument."
             )
         bound = {one: value for one, value in reported.items() if one in wanted}
         bound |= {one: value for one, value in reported.items() if one in known and self._differs(name, one, value)}
