@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -52,7 +51,7 @@ class StillSampler:
 @contextmanager
 def judging(sampler, monkeypatch, seen=None):
     """Yield an evaluator whose judge is `timing_judge.py`, and its windows."""
-    monkeypatch.setattr(client, "JUDGE_COMMAND", (sys.executable, str(JUDGE)))
+    monkeypatch.setattr(client, "JUDGE_ARGUMENTS", (str(JUDGE),))
     windows = TimingWindows(sampler, pause_timeout_s=DEADLINE_S, on_window=(seen if seen is not None else []).append)
     with Evaluator(EvaluatorConfig(slots=SLOTS), windows=windows) as evaluator:
         yield evaluator, windows

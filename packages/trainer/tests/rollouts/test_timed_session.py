@@ -1,7 +1,6 @@
 """A session whose evaluator times where it samples: real samplers in Ray, and a judge process with a real lease."""
 
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,7 +26,7 @@ SAMPLES = 3
 @pytest.fixture
 def timed_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a judge that only times stand in, on a machine without a GPU; it is asked about every answer."""
-    monkeypatch.setattr(client, "JUDGE_COMMAND", (sys.executable, str(JUDGE)))
+    monkeypatch.setattr(client, "JUDGE_ARGUMENTS", (str(JUDGE),))
     monkeypatch.setattr(session, "times_beside_sampling", lambda *_: True)
     monkeypatch.setattr(KernelBench, "parse", lambda _, completion: f"{completion}\n")
 

@@ -29,7 +29,8 @@ STDERR: Final = 2
 SILENCE_S: Final = 60.0
 """How long a judge may be silent before it is pinged, and how long it may then take to answer."""
 STOP_S: Final = 10.0
-JUDGE_COMMAND: Final = (sys.executable, "-I", "-m", "warpsmith.evaluator.judge.process")
+JUDGE_ARGUMENTS: Final = ("-I", "-m", "warpsmith.evaluator.judge.process")
+"""Arguments of Python that start a judge."""
 JUDGE_DIED: Final = "The judge process died while it evaluated this candidate, and again at the retry."
 
 
@@ -96,7 +97,7 @@ class _Judge:
     def _launched(config: EvaluatorConfig, windows: WindowKeeper | None) -> "_Judge":
         """Start the process."""
         channel, fd = _native.Channel.pair()
-        command = [*JUDGE_COMMAND, str(fd)]
+        command = [sys.executable, *JUDGE_ARGUMENTS, str(fd)]
         # From its first moment: once anything has asked the driver, what it shows does not change any more.
         environment = os.environ | config.device_kind.environment(config.gpu)
         try:
