@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator import _native
-from warpsmith.evaluator.processes.memory_watch import MemoryWatch, lines_with, resident_bytes, shared_bytes
+from warpsmith.evaluator.processes.memory_watch import (
+    MemoryWatch,
+    lines_with,
+    own_bytes,
+    private_bytes,
+    resident_bytes,
+    shared_bytes,
+)
 from warpsmith.evaluator.processes.pool import Worker
 
 LIMIT = 64 << 20
@@ -25,6 +32,13 @@ WRITTEN = "file = os.memfd_create('room')\nos.write(file, bytes({size}))\n"
 GIVEN_BACK = MAPPED + "room.madvise(mmap.MADV_DONTNEED)\n"
 MAPPED_ONLY = "room = mmap.mmap(-1, {size}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
 PRIVATE = "room = bytearray(bytes({size}))\n"
+FORKED = """
+child = os.fork()
+if not child:
+    sys.stdin.readline()
+    os._exit(0)
+print('ready', child, sep=chr(10), flush=True)
+"""
 SHARED = [MAPPED, GIVEN_BACK, WRITTEN]
 
 
@@ -111,6 +125,14 @@ def test_private_memory_of_host_code_counts(process):
     finally:
         watch.close()
     assert hog.worker.out_of_memory
+
+
+def test_private_memory_that_a_process_was_forked_with_is_not_its_own(process):
+    parent = process(PRIVATE + FORKED, 2 * LIMIT)
+    child = int(parent.process.stdout.readline())
+    assert private_bytes(child) >= 2 * LIMIT
+    assert own_bytes(child) < LIMIT
+    assert own_bytes(1 << 22) == 0
 
 
 def test_host_code_can_map_more_than_it_may_use(process):

@@ -33,6 +33,7 @@ _OBJECTS: Final = (b"/dev/zero", b"/memfd:")
 """Marks of such memory in a line of /proc/PID/maps."""
 _RESIDENT: Final = re.compile(r"^RssShmem:\s+(\d+) kB$", flags=re.MULTILINE)
 _PRIVATE: Final = re.compile(r"^RssAnon:\s+(\d+) kB$", flags=re.MULTILINE)
+_OWN: Final = re.compile(r"^Private_Dirty:\s+(\d+) kB$", flags=re.MULTILINE)
 _UNNAMED: Final = "/memfd:"
 
 
@@ -52,20 +53,33 @@ def shared_bytes(pid: int, proc: Path = Path("/proc")) -> int:
 
 def resident_bytes(pid: int, proc: Path = Path("/proc")) -> int:
     """Return the bytes of shared memory that a process has resident; 0 once it is gone."""
-    return _status_bytes(pid, _RESIDENT, proc)
+    return _bytes_in(proc / str(pid) / "status", _RESIDENT)
 
 
 def private_bytes(pid: int, proc: Path = Path("/proc")) -> int:
     """Return the bytes of private memory that a process has resident, inherited ones included; 0 once it is gone."""
-    return _status_bytes(pid, _PRIVATE, proc)
+    return _bytes_in(proc / str(pid) / "status", _PRIVATE)
 
 
-def _status_bytes(pid: int, line: re.Pattern[str], proc: Path) -> int:
+def own_bytes(pid: int, proc: Path = Path("/proc")) -> int:
+    """Return the bytes of private memory that a process shares with no zygote; 0 once it is gone.
+
+    The kernel walks all of the process's pages for it, so it is read only when `private_bytes` exceeds a limit.
+    """
     try:
-        status = (proc / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
+        return _bytes_in(proc / str(pid) / "smaps_rollup", _OWN, refused=PermissionError)
+    except PermissionError:
+        return private_bytes(pid, proc)
+
+
+def _bytes_in(file: Path, line: re.Pattern[str], refused: type[OSError] | tuple[()] = ()) -> int:
+    """Return the kilobytes of a line, in bytes; 0 if the file is gone. An error of the type `refused` is raised."""
+    try:
+        found = line.search(file.read_text(encoding="utf-8", errors="replace"))
+    except refused:
+        raise
     except OSError:
         return 0
-    found = line.search(status)
     return int(found[1]) << 10 if found else 0
 
 
@@ -142,7 +156,10 @@ class MemoryWatch:
                 stderr.report(f"The memory of a worker could not be read: {error}\n")
 
     def _used(self, worker: "Worker") -> int:
-        return self._held(worker.pid) + (private_bytes(worker.pid) if worker.role == "host" else 0)
+        held = self._held(worker.pid)
+        if worker.role != "host" or held + private_bytes(worker.pid) <= self._limit:
+            return held
+        return held + own_bytes(worker.pid)
 
     def _fall_back(self, error: PermissionError) -> None:
         self._held = resident_bytes
