@@ -318,7 +318,7 @@ INTERPRET = """
 import json, sys, torch
 from pathlib import Path
 from warpsmith.evaluator.languages.triton import compilation
-from warpsmith.evaluator.languages.triton.extract import extract
+from warpsmith.evaluator.languages.triton.extract.extraction import extract
 from warpsmith.evaluator.languages.triton.interpreter import tracing
 tracing.keep_language()
 tracing.keep_truth_values()
