@@ -84,10 +84,10 @@ def process():
         one.close()
 
 
-@pytest.mark.parametrize("makes", SHARED)
-def test_one_that_holds_more_than_it_may_is_ended_for_want_of_memory(process, makes):
+@pytest.mark.parametrize(("role", "makes"), [*(("candidate", makes) for makes in SHARED), ("host", PRIVATE)])
+def test_one_that_holds_more_than_it_may_is_ended_for_want_of_memory(process, role, makes):
     hog = process(makes, 2 * LIMIT)
-    hog.worker.in_use = True
+    hog.worker.role, hog.worker.in_use = role, True
     watch = MemoryWatch(lambda: [hog.worker], LIMIT, every_s=0.01)
     try:
         assert hog.process.wait(DEADLINE_S) == -signal.SIGKILL
@@ -114,17 +114,6 @@ def test_one_that_holds_less_or_private_memory_goes_on(process, makes, size):
     watch.close()
     assert worker.alive
     assert not worker.out_of_memory
-
-
-def test_private_memory_of_host_code_counts(process):
-    hog = process(PRIVATE, 2 * LIMIT)
-    hog.worker.role, hog.worker.in_use = "host", True
-    watch = MemoryWatch(lambda: [hog.worker], LIMIT, every_s=0.01)
-    try:
-        assert hog.process.wait(DEADLINE_S) == -signal.SIGKILL
-    finally:
-        watch.close()
-    assert hog.worker.out_of_memory
 
 
 def test_private_memory_that_a_process_was_forked_with_is_not_its_own(process):

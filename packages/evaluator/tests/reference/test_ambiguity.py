@@ -104,6 +104,10 @@ WRITES = {
     "index_copy": lambda index: torch.zeros(5, 2).index_copy(0, index, torch.ones(3, 2)),
     "index_put": lambda index: torch.zeros(5).index_put((index,), torch.arange(3.0)),
     "assignment": lambda index: torch.zeros(5, 2).__setitem__(index, torch.ones(3, 2)),
+    "index_put without a sum": lambda index: torch.zeros(5).index_put((index,), torch.arange(3.0), False),
+    "assignment from the end": lambda index: torch.zeros(4).__setitem__(
+        torch.where(index == 3, torch.tensor([3, 0, -1]), index), torch.arange(3.0)
+    ),
     "assignment to pairs": lambda index: torch.zeros(5, 5).__setitem__((index, index), torch.ones(3)),
 }
 
@@ -121,6 +125,7 @@ def test_two_writes_to_one_place_have_no_order(name, index):
         lambda: torch.zeros(5).scatter(0, TWICE, 1.0),
         lambda: torch.zeros(5).scatter(0, TWICE, torch.ones(3), reduce="add"),
         lambda: torch.zeros(5).index_put((TWICE,), torch.ones(3), accumulate=True),
+        lambda: torch.zeros(5).index_put((TWICE,), torch.ones(3), True),
         lambda: torch.zeros(5).__setitem__(TWICE, 2.0),
         lambda: torch.zeros(5).__setitem__(slice(1, 3), torch.ones(2)),
         lambda: torch.zeros(5).__setitem__(torch.ones(5, dtype=torch.bool), torch.ones(5)),

@@ -55,10 +55,16 @@ def _lands_twice(name: str, dim: Any, index: Any) -> bool | None:
     return bool((index.sort(along).values.diff(dim=along) == 0).any())
 
 
-def _writes_twice(given: Any) -> bool | None:
+def _writes_twice(given: Any, shape: torch.Size) -> bool | None:
     """Whether indices, one for each of some dimensions, name a place twice; None if none is a tensor of integers."""
     places = given if isinstance(given, tuple | list) else (given,)
-    indices = [place for place in places if isinstance(place, torch.Tensor) and place.dtype in _INDICES]
+    plain = all(isinstance(place, torch.Tensor | int | slice) for place in places)
+    indices = [
+        # -1 names the last place. Where dimensions are made or left out, which is whose is not worked out.
+        torch.where(place < 0, place + shape[number], place) if plain else place
+        for number, place in enumerate(places)
+        if isinstance(place, torch.Tensor) and place.dtype in _INDICES
+    ]
     if not indices:
         return None
     try:
@@ -109,11 +115,16 @@ class AmbiguityFinder(TorchFunctionMode):
     def _note_writes(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note a write by index. One number that goes to all places is the same whichever write is the last."""
         words = ("dim", "index", "indices", "src", "source", "values")
-        given = [*args[1:], *(kwargs[word] for word in words if word in kwargs)]
+        most = 3 if name in INDEX_WRITES else 4
+        if name in INDEX_WRITES and any(args[most:]):
+            return
+        given = [*args[1:most], *(kwargs[word] for word in words if word in kwargs)]
         source = given[-1] if len(given) > 1 else None
         if not isinstance(source, torch.Tensor) or source.numel() < 2:
             return
-        twice = _writes_twice(given[0]) if name in INDEX_WRITES else _lands_twice(name, given[0], given[1])
+        twice = (
+            _writes_twice(given[0], args[0].shape) if name in INDEX_WRITES else _lands_twice(name, given[0], given[1])
+        )
         self.found |= twice is not None
         self.undefined |= bool(twice)
 
