@@ -157,6 +157,19 @@ def evaluator(bait: Path, device: str, recording: str) -> Iterator[Evaluator]:
     assert _Machine.now(bait) == before
 
 
+MORE_CHANCES = 2
+"""Further evaluations of a mistake whose head says how often the trials of one miss it (`# missed:`)."""
+
+
+def _wrong_verdict(evaluator: Evaluator, path: Path) -> Verdict:
+    """Return the verdict on a mistake; one that trials find by chance is judged again where they missed it."""
+    verdict = _verdict(evaluator, path, HONEST_TIMEOUT_S)
+    for _ in range(MORE_CHANCES if _head(path, "missed") else 0):
+        if verdict.correct:
+            verdict = _verdict(evaluator, path, HONEST_TIMEOUT_S)
+    return verdict
+
+
 def _verdict(evaluator: Evaluator, path: Path, timeout_s: float | None = None, trials: int | None = None) -> Verdict:
     (problem,) = _head(path, "problem")
     found = Problem.from_file(HERE / "problems" / f"{problem}.py")
@@ -173,11 +186,17 @@ def judged(
 ) -> Iterator[Callable[[Path], Verdict]]:
     """Gives the verdict on a candidate that means no harm. Those of the tests to come are judged two at a time."""
     selected = {item.name for item in request.session.items}
-    tests = {"test_honest_kernel_is_correct": ("controls", trials), "test_wrong_kernel_is_not_correct": ("wrong", None)}
+    tests: dict[str, tuple[str, Callable[[Path], Verdict]]] = {
+        "test_honest_kernel_is_correct": (
+            "controls",
+            lambda path: _verdict(evaluator, path, HONEST_TIMEOUT_S, trials),
+        ),
+        "test_wrong_kernel_is_not_correct": ("wrong", lambda path: _wrong_verdict(evaluator, path)),
+    }
     with ThreadPoolExecutor(2) as threads:
         asked = {
-            path: threads.submit(_verdict, evaluator, path, HONEST_TIMEOUT_S, number)
-            for test, (folder, number) in tests.items()
+            path: threads.submit(judge, path)
+            for test, (folder, judge) in tests.items()
             for path in files(folder, device)
             if f"{test}[{path.stem}]" in selected
         }

@@ -1,4 +1,5 @@
 # problem: remainder
+# missed: by about 4 evaluations of 100
 # A remainder is written as %, which on a chip is wrong beside multiples and for large quotients.
 import torch
 import torch.nn as nn

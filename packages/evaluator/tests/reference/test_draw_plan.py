@@ -5,17 +5,8 @@ import torch
 
 from warpsmith.evaluator import EvaluatorConfig
 from warpsmith.evaluator.devices.host import HostDevice
-from warpsmith.evaluator.reference.draw_plan import (
-    ANY_SIGN,
-    ANYWHERE,
-    FAR,
-    IN_RANGE,
-    KINDS,
-    PLAINLY,
-    SAME_SIGN,
-    VARIED,
-    DrawPlan,
-)
+from warpsmith.evaluator.reference.draw_plan import KINDS, PLAINLY, VARIED, DrawPlan
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, SAME_SIGN
 from warpsmith.evaluator.workers.reference import Reference
 
 MODEL = """

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator.reference import mutations
-from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, KINDS, SAME_SIGN
+from warpsmith.evaluator.reference.draw_plan import KINDS
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, SAME_SIGN
 from warpsmith.evaluator.reference.mutations import (
     constant_level,
     is_mask,

@@ -18,8 +18,9 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import seeds_for_candidates
 from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.processes.pool import Worker
-from warpsmith.evaluator.reference.draw_plan import SAME_SIGN, VARIED
+from warpsmith.evaluator.reference.draw_plan import VARIED
 from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.levels import SAME_SIGN
 from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceFaultError, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
 from warpsmith.evaluator.reference.trials import Trial, plan, prepare

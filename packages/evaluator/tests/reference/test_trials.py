@@ -5,7 +5,8 @@ import random
 import pytest
 import torch
 
-from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, LISTS, PLAIN, SAME_SIGN, DrawPlan
+from warpsmith.evaluator.reference.draw_plan import LISTS, DrawPlan
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.mutations import LARGE_ROW_OCTAVES, vary_draw
 from warpsmith.evaluator.reference.trials import GOES_FAR, Trial, one_far, plan, prepare, reorders
 from warpsmith.evaluator.reference.variability import REMOTE, REMOTE_AMONG_OTHERS, Learned, learn

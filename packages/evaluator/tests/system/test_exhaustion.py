@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from warpsmith.evaluator import Problem, _native
-from warpsmith.evaluator.judge.process import Line, Service
+from warpsmith.evaluator.judge.service import Line, Service
 from warpsmith.evaluator.languages.triton import compile_source as compiler
 from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE

@@ -10,8 +10,8 @@ from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.environments.base import Environment
 from warpsmith.rollout.episodes import EpisodeSetup, run_episode
 from warpsmith.rollout.errors import PromptTooLongError
+from warpsmith.rollout.rewards.score import Score
 from warpsmith.rollout.turn_recording import EpisodeLabels
-from warpsmith.rollout.turns import Score
 
 
 class Guess:

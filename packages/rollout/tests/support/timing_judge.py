@@ -13,9 +13,9 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.ipc import messages
 from warpsmith.evaluator.ipc.messages import Kind
-from warpsmith.evaluator.judge.process import Line, Service
+from warpsmith.evaluator.judge.service import Line, Service
 from warpsmith.evaluator.processes.lease import Lease
-from warpsmith.evaluator.processes.windows import NoWindowError
+from warpsmith.evaluator.processes.timing_windows import NoWindowError
 from warpsmith.evaluator.verdict import Verdict, invalid
 
 

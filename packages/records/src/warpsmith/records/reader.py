@@ -21,6 +21,7 @@ from warpsmith.records.segments import (
     Kind,
     NewerFormatError,
     SegmentError,
+    Torn,
     TruncatedSegmentError,
     decode_journal,
     digest,
@@ -38,30 +39,6 @@ DECODE_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
 
 class NoRecordsError(WarpsmithError):
     """The directory is not a run, or its run has recorded nothing yet."""
-
-
-@dataclass(frozen=True)
-class Torn:
-    """Bytes at the end of a segment that are not a recorded batch.
-
-    Left by a killed writer, or part of an append in progress.
-
-    Attributes:
-        path: the stream file.
-        stream_bytes: bytes after the last recorded batch.
-        journal_bytes: bytes of an unfinished journal entry.
-    """
-
-    table: str
-    path: Path
-    stream_bytes: int
-    journal_bytes: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path}: {self.stream_bytes} bytes after the last recorded batch, "
-            f"{self.journal_bytes} bytes of an unfinished journal entry"
-        )
 
 
 @dataclass(frozen=True)

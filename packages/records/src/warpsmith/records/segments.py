@@ -222,3 +222,27 @@ def _last_written_slot(data: bytes, whole: int) -> int:
 def _check(body: bytes, segment_id: bytes) -> bytes:
     """Keyed by the segment, so that an entry of another journal is rejected."""
     return hashlib.blake2b(body, digest_size=_CHECK_BYTES, key=segment_id).digest()
+
+
+@dataclass(frozen=True)
+class Torn:
+    """Bytes at the end of a segment that are not a recorded batch.
+
+    Left by a killed writer, or part of an append in progress.
+
+    Attributes:
+        path: the stream file.
+        stream_bytes: bytes after the last recorded batch.
+        journal_bytes: bytes of an unfinished journal entry.
+    """
+
+    table: str
+    path: Path
+    stream_bytes: int
+    journal_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.stream_bytes} bytes after the last recorded batch, "
+            f"{self.journal_bytes} bytes of an unfinished journal entry"
+        )

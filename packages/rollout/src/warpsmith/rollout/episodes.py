@@ -15,8 +15,9 @@ from warpsmith.rollout.completions import ChatSampler
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.environments.base import Environment
 from warpsmith.rollout.errors import DeadlinePassedError, PromptTooLongError, SamplerDiedError, SamplerError
+from warpsmith.rollout.rewards.score import Score
 from warpsmith.rollout.turn_recording import EpisodeLabels, TurnRecord, TurnRow, turn_row
-from warpsmith.rollout.turns import Score, Turn
+from warpsmith.rollout.turns import Turn
 
 SLACK_FOR_ENVIRONMENTS_S = 5.0
 """Extra time beyond both deadlines of an evaluation: an environment with its own deadlines says which one passed."""

@@ -8,8 +8,9 @@ from typing import Any
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.prompts import Message
+from warpsmith.rollout.rewards.score import Score
 from warpsmith.rollout.samplers.base import Completion, Sampling
-from warpsmith.rollout.turns import Score, Turn
+from warpsmith.rollout.turns import Turn
 
 TurnRow = dict[str, Any]
 """One row of `warpsmith.records.schema.TURNS`, by column."""

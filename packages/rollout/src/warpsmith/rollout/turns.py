@@ -1,4 +1,4 @@
-"""A finished turn as environments and rewards see it, and its score."""
+"""A finished turn as environments and rewards see it."""
 
 from dataclasses import dataclass
 
@@ -39,16 +39,3 @@ class Turn:
     def name(self) -> str:
         """The turn's name in messages."""
         return f"turn {self.index + 1} of {self.problem} in {self.trajectory or 'an episode'}"
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """The score of a turn. `value` is None exactly if the turn is invalid; `invalid_reason` then says why."""
-
-    value: float | None
-    invalid_reason: str | None = None
-
-    @property
-    def valid(self) -> bool:
-        """Whether the turn can be used for training."""
-        return self.invalid_reason is None

@@ -19,7 +19,7 @@ from warpsmith.evaluator.judge.pipeline import conduct
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.processes.pool import WorkerDiedError
 from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries
-from warpsmith.evaluator.processes.windows import NoWindowError
+from warpsmith.evaluator.processes.timing_windows import NoWindowError
 from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceFaultError, ReferenceSession
 from warpsmith.evaluator.sandbox.roles import roles_of
 from warpsmith.records.errors import WarpsmithError

@@ -10,7 +10,7 @@ from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.judge.evidence import Evidence
-from warpsmith.evaluator.judge.recordings import Recordings
+from warpsmith.evaluator.judge.recordings_by_form import Recordings
 from warpsmith.evaluator.judge.replays import Delivered
 from warpsmith.evaluator.recordings import outputs
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession

@@ -8,7 +8,7 @@ from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.comparison import Comparer
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.judge.launches import Launches
-from warpsmith.evaluator.judge.recordings import Recordings
+from warpsmith.evaluator.judge.recordings_by_form import Recordings
 from warpsmith.evaluator.judge.replays import Replays
 from warpsmith.evaluator.processes.pool import Machine
 from warpsmith.evaluator.reference.session import ReferenceSession

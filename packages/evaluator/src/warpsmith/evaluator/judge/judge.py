@@ -18,7 +18,7 @@ from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.judge.verdicts import verdict_of
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.processes.pool import Machine, WorkerDiedError, WorkerStartError, WorkerTimeoutError
-from warpsmith.evaluator.processes.windows import NoWindowError, TimingWindows
+from warpsmith.evaluator.processes.timing_windows import NoWindowError, RequestedWindows
 from warpsmith.evaluator.reference.session import (
     ReferenceFailedError,
     ReferenceFaultError,
@@ -51,7 +51,7 @@ class Judge:
         windows: where other processes use the device too, see `Lease`.
     """
 
-    def __init__(self, config: EvaluatorConfig, windows: TimingWindows | None = None) -> None:
+    def __init__(self, config: EvaluatorConfig, windows: RequestedWindows | None = None) -> None:
         self.config = config
         self.machine = Machine(config, windows)
         self.references = ReferenceStore(self.machine, audit)

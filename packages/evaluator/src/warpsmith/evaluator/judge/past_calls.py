@@ -6,9 +6,9 @@ from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.host_execution.on_device import FORM_ATTEMPTS
-from warpsmith.evaluator.judge.host_execution.recording import Recording
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.recordings.history import STATE_BEFORE, Past
+from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import ReferenceSession
 

@@ -10,11 +10,11 @@ from warpsmith.evaluator.devices.memory import room
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
-from warpsmith.evaluator.judge.host_execution.recording import Recording
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.past_calls import copy_inputs
-from warpsmith.evaluator.judge.recordings import Recordings
+from warpsmith.evaluator.judge.recordings_by_form import Recordings
 from warpsmith.evaluator.processes.pool import Worker
+from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from warpsmith.evaluator.processes.phases import PhaseClock
-from warpsmith.evaluator.processes.windows import Interval, TimingWindows, check_in_time
+from warpsmith.evaluator.processes.timing_windows import Interval, RequestedWindows, check_in_time
 
 
 class Lease:
@@ -20,7 +20,7 @@ class Lease:
             alone only in one of these.
     """
 
-    def __init__(self, clock: PhaseClock | None = None, windows: TimingWindows | None = None) -> None:
+    def __init__(self, clock: PhaseClock | None = None, windows: RequestedWindows | None = None) -> None:
         self._clock = clock or PhaseClock()
         self.windows = windows
         self._state = threading.Condition()

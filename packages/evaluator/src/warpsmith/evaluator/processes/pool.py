@@ -30,7 +30,7 @@ from warpsmith.evaluator.processes.lease import Lease
 from warpsmith.evaluator.processes.memory_watch import MemoryWatch
 from warpsmith.evaluator.processes.phases import PhaseClock
 from warpsmith.evaluator.processes.retries import Retries, RetryPolicy, of, with_retries
-from warpsmith.evaluator.processes.windows import TimingWindows
+from warpsmith.evaluator.processes.timing_windows import RequestedWindows
 from warpsmith.evaluator.sandbox import temp_dirs
 from warpsmith.evaluator.sandbox.policies import LANG, OFF_DEVICE, SINGLE_THREADED
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE, roles_of
@@ -610,7 +610,7 @@ class Machine:
         windows: where other processes use the device too, see `Lease`.
     """
 
-    def __init__(self, config: EvaluatorConfig, windows: TimingWindows | None = None) -> None:
+    def __init__(self, config: EvaluatorConfig, windows: RequestedWindows | None = None) -> None:
         kind = config.device_kind
         self.device: Device = kind.open()
         config = config.model_copy(update={"target_arch": self.device.target_arch(config.target_arch)})

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args
 
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.reference.levels import FAR, PLAIN
 
 Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "distant", "everything"]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
@@ -20,17 +21,6 @@ WITHOUT_TIES: Final[tuple[Kind, ...]] = ("shifted", "outliers", "small", "shifte
 SIGNED: Final[frozenset[Kind]] = frozenset({"shifted", "distant"})
 """Kinds that give most numbers of a draw one sign: of several draws, some take the other one."""
 
-PLAIN: Final = 0
-IN_RANGE: Final = 1
-"""Another distribution within the range of a draw; other values if the site is not a draw."""
-SAME_SIGN: Final = 2
-ANY_SIGN: Final = 3
-"""Either sign, but no row of zeros: dividing by its norm is not finite."""
-ANYWHERE: Final = 4
-FAR_IN_HALF: Final = 5
-"""So far that `exp` overflows in single precision, and no product of two does in half precision."""
-FAR: Final = 6
-"""So far that `exp` overflows in single precision; a reference that subtracts the maximum tolerates it."""
 LISTS: Final = "list "
 """Prefix of sites that are lists of integers in the problem's source."""
 INPUTS: Final = "input "

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import torch
 
-from warpsmith.evaluator.reference.draw_plan import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, SAME_SIGN, Kind
+from warpsmith.evaluator.reference.draw_plan import Kind
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, SAME_SIGN
 
 FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 110.0, FAR: 200.0}
 """Largest distance of an outlier by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
@@ -56,6 +57,8 @@ PLANTED_SHARE: Final = 1 / 16
 LONG_ROWS: Final = 1 / 4
 LONG_SHARE: Final = 1 / 4
 """Share of a gridded draw's rows with numbers of many bits, and their share of such a row."""
+LEAST_PLANTED: Final = 4
+"""Rows that get numbers of many bits in any case: afterwards one or two of them may become a copy of another."""
 ZERO_SHARE: Final = 1 / 64
 """Share of a parameter's elements that become zero, as in pruning."""
 LEAST_PRUNED: Final = 64
@@ -192,7 +195,7 @@ def to_grid(
     rounded = _with_numbers(rounded, [one for one in numbers if least <= one <= most], dice)
     if tensor.dtype == torch.float32:
         ranks = dice.rows(rounded)
-        chosen = (ranks < LONG_ROWS) | (ranks == ranks.min())
+        chosen = ranks <= max(LONG_ROWS, float(ranks.flatten().kthvalue(min(LEAST_PLANTED, ranks.numel())).values))
         planted = _with_numbers(rounded, [one for one in long_numbers if low <= one <= high], dice, LONG_SHARE)
         rounded = torch.where(chosen, planted, rounded)
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
@@ -223,7 +226,8 @@ def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     """Copy one slice to another along the first and along the second-to-last dimension."""
     for dim in {0, wide.dim() - 2}:
         if wide.shape[dim] > 2:
-            source, target = dice.below(wide.shape[dim]), dice.below(wide.shape[dim])
+            source, apart = dice.below(wide.shape[dim]), 1 + dice.below(wide.shape[dim] - 1)
+            target = (source + apart) % wide.shape[dim]
             wide.select(dim, target).copy_(wide.select(dim, source).clone())
     return wide
 

@@ -15,21 +15,17 @@ from typing import Final
 from warpsmith.evaluator.correctness.compare import FAR_RELATIVE, FARTHEST_RELATIVE, REMOTE_RELATIVE
 from warpsmith.evaluator.reference import shape_variation
 from warpsmith.evaluator.reference.draw_plan import (
-    ANY_SIGN,
-    ANYWHERE,
-    FAR_IN_HALF,
     INPUTS,
     LISTS,
-    PLAIN,
     PLAIN_NUMBERS,
     PLAINLY,
-    SAME_SIGN,
     SIGNED,
     VARIED,
     WITHOUT_TIES,
     DrawPlan,
     Kind,
 )
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR_IN_HALF, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer

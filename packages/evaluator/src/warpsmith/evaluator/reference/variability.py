@@ -15,20 +15,9 @@ from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, TensorSlot
 from warpsmith.evaluator.reference import mutations, shape_variation
-from warpsmith.evaluator.reference.draw_plan import (
-    ANY_SIGN,
-    ANYWHERE,
-    FAR,
-    FAR_IN_HALF,
-    IN_RANGE,
-    INPUTS,
-    PLAIN,
-    PLAIN_NUMBERS,
-    SAME_SIGN,
-    VARIED,
-    DrawPlan,
-)
+from warpsmith.evaluator.reference.draw_plan import INPUTS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer

@@ -49,13 +49,13 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
 
             reference.serve(channel, scratch, device, config)
         case "candidate":
-            from warpsmith.evaluator.workers import candidate
+            from warpsmith.evaluator.workers import host_code
 
-            candidate.serve(channel, scratch, device, language)
+            host_code.serve(channel, scratch, device, language)
         case "host":
-            from warpsmith.evaluator.workers import candidate
+            from warpsmith.evaluator.workers import host_code
 
-            candidate.serve(channel, scratch, device, language, detached=True)
+            host_code.serve(channel, scratch, device, language, detached=True)
         case "compile":
             from warpsmith.evaluator.workers import compiler
 

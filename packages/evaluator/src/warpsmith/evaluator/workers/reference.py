@@ -30,8 +30,8 @@ from warpsmith.evaluator.ipc.tensor_slots import FLOATING
 from warpsmith.evaluator.recordings import module_state, outputs
 from warpsmith.evaluator.reference import named_sizes
 from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
-from warpsmith.evaluator.reference.draw_hooks import Catch
 from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPlan
+from warpsmith.evaluator.reference.draw_sites import Catch
 from warpsmith.evaluator.reference.named_sizes import InputSizes
 from warpsmith.evaluator.timing.worker_rounds import Call, Rounds
 from warpsmith.evaluator.workers import calling, gpu_stand_in

@@ -229,9 +229,9 @@ def warm_up(kind: ZygoteKind, config: EvaluatorConfig, folder: Path) -> None:
 
         del compiler  # imported for the workers
     if {"host", "candidate"} & set(roles):
-        from warpsmith.evaluator.workers import candidate
+        from warpsmith.evaluator.workers import host_code
 
-        candidate.prepare(language)
+        host_code.prepare(language)
     language.warm_up(kind, roles, config.target_arch, folder)
     if kind == "plain" and "candidate" in roles:
         device.prepare_zygote(config.target_arch)

@@ -15,7 +15,8 @@ from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.prompts import Message
 from warpsmith.rollout.rewards.base import Scorer
-from warpsmith.rollout.turns import Score, Turn
+from warpsmith.rollout.rewards.score import Score
+from warpsmith.rollout.turns import Turn
 
 
 @dataclass(frozen=True)

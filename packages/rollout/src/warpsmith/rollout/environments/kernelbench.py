@@ -15,7 +15,8 @@ from warpsmith.rollout.environments.config import MultiTurnConfig
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.prompts import Attempt, Message, build_prompt
 from warpsmith.rollout.returns import discounted
-from warpsmith.rollout.turns import Score, Turn
+from warpsmith.rollout.rewards.score import Score
+from warpsmith.rollout.turns import Turn
 
 UNVARIED: Final = "problem: nothing in it can differ between trials, and leave_out_unvaried is set"
 NO_CODE: Final = "The answer has no Python code that could define ModelNew."

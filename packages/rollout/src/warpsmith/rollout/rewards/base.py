@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.errors import RewardFailedError
-from warpsmith.rollout.turns import Score, Turn
+from warpsmith.rollout.rewards.score import Score
+from warpsmith.rollout.turns import Turn
 
 FOREIGN_ERRORS: Final = (Exception, SystemExit)
 """What foreign code can raise: `sys.exit()` must not end the run as if it had succeeded."""

@@ -14,8 +14,7 @@ from warpsmith.evaluator.devices.kinds import Role
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
-from warpsmith.evaluator.judge.host_execution.recording import (
-    Recording,
+from warpsmith.evaluator.judge.host_execution.recording_limits import (
     check_launches,
     check_size,
     no_kernel,
@@ -29,6 +28,7 @@ from warpsmith.evaluator.recordings import operators
 from warpsmith.evaluator.recordings.history import Called, History
 from warpsmith.evaluator.recordings.launch_signatures import launches_of
 from warpsmith.evaluator.recordings.outputs import form_mismatch
+from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 

@@ -11,9 +11,10 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.host_execution.base import HostExecution, NeedsDeviceError
-from warpsmith.evaluator.judge.host_execution.recording import Recording, constants_of
+from warpsmith.evaluator.judge.host_execution.recording_limits import constants_of
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
+from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.workers import gpu_stand_in

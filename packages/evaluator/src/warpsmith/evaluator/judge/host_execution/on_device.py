@@ -17,10 +17,11 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.host_execution.base import HostExecution
-from warpsmith.evaluator.judge.host_execution.recording import MAX_LAUNCH_BYTES, MAX_LAUNCHES, Recording
+from warpsmith.evaluator.judge.host_execution.recording_limits import MAX_LAUNCH_BYTES, MAX_LAUNCHES
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
 from warpsmith.evaluator.processes.pool import Worker
+from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from warpsmith.evaluator.judge import benchmark
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import claims
-from warpsmith.evaluator.judge.host_execution.recording import Recording
 from warpsmith.evaluator.judge.replays import Delivered
 from warpsmith.evaluator.judge.ring import make_ring
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.processes.phases import in_phase
+from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer
 

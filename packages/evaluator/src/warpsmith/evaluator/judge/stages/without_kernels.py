@@ -3,9 +3,9 @@
 from typing import Final
 
 from warpsmith.evaluator.judge.evaluation import Evaluation
-from warpsmith.evaluator.judge.host_execution.recording import Recording
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.processes.phases import in_phase
+from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.session import Answer
 
 POISONS: Final = (0x00, 0xFF)

@@ -11,6 +11,7 @@ from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
 from warpsmith.evaluator.languages.triton.extract.flow import LoopIndices, read_where_unbound, stored
 from warpsmith.evaluator.languages.triton.extract.grammar import DEFINITION, FIELDS, INSTEAD, unlisted
+from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.module import Module
 from warpsmith.evaluator.languages.triton.extract.values import (
     RESERVED_PREFIX,
@@ -21,7 +22,6 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Foreign,
     Function,
     Instance,
-    Kernel,
     Library,
     Record,
     Unknown,

@@ -12,8 +12,9 @@ from typing import Any, Final
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.check import Checked, KernelCheck
 from warpsmith.evaluator.languages.triton.extract.grammar import COMPUTING_FIELDS
+from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.module import Module
-from warpsmith.evaluator.languages.triton.extract.values import Binding, Kernel, Value, frozen
+from warpsmith.evaluator.languages.triton.extract.values import Binding, Value, frozen
 
 COMPUTING_BUILTINS: Final = frozenset(
     {"min", "max", "abs", "int", "float", "bool", "len", "range", "tuple", "list", "sum", "round", "any", "all"}

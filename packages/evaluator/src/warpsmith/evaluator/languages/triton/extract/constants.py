@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.functions import Body, bound_arguments
+from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.values import (
     Ambiguous,
     Binding,
@@ -23,7 +24,6 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Foreign,
     Function,
     Instance,
-    Kernel,
     Library,
     NotConstantError,
     Record,

@@ -24,6 +24,7 @@ from warpsmith.evaluator.languages.triton.extract.check import (
     field_name,
 )
 from warpsmith.evaluator.languages.triton.extract.computing import check_computing
+from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.library import is_dtype
 from warpsmith.evaluator.languages.triton.extract.module import Module, follow
 from warpsmith.evaluator.languages.triton.extract.render import render
@@ -31,7 +32,6 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Binding,
     Constexpr,
     ExtractionError,
-    Kernel,
     Library,
     Record,
     Value,

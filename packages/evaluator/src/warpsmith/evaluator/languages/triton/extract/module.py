@@ -12,6 +12,7 @@ from typing import Final
 
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
+from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.tables import depth, exposed_depths, names_bound_within
 from warpsmith.evaluator.languages.triton.extract.values import (
     RESERVED_PREFIX,
@@ -22,7 +23,6 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Foreign,
     Function,
     Instance,
-    Kernel,
     Library,
     Record,
     Unknown,

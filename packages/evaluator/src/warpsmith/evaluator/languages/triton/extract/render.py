@@ -11,12 +11,12 @@ from typing import Final
 
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.check import LANGUAGE_NAME, Checked, field_name
+from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.values import (
     RESERVED_PREFIX,
     Binding,
     Constexpr,
     ExtractionError,
-    Kernel,
     Library,
     Record,
     Value,

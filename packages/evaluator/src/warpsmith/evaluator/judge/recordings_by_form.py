@@ -8,12 +8,13 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.host_execution.base import HostExecution, NeedsDeviceError
 from warpsmith.evaluator.judge.host_execution.on_device import FORM_ATTEMPTS
-from warpsmith.evaluator.judge.host_execution.recording import Recording, claims_of_a_recording
+from warpsmith.evaluator.judge.host_execution.recording_limits import claims_of_a_recording
 from warpsmith.evaluator.judge.host_execution.registry import FALLBACK, HOST_EXECUTIONS
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.past_calls import PastCalls
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.recordings import module_state
+from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 

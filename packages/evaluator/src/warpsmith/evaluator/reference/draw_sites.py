@@ -22,21 +22,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator.reference import mutations
-from warpsmith.evaluator.reference.draw_plan import (
-    ANY_SIGN,
-    ANYWHERE,
-    FAR,
-    IN_RANGE,
-    INPUTS,
-    LISTS,
-    PLAIN,
-    PLAIN_NUMBERS,
-    RENUMBERED,
-    SAME_SIGN,
-    SIGNED,
-    DrawPlan,
-    Kind,
-)
+from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_NUMBERS, RENUMBERED, SIGNED, DrawPlan, Kind
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 
 DEPTH: Final = 6
 """How many of the problem's own frames identify a site."""

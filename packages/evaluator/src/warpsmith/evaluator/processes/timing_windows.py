@@ -31,7 +31,7 @@ class _Wait:
         self.refusal = ""
 
 
-class TimingWindows:
+class RequestedWindows:
     """Asks for windows, and admits timings to them; called by the threads of a judge.
 
     A window admits every timing that waits for it, and for a moment those that come later. It ends when all of them

@@ -1,52 +1,22 @@
-"""A recording: what host code did with inputs of one form; and the limits of a recording."""
+"""The limits of a recording, and the failures of host code that exceeds them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
-from warpsmith.evaluator.config import RecordingWay
 from warpsmith.evaluator.errors import LayoutError, WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
-from warpsmith.evaluator.recordings.history import Called, Past
-from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.recordings.history import Called
+from warpsmith.evaluator.recordings.recording import Recording
 
 MAX_LAUNCHES: Final = 256
 MAX_LAUNCH_BYTES: Final = 128 << 10
 MAX_TUNED: Final = 300
 MOST_CALL_BYTES: Final = 36 << 20
 """Of the recording of one call: 32 MiB of constants, and the events."""
-
-
-@dataclass(frozen=True)
-class Recording:
-    """What host code did with inputs of one form.
-
-    Attributes:
-        form: the form of the inputs, with plain arguments.
-        events: allocations, fills, copies and launches, in order; see `recordings/recorder.py`.
-        outputs: which tensors of the recording are the outputs, then the module's buffers.
-        launches: what to compile for each launch, in order.
-        way: how it was recorded.
-        remark: the configurations of autotuned kernels, for messages; empty if there are none.
-        past: the inputs of earlier calls whose memory this call uses; the events of those calls come first.
-    """
-
-    form: Form
-    events: list[Any]
-    outputs: list[Any]
-    launches: list[dict[str, Any]]
-    way: RecordingWay
-    remark: str = ""
-    past: tuple[Past, ...] = ()
-
-    @property
-    def has_constants(self) -> bool:
-        """Whether it includes the values of tensors that were made before the call."""
-        return any(event[:1] == ["const"] and event[2:] != [b""] for event in self.events)
 
 
 @contextmanager

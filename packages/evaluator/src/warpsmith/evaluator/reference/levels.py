@@ -1,0 +1,15 @@
+"""Levels: how far the numbers of one site may vary, from not at all to far beyond the problem's own."""
+
+from typing import Final
+
+PLAIN: Final = 0
+IN_RANGE: Final = 1
+"""Another distribution within the range of a draw; other values if the site is not a draw."""
+SAME_SIGN: Final = 2
+ANY_SIGN: Final = 3
+"""Either sign, but no row of zeros: dividing by its norm is not finite."""
+ANYWHERE: Final = 4
+FAR_IN_HALF: Final = 5
+"""So far that `exp` overflows in single precision, and no product of two does in half precision."""
+FAR: Final = 6
+"""So far that `exp` overflows in single precision; a reference that subtracts the maximum tolerates it."""
