@@ -19,7 +19,7 @@ from typing import Any
 from _machine import describe, write_result
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
-from warpsmith.evaluator.processes.pool import Machine
+from warpsmith.evaluator.processes.machine import Machine
 
 HERE = Path(__file__).parent
 CORPUS = HERE.parent / "tests" / "attacks"

@@ -33,8 +33,10 @@ from throughput import ACTIVATIONS, TIMED, TRIALS, candidates, problems
 from warpsmith.evaluator import EvaluatorConfig, Verdict
 from warpsmith.evaluator.devices.cuda_nodes import environment_of
 from warpsmith.evaluator.judge.judge import Judge
+from warpsmith.evaluator.processes.lease import Lease
 from warpsmith.evaluator.processes.phases import PHASES
-from warpsmith.evaluator.processes.pool import Lease, Worker, Zygote
+from warpsmith.evaluator.processes.worker import Worker
+from warpsmith.evaluator.processes.zygote_handle import ZygoteHandle
 
 HERE = Path(__file__).parent
 DEADLINE_S: Final = 60.0
@@ -74,13 +76,13 @@ def watch(spent: Spent) -> None:
     """Make the judges of this process report their waits to `spent`."""
     _watch_lease(spent)
     _watch_messages(spent)
-    fork = Zygote.fork
+    fork = ZygoteHandle.fork
 
-    def timed_fork(self: Zygote, role: Any, number: int) -> Worker:
+    def timed_fork(self: ZygoteHandle, role: Any, number: int) -> Worker:
         with _timed(spent, f"birth {role}"):
             return fork(self, role, number)
 
-    Zygote.fork = timed_fork  # type: ignore[method-assign]
+    ZygoteHandle.fork = timed_fork  # type: ignore[method-assign]
 
 
 def _watch_lease(spent: Spent) -> None:

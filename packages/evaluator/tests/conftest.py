@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, _native
 from warpsmith.evaluator.devices.host import HostDevice
-from warpsmith.evaluator.processes.pool import Machine
+from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.reference.session import ReferenceSession
 from warpsmith.evaluator.server.child import ServerProcess
 

@@ -11,7 +11,7 @@ from warpsmith.records import RunReader, RunWriter, compact
 from warpsmith.records.errors import UsageError
 from warpsmith.records.folders import OutputError
 from warpsmith.records.schema import SCHEMA_VERSION, TABLES, SchemaError, credits_batch, turns_batch
-from warpsmith.records.segments import SegmentError
+from warpsmith.records.torn_and_damaged import SegmentError
 
 
 @pytest.fixture

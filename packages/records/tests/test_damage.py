@@ -14,7 +14,8 @@ from made_rows import turn_row, write_run
 
 from warpsmith.records import RunReader, RunWriter
 from warpsmith.records.schema import turns_batch
-from warpsmith.records.segments import SLOT_BYTES, CorruptSegmentError, SegmentError, decode_journal
+from warpsmith.records.segments import SLOT_BYTES, decode_journal
+from warpsmith.records.torn_and_damaged import CorruptSegmentError, SegmentError
 
 BATCHES = 5
 EXAMPLES = settings(deadline=None, max_examples=300)

@@ -14,7 +14,7 @@ from warpsmith.records import RunReader, RunWriter
 from warpsmith.records import reader as reading
 from warpsmith.records.reader import NoRecordsError
 from warpsmith.records.schema import STEPS, SchemaError, credits_batch, steps_batch, turns_batch
-from warpsmith.records.segments import (
+from warpsmith.records.torn_and_damaged import (
     CorruptSegmentError,
     ForeignFileError,
     NewerFormatError,

@@ -20,7 +20,7 @@ from warpsmith.evaluator.judge.audit_report import allclose
 from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.judge.problem_audit import CHEATS
 from warpsmith.evaluator.processes import failure_attribution
-from warpsmith.evaluator.processes.pool import WorkerDiedError
+from warpsmith.evaluator.processes.worker import WorkerDiedError
 from warpsmith.evaluator.reference.session import ReferenceFailedError
 from warpsmith.evaluator.timing.clocks import Side, measure_one
 from warpsmith.records.errors import UsageError

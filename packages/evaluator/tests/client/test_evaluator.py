@@ -30,7 +30,8 @@ from warpsmith.evaluator import (
     _native,
 )
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError, overrun
-from warpsmith.evaluator.processes.pool import Machine, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.processes.machine import Machine
+from warpsmith.evaluator.processes.worker import WorkerDiedError, WorkerTimeoutError
 
 SLOW_CANDIDATE = """
 import time
@@ -519,7 +520,7 @@ def test_workers_are_ready_single_use_and_contained(machine: Machine):
 
 @pytest.mark.parametrize("role", ["candidate", "reference", "compile"])
 def test_a_worker_that_was_killed_but_is_not_yet_gone_is_given_to_nobody(machine: Machine, role, monkeypatch):
-    monkeypatch.setattr("warpsmith.evaluator.processes.pool._has_ended", lambda pidfd: False)
+    monkeypatch.setattr("warpsmith.evaluator.processes.worker._has_ended", lambda pidfd: False)
     killed = [machine.take(role, 30) for _ in range(3)]
     for worker in killed:
         worker.kill()

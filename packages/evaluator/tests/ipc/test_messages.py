@@ -11,7 +11,7 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind
-from warpsmith.evaluator.processes.pool import Worker, WorkerTimeoutError
+from warpsmith.evaluator.processes.worker import Worker, WorkerTimeoutError
 
 
 @pytest.fixture

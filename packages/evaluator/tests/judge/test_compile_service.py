@@ -14,7 +14,7 @@ from warpsmith.evaluator.judge.compiling.runs import AllAtOnce, LaunchByLaunch
 from warpsmith.evaluator.judge.compiling.service import CompileFailedError, CompileService
 from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
-from warpsmith.evaluator.processes.pool import WorkerStartError
+from warpsmith.evaluator.processes.worker import WorkerStartError
 
 ENDLESS = """\
 import triton

@@ -21,7 +21,7 @@ from warpsmith.evaluator.processes.memory_watch import (
     resident_bytes,
     shared_bytes,
 )
-from warpsmith.evaluator.processes.pool import Worker
+from warpsmith.evaluator.processes.worker import Worker
 
 LIMIT = 64 << 20
 DEADLINE_S = 30

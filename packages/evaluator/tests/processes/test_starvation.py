@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.evaluator.judge.conversation import Conversation
 from warpsmith.evaluator.judge.judge import Judge
-from warpsmith.evaluator.processes.pool import Machine
+from warpsmith.evaluator.processes.machine import Machine
 
 LIMIT_S = 3.0
 CROWD = 3

@@ -17,7 +17,7 @@ from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import seeds_for_candidates
 from warpsmith.evaluator.judge.problem_audit import audit
-from warpsmith.evaluator.processes.pool import Worker
+from warpsmith.evaluator.processes.worker import Worker
 from warpsmith.evaluator.reference.draw_plan import VARIED
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.levels import SAME_SIGN

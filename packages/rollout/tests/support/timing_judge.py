@@ -15,7 +15,7 @@ from warpsmith.evaluator.ipc import messages
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.judge.service import Line, Service
 from warpsmith.evaluator.processes.lease import Lease
-from warpsmith.evaluator.processes.timing_windows import NoWindowError
+from warpsmith.evaluator.processes.window_requests import NoWindowError
 from warpsmith.evaluator.verdict import Verdict, invalid
 
 

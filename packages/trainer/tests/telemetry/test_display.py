@@ -17,7 +17,7 @@ from rich.console import Console
 
 from warpsmith.records.units import duration
 from warpsmith.trainer.telemetry.live_view import trend, view
-from warpsmith.trainer.telemetry.window import RecentWork
+from warpsmith.trainer.telemetry.recent_steps import RecentWork
 
 STEP = {
     "reward_mean": 0.5, "turn_1/reward_mean": 0.4, "turn_2/reward_mean": 0.6, "solved_rate": 0.625, "correct_rate": 0.5,

@@ -4,7 +4,7 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from warpsmith.records.segments import unreadable
+from warpsmith.records.torn_and_damaged import unreadable
 
 RECORDS_DIR: Final = "records"
 STREAM_SUFFIX: Final = ".arrows"

@@ -12,19 +12,15 @@ import pyarrow as pa
 
 from warpsmith.records import keys, layout, schema
 from warpsmith.records.errors import WarpsmithError
-from warpsmith.records.segments import (
+from warpsmith.records.segments import Entry, Journal, Kind, decode_journal, digest
+from warpsmith.records.torn_and_damaged import (
     SALVAGE,
     CorruptSegmentError,
-    Entry,
     ForeignFileError,
-    Journal,
-    Kind,
     NewerFormatError,
     SegmentError,
     Torn,
     TruncatedSegmentError,
-    decode_journal,
-    digest,
     unreadable,
 )
 

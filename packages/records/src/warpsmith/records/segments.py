@@ -1,4 +1,4 @@
-"""Segments: how recorded batches are stored on disk, and what makes a batch intact, torn or damaged.
+"""Segments: how recorded batches are stored on disk, and how an intact batch is recognised.
 
 A segment is two files of one name. `NAME.arrows` is a plain Arrow IPC stream. `NAME.journal` says which byte ranges
 of it are complete: a 64-byte header, then one 64-byte entry per message, written after the message's bytes. Entries
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from warpsmith.records.errors import WarpsmithError
+from warpsmith.records.torn_and_damaged import SALVAGE, CorruptSegmentError, ForeignFileError, NewerFormatError
 
 FORMAT_VERSION: Final = 2
 SLOT_BYTES: Final = 64
@@ -26,48 +26,6 @@ _CHECK_BYTES: Final = 8
 _HEADER: Final = struct.Struct("<8sHHI16s16sq")
 _ENTRY: Final = struct.Struct("<4sHHQQQQ16s")
 assert _HEADER.size == _ENTRY.size == SLOT_BYTES - _CHECK_BYTES
-
-
-class SegmentError(WarpsmithError):
-    """A segment's file is damaged or foreign; `path` names the file."""
-
-    def __init__(self, path: Path, message: str, remedy: str = "") -> None:
-        super().__init__(f"{path}: {message}", remedy)
-        self.path = path
-
-
-class ForeignFileError(SegmentError):
-    """The file was not written by a RunWriter, or belongs to another table than its folder."""
-
-
-class NewerFormatError(SegmentError):
-    """The file was written under a newer format or schema version than this installation reads."""
-
-
-class TruncatedSegmentError(SegmentError):
-    """The journal confirms bytes that the stream no longer has."""
-
-
-class CorruptSegmentError(SegmentError):
-    """Bytes differ from what was written."""
-
-
-class UnreadableFileError(SegmentError):
-    """The operating system refused to read the file."""
-
-
-def unreadable(path: Path, error: OSError) -> UnreadableFileError:
-    return UnreadableFileError(
-        path,
-        f"cannot be read: {error.strerror or error}.",
-        "Fix the permissions of the file and of its parent folders.",
-    )
-
-
-SALVAGE: Final = (
-    "Restore the file from a copy, or read the intact batches: --skip-damaged in a command, on_damage='skip' in Python "
-    "(`warpsmith-records verify RUN` lists them)."
-)
 
 
 class Kind(enum.IntEnum):
@@ -222,27 +180,3 @@ def _last_written_slot(data: bytes, whole: int) -> int:
 def _check(body: bytes, segment_id: bytes) -> bytes:
     """Keyed by the segment, so that an entry of another journal is rejected."""
     return hashlib.blake2b(body, digest_size=_CHECK_BYTES, key=segment_id).digest()
-
-
-@dataclass(frozen=True)
-class Torn:
-    """Bytes at the end of a segment that are not a recorded batch.
-
-    Left by a killed writer, or part of an append in progress.
-
-    Attributes:
-        path: the stream file.
-        stream_bytes: bytes after the last recorded batch.
-        journal_bytes: bytes of an unfinished journal entry.
-    """
-
-    table: str
-    path: Path
-    stream_bytes: int
-    journal_bytes: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path}: {self.stream_bytes} bytes after the last recorded batch, "
-            f"{self.journal_bytes} bytes of an unfinished journal entry"
-        )

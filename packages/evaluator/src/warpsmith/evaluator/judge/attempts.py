@@ -17,9 +17,9 @@ from warpsmith.evaluator.judge.evidence import Evidence, TransientError
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.pipeline import conduct
 from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.processes.pool import WorkerDiedError
 from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries
-from warpsmith.evaluator.processes.timing_windows import NoWindowError
+from warpsmith.evaluator.processes.window_requests import NoWindowError
+from warpsmith.evaluator.processes.worker import WorkerDiedError
 from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceFaultError, ReferenceSession
 from warpsmith.evaluator.sandbox.roles import roles_of
 from warpsmith.records.errors import WarpsmithError

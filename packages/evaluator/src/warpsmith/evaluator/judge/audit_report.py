@@ -11,7 +11,7 @@ from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.judge import problem_audit
 from warpsmith.evaluator.judge.problem_audit import Accepts
 from warpsmith.evaluator.judge.ring import make_ring
-from warpsmith.evaluator.processes.pool import Machine
+from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.timing import clocks

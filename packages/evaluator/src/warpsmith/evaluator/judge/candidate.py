@@ -8,7 +8,8 @@ from typing import Self
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig
 from warpsmith.evaluator.judge.conversation import Conversation
 from warpsmith.evaluator.judge.evidence import Evidence, seeds_for_candidates
-from warpsmith.evaluator.processes.pool import Machine, Worker
+from warpsmith.evaluator.processes.machine import Machine
+from warpsmith.evaluator.processes.worker import Worker
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.processes import failure_attribution
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
-from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.processes.machine import Machine
+from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
 
 OnLaunch = Callable[[Message, Worker], None]
 

@@ -10,7 +10,7 @@ from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.recordings_by_form import Recordings
 from warpsmith.evaluator.judge.replays import Replays
-from warpsmith.evaluator.processes.pool import Machine
+from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.reference.session import ReferenceSession
 
 

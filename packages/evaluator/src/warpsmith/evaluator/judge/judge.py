@@ -17,8 +17,9 @@ from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.judge.verdicts import verdict_of
 from warpsmith.evaluator.problem import Problem
-from warpsmith.evaluator.processes.pool import Machine, WorkerDiedError, WorkerStartError, WorkerTimeoutError
-from warpsmith.evaluator.processes.timing_windows import NoWindowError, RequestedWindows
+from warpsmith.evaluator.processes.machine import Machine
+from warpsmith.evaluator.processes.window_requests import NoWindowError, RequestedWindows
+from warpsmith.evaluator.processes.worker import WorkerDiedError, WorkerStartError, WorkerTimeoutError
 from warpsmith.evaluator.reference.session import (
     ReferenceFailedError,
     ReferenceFaultError,

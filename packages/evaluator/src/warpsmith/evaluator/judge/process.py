@@ -21,7 +21,7 @@ from warpsmith.evaluator.ipc import messages
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.judge.service import SEND_S, Line, Service, refusal
-from warpsmith.evaluator.processes.timing_windows import RequestedWindows
+from warpsmith.evaluator.processes.window_requests import RequestedWindows
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import with_advice
 

@@ -13,7 +13,7 @@ from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.past_calls import copy_inputs
 from warpsmith.evaluator.judge.recordings_by_form import Recordings
-from warpsmith.evaluator.processes.pool import Worker
+from warpsmith.evaluator.processes.worker import Worker
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession

@@ -12,7 +12,7 @@ from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.judge.evaluation_slots import EvaluationSlots
 from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.problem import BYTE_ORDER_MARK, Problem
-from warpsmith.evaluator.processes.timing_windows import RequestedWindows
+from warpsmith.evaluator.processes.window_requests import RequestedWindows
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.verdict import Verdict, invalid, well_formed

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.ipc import codec
-from warpsmith.evaluator.processes.pool import Worker, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
 from warpsmith.evaluator.verdict import ERROR_CATEGORIES
 

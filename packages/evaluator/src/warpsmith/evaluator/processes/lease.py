@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from warpsmith.evaluator.processes.phases import PhaseClock
-from warpsmith.evaluator.processes.timing_windows import Interval, RequestedWindows, check_in_time
+from warpsmith.evaluator.processes.window_requests import Interval, RequestedWindows, check_in_time
 
 
 class Lease:

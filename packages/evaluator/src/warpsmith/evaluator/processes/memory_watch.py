@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from warpsmith.evaluator.system import stderr
 
 if TYPE_CHECKING:
-    from warpsmith.evaluator.processes.pool import Worker
+    from warpsmith.evaluator.processes.worker import Worker
 
 EVERY_S: Final = 0.2
 BLOCK_BYTES: Final = 512

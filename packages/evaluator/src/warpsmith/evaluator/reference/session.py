@@ -22,7 +22,8 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, FLOATING, TensorSlot, check_slot
 from warpsmith.evaluator.processes.failure_attribution import fault_of_a_reference
-from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.processes.machine import Machine
+from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
 from warpsmith.evaluator.recordings.operators import COUNTER
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
 from warpsmith.evaluator.reference.form import Form

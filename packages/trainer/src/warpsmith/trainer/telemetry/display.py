@@ -15,7 +15,7 @@ from warpsmith.rollout import console as turns_console
 from warpsmith.trainer.telemetry import console
 from warpsmith.trainer.telemetry.live_view import view
 from warpsmith.trainer.telemetry.machine_use import MachineUse
-from warpsmith.trainer.telemetry.window import RecentWork
+from warpsmith.trainer.telemetry.recent_steps import RecentWork
 
 ConsoleMode = Literal["auto", "live", "steps", "turns"]
 Row = Mapping[str, Any]

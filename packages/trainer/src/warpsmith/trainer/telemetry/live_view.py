@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from warpsmith.records.units import duration
-from warpsmith.trainer.telemetry.window import RecentWork
+from warpsmith.trainer.telemetry.recent_steps import RecentWork
 
 _BAR_WIDTH = 30
 _TREND_WIDTH = 24

@@ -15,8 +15,9 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.compressed_store import PackedStore, pack, unpack
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.processes.failure_attribution import STARVED_SHARE
-from warpsmith.evaluator.processes.pool import Machine, Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
+from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries
+from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
 from warpsmith.evaluator.sandbox.roles import EXHAUSTED_CODE
 from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.system.threads import started_executor

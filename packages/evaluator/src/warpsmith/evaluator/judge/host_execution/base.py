@@ -23,7 +23,7 @@ from warpsmith.evaluator.judge.host_execution.recording_limits import (
 )
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, WrongFormError
-from warpsmith.evaluator.processes.pool import Worker
+from warpsmith.evaluator.processes.worker import Worker
 from warpsmith.evaluator.recordings import operators
 from warpsmith.evaluator.recordings.history import Called, History
 from warpsmith.evaluator.recordings.launch_signatures import launches_of

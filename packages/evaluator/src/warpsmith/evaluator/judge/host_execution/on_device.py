@@ -20,7 +20,7 @@ from warpsmith.evaluator.judge.host_execution.base import HostExecution
 from warpsmith.evaluator.judge.host_execution.recording_limits import MAX_LAUNCH_BYTES, MAX_LAUNCHES
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
-from warpsmith.evaluator.processes.pool import Worker
+from warpsmith.evaluator.processes.worker import Worker
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession

@@ -1,0 +1,127 @@
+"""What one judge runs on: its device with the lease, its zygotes, and a pool of workers for each role."""
+
+import contextlib
+import threading
+from typing import Final
+
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.correctness import compare
+from warpsmith.evaluator.devices.base import Device
+from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
+from warpsmith.evaluator.languages.registry import language_of
+from warpsmith.evaluator.processes.lease import Lease
+from warpsmith.evaluator.processes.memory_watch import MemoryWatch
+from warpsmith.evaluator.processes.phases import PhaseClock
+from warpsmith.evaluator.processes.pool import Pool, closed
+from warpsmith.evaluator.processes.retries import Retries, RetryPolicy, of, with_retries
+from warpsmith.evaluator.processes.window_requests import RequestedWindows
+from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerStartError
+from warpsmith.evaluator.processes.zygote_handle import ZygoteHandle
+from warpsmith.evaluator.sandbox import temp_dirs
+from warpsmith.evaluator.sandbox.policies import OFF_DEVICE
+from warpsmith.evaluator.sandbox.roles import roles_of
+from warpsmith.evaluator.system.threads import started_executor
+from warpsmith.evaluator.timing.floor import Bandwidth, measure_bandwidth
+
+OF_STARTS: Final = RetryPolicy([Retries(2, of(WorkerDiedError, WorkerStartError))])
+
+
+class Machine:
+    """The zygotes and pools of one judge. A zygote that died is restarted at the next fork.
+
+    Args:
+        config: of the evaluator.
+        windows: where other processes use the device too, see `Lease`.
+    """
+
+    def __init__(self, config: EvaluatorConfig, windows: RequestedWindows | None = None) -> None:
+        kind = config.device_kind
+        self.device: Device = kind.open()
+        config = config.model_copy(update={"target_arch": self.device.target_arch(config.target_arch)})
+        self.language = language_of(config.language)
+        self._uuid = self.device.uuid
+        self.config = config
+        self.clock = PhaseClock()
+        self.lease = Lease(self.clock, windows)
+        self._bandwidth: Bandwidth | None = None
+        self._roles = roles_of(config)
+        self._lock = threading.Lock()
+        self._numbers = iter(range(1, 1 << 62))
+        self._closing = threading.Event()
+        temp_dirs.sweep()
+        # One more than zygotes: the listener of a new zygote can overlap with that of the old one.
+        self._listeners = started_executor(len(self._roles) + 1, "zygote")
+        self._zygotes = {kind: ZygoteHandle.start(kind, config, self._uuid) for kind in self._roles}
+        for zygote in self._zygotes.values():
+            zygote.await_ready(config.start_timeout_s, self._listeners)
+        size = config.slots * config.ready_workers
+        at_once = min(size, kind.workers_at_once)
+        self.pools = {role: Pool(role, size, self._fork, at_once) for roles in self._roles.values() for role in roles}
+        # A driver reserves address space, so that no limit of a process's own bounds its memory.
+        self._watch = MemoryWatch(self.workers, config.memory_bytes) if kind.shares_memory else None
+
+    def workers(self) -> list[Worker]:
+        """Return the workers of all zygotes, busy and idle."""
+        found: list[Worker] = []
+        for zygote in self._zygotes.values():
+            with zygote.lock:
+                found += zygote.workers.values()
+        return found
+
+    def bandwidth(self) -> Bandwidth:
+        """Return the write bandwidth of the device, measured at the first call; RuntimeError if it has no clock."""
+        if self._bandwidth is None:
+            with self.lease.alone():
+                self._bandwidth = self._bandwidth or measure_bandwidth(self.device)
+        return self._bandwidth
+
+    def prepare(self) -> None:
+        """Compile and measure once what evaluations on a device need, so that the first one is not delayed.
+
+        Where other processes use the device too, the first timing measures: while they start, they are not paused.
+        """
+        if self.device.kind.times:
+            compare.prepare(self.device.torch_device)
+            self.device.release()
+            if self.lease.windows is None:
+                self.bandwidth()
+
+    def await_first_workers(self) -> None:
+        """Wait until each pool has made its first worker; raise the error of a pool that cannot."""
+        for pool in self.pools.values():
+            pool.await_first()
+
+    def take(self, role: Role, timeout_s: float) -> Worker:
+        """Return a ready worker of `role`; retry if a zygote died meanwhile."""
+        with self.clock.phase("workers"):
+            return with_retries(lambda: self.pools[role].take(timeout_s), OF_STARTS)
+
+    def _fork(self, role: Role) -> Worker:
+        with self._lock:
+            number = next(self._numbers)
+            zygote = self._running(next(kind for kind, roles in self._roles.items() if role in roles))
+        # Creating a context disturbs a timing, which holds the device alone. Some roles create none, and a thread that
+        # shares the device may wait for them.
+        with self.lease.shared() if role not in OFF_DEVICE else contextlib.nullcontext():
+            return zygote.fork(role, number)
+
+    def _running(self, kind: ZygoteKind) -> ZygoteHandle:
+        if self._zygotes[kind].dead and not self._closing.is_set():
+            self._zygotes[kind].close()
+            self._zygotes[kind] = ZygoteHandle.start(kind, self.config, self._uuid)
+            self._zygotes[kind].await_ready(self.config.start_timeout_s, self._listeners)
+        if self._closing.is_set():
+            self._zygotes[kind].close()
+            raise closed()
+        return self._zygotes[kind]
+
+    def close(self) -> None:
+        """End every zygote and with it every worker, busy or idle; callers that wait for one fail at once."""
+        self._closing.set()
+        if self._watch is not None:
+            self._watch.close()
+        for zygote in self._zygotes.values():
+            zygote.close()
+        for pool in self.pools.values():
+            pool.close()
+        self._listeners.shutdown(wait=False, cancel_futures=True)
