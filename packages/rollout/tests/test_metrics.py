@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import UsageError
-from warpsmith.rollout.metrics import compare, pass_at_k, solved_shares, summarise
+from warpsmith.rollout.metrics import compare, gains, pass_at_k, solved_shares, summarise
 
 
 def turn(problem, sample, index, status, *, level=1, speedup=None, valid=True):
@@ -57,7 +58,42 @@ def test_speedups_count_only_where_correct():
     ]
     result = summarise(rows)
     assert result.speedup == pytest.approx(1.0)
-    assert result.fast_p == {0.0: 2 / 3, 0.5: 1 / 3, 0.8: 1 / 3, 1.0: 1 / 3, 1.5: 1 / 3, 2.0: 0.0}
+    assert result.fast_p == {0.0: 2 / 3, 0.5: 1 / 3, 0.8: 1 / 3, 1.0: 1 / 3, 1.2: 1 / 3, 1.5: 1 / 3, 2.0: 0.0}
+
+
+def test_speed_by_turn_is_that_of_the_best_turn_so_far():
+    rows = [
+        turn("p", 0, 0, "correct", speedup=0.5),
+        turn("p", 0, 1, "correct", speedup=2.0),
+        turn("p", 1, 0, "compile_error"),
+        turn("p", 1, 1, "correct", speedup=1.1),
+        turn("q", 0, 0, "correct", speedup=3.0),
+    ]
+    first, second = summarise(rows).by_turn
+    assert (first.speedup, second.speedup) == (pytest.approx(1.5**0.5), pytest.approx(6.6 ** (1 / 3)))
+    assert (first.fast_p[1.0], second.fast_p[1.0], second.fast_p[1.2]) == (1 / 3, 1.0, 2 / 3)
+
+
+def test_gains_pair_problems_and_compare_speed_where_both_solve():
+    before = [
+        turn("p", 0, 0, "correct", speedup=0.5),
+        turn("q", 0, 0, "incorrect"),
+        turn("r", 0, 0, "correct", speedup=8.0),
+        turn("only before", 0, 0, "correct", speedup=9.0),
+    ]
+    after = [
+        turn("p", 0, 0, "correct", speedup=1.0),
+        turn("q", 0, 0, "correct", speedup=1.5),
+        turn("r", 0, 0, "incorrect"),
+    ]
+    found = gains(before, after)
+    assert (found["solved"].first, found["solved"].second, found["solved"].problems) == (2 / 3, 2 / 3, 3)
+    assert found["fast_1.2"].difference == pytest.approx(0.0)
+    assert (found["fast_2"].first, found["fast_2"].second) == (1 / 3, 0.0)
+    assert (found["log_speedup"].problems, found["log_speedup"].difference) == (1, pytest.approx(math.log(2)))
+    untimed = [turn("p", 0, 0, "correct"), turn("q", 0, 0, "incorrect")]
+    assert set(gains(untimed, untimed)) == {"solved"}
+    assert set(gains(untimed, after)) == {"solved"}
 
 
 def test_results_survive_json():

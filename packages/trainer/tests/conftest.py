@@ -119,7 +119,8 @@ def whole_run(
     config = run.parent / "grpo.toml"
     text = grpo_text.format(run=run, policy=tiny, stage=2, wandb="offline")
     changes = {"steps = 2": "steps = 4\nlive_json = true", "every = 1": "every = 2", "keep = 3": "keep = 1"}
-    for old, new in {**changes, "[algorithm]": '[algorithm]\nold_logprobs = "recompute"'}.items():
+    changes |= {"[algorithm]": '[algorithm]\nold_logprobs = "recompute"', "[checkpoint]": "every = 2\n[checkpoint]"}
+    for old, new in changes.items():
         assert text.count(old) == 1
         text = text.replace(old, new)
     config.write_text(text)

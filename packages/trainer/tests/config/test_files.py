@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.rollout.datasets import generated
 from warpsmith.rollout.settings import describe
 from warpsmith.trainer.algorithms import ALGORITHMS
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_grpo, load_sft
 from warpsmith.trainer.errors import ConfigError
-from warpsmith.trainer.rollouts.session import load_held_out, load_problems
+from warpsmith.trainer.rollouts.session import load_held_out, load_problems, refuse_trained
 
 SMALL = """
 [run]
@@ -119,6 +120,52 @@ def test_held_out_problems_have_the_size_of_those_that_are_trained_on(tmp_path: 
     large = load_grpo(write(tmp_path, SMALL), [*more, "problems.size=gpu", "evaluator.device=cuda"])
     assert [row.naive is None for row in (*load_problems(small), *load_held_out(small))] == [True] * 12
     assert [row.naive is None for row in (*load_problems(large), *load_held_out(large))] == [False] * 12
+
+
+@pytest.fixture
+def kernelbench(tmp_path: Path) -> Path:
+    """A directory in KernelBench's layout: six problems of level 1, two of level 2."""
+    for row in generated(seed=5, count=8, levels=(1,)):
+        number = len(list(tmp_path.rglob("level*/*.py"))) + 1
+        folder = tmp_path / "KernelBench" / ("level1" if number <= 6 else "level2")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}_{row.name.partition('_')[2]}.py").write_text(row.text)
+    return tmp_path / "KernelBench"
+
+
+def test_held_out_problems_of_files_are_chosen_by_the_seed(tmp_path: Path, kernelbench: Path) -> None:
+    source = SMALL + f"[held_out]\nproblems = 4\n[held_out.source]\ntype = 'files'\npath = '{kernelbench}'\n"
+
+    def names(*more: str) -> list[str]:
+        return [row.name for row in load_held_out(load_grpo(write(tmp_path, source), more))]
+
+    assert names() == names() and len(set(names())) == 4
+    assert {tuple(names(f"held_out.seed={seed}")) for seed in range(8)} != {tuple(names())}
+    assert len(names("held_out.problems=8")) == 8
+    assert len(names("held_out.problems=2", "held_out.source.levels=[2]")) == 2
+    with pytest.raises(ConfigError, match=r"held_out\.problems \(4\): .* has 2 problems of the levels \[2\]"):
+        names("held_out.source.levels=[2]")
+    with pytest.raises(ConfigError, match=r"has a level of \[3\]. Change held_out\.source\.levels"):
+        names("held_out.source.levels=[3]")
+
+
+def test_a_held_out_problem_that_is_trained_on_is_refused(tmp_path: Path, kernelbench: Path) -> None:
+    files = f"type = 'files'\npath = '{kernelbench}'\n"
+    text = SMALL + f"[problems]\n{files}levels = [1]\n[held_out]\nproblems = 2\n[held_out.source]\n{files}"
+    other = load_grpo(write(tmp_path, text), ["held_out.source.levels=[2]"])
+    refuse_trained(load_held_out(other), load_problems(other))
+    same = load_grpo(write(tmp_path, text), ["held_out.source.levels=[1]"])
+    with pytest.raises(ConfigError, match="2 of 2 held-out problems are trained on too: ") as caught:
+        refuse_trained(load_held_out(same), load_problems(same))
+    assert "held_out.source" in caught.value.remedy
+
+
+def test_generated_held_out_problems_can_have_levels_and_a_size_of_their_own(tmp_path: Path) -> None:
+    more = ["held_out.problems=6", "held_out.source.levels=[2]", "held_out.source.size=gpu"]
+    rows = load_held_out(load_grpo(write(tmp_path, SMALL), [*more, "evaluator.device=cuda"]))
+    assert {(row.level, row.naive is None) for row in rows} == {(2, False)}
+    with pytest.raises(ConfigError, match=r'held_out\.source\.size = "gpu": these problems are too large'):
+        load_grpo(write(tmp_path, SMALL), more)
 
 
 def test_a_cap_alone_has_no_lower_bound(tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) 
     assert [(row["step"], row["weight_version"]) for row in steps] == [(1, 1), (2, 2), (3, 3), (4, 4)]
     assert {(row["role"], row["group"].split("/")[-2], row["after_step"], row["rollout_step"]) for row in turns} == {
         ("held_out", "before", 0, None), *(("train", f"step-{step}", step - 1, step) for step in (1, 2, 3, 4)),
-        ("held_out", "after", 4, None),
+        ("held_out", "step-2", 2, None), ("held_out", "after", 4, None),
     }  # fmt: skip
     trained_in = {(row["trajectory"], row["turn"]): row["step"] for row in credits}
     rollout_steps = {(row["trajectory"], row["turn"]): row["rollout_step"] for row in train}
@@ -259,7 +259,9 @@ def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) 
     metrics = dict(steps[-1]["metrics"])
     assert max(abs(dict(row["metrics"])["sampler_gap"]) for row in steps) < 1e-3
     held_out = [row for row in turns if row["role"] == "held_out"]
-    assert {(row["after_step"], version) for row in held_out for version in row["weight_versions"]} == {(0, 0), (4, 4)}
+    assert {(row["after_step"], version) for row in held_out for version in row["weight_versions"]} == {
+        (0, 0), (2, 2), (4, 4)
+    }  # fmt: skip
     assert metrics["probe_gap"] < 1e-3
     assert metrics["staleness_max"] == 0
     assert {version for row in train for version in row["weight_versions"]} == {0, 1, 2, 3}
@@ -274,6 +276,28 @@ def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) 
     low, high = summary["interval"]["solved_rate"]
     assert -1 <= low <= summary["after"]["solved_rate"] - summary["before"]["solved_rate"] <= high <= 1
     assert "Held out, gain: solved" in said
+
+
+def test_held_out_problems_are_evaluated_between_steps_and_score_the_checkpoints(
+    whole_run: tuple[Path, Path, str],
+) -> None:
+    run, _, said = whole_run
+    summary = json.loads((run / "summary.json").read_text())["held_out"]
+    scores = {
+        0: summary["before"]["best_score_mean"],
+        2: summary["steps"]["2"]["best_score_mean"],
+        4: summary["after"]["best_score_mean"],
+    }
+    assert summary["best"] == {
+        "step": max(scores, key=lambda step: (scores[step], -step)),
+        "score": max(scores.values()),
+    }
+    assert "Held out, after step 2: solved_rate" in said
+    assert f"the policy after step {summary['best']['step']} has the best score" in said
+    states = [json.loads(path.read_text()) for path in (run / "checkpoints").glob("step-*/state.json")]
+    assert {state["progress"]["step"]: state["score"] for state in states} == {4: scores[4]}
+    shares = {row["problem"] for row in RunReader(run).table("turns").to_pylist() if row["role"] == "held_out"}
+    assert summary["gain"]["solved"]["problems"] == len(shares) == 2
 
 
 def test_live_json_has_each_turn_and_trajectory_as_it_ended(whole_run: tuple[Path, Path, str]) -> None:

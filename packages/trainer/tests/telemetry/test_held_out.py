@@ -22,3 +22,25 @@ def test_an_evaluation_made_later_takes_the_reason_away(tmp_path) -> None:
 
 def test_without_both_evaluations_there_is_no_gain() -> None:
     assert held_out.gain_of([], []) == "there is no evaluation before training"
+
+
+def test_single_steps_are_kept_beside_before_and_after_and_the_best_is_known(tmp_path) -> None:
+    held_out.keep_figures(tmp_path, "before", 0, {held_out.SCORE: 0.2})
+    held_out.keep_figures(tmp_path, 20, 20, {held_out.SCORE: 0.6})
+    held_out.keep_figures(tmp_path, 40, 40, {held_out.SCORE: 0.5})
+    assert held_out.best_step(tmp_path) == 20
+    assert [held_out.score_at(tmp_path, when) for when in ("before", 20, 40, 60, "after")] == [
+        0.2,
+        0.6,
+        0.5,
+        None,
+        None,
+    ]
+    assert held_out.is_kept(tmp_path, 40) and not held_out.is_kept(tmp_path, 60)
+    held_out.keep_figures(tmp_path, "after", 60, {held_out.SCORE: 0.7})
+    assert held_out.best_step(tmp_path) == 60
+
+
+def test_a_lost_evaluation_between_steps_does_not_prevent_the_comparison(tmp_path) -> None:
+    held_out.keep_absence(tmp_path, 20, "no judge")
+    assert held_out.absence(tmp_path) is None

@@ -1,5 +1,6 @@
-"""The performance of a policy on given problems: rates by turn and level, pass@k, and comparison of two policies."""
+"""The performance of a policy on given problems: by turn and level, pass@k, and comparison of two policies."""
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,12 +16,17 @@ __all__ = [
     "Rates",
     "TurnRates",
     "compare",
+    "gains",
     "pass_at_k",
     "solved_shares",
     "summarise",
 ]
 
 Row = Mapping[str, Any]
+
+GAINS_FASTER_THAN = (1.2, 2.0)
+"""The p of the fast_p that two policies are compared by."""
+_THRESHOLDS = sorted({*FASTER_THAN, *GAINS_FASTER_THAN})
 
 _PASS_AT = (1, 2, 4, 5, 8, 10, 16, 20, 32, 64)
 
@@ -50,6 +56,10 @@ class TurnRates:
         compiled: share of these turns that compiled.
         correct: share of these turns that were correct.
         solved_by: share of all trajectories that were correct at this turn or before.
+        speedup: geometric mean of the best speedups up to this turn, over the trajectories that have one; None if
+            nothing was timed.
+        fast_p: share of all trajectories with a correct turn more than p times as fast as the reference up to this
+            one, by p; None if nothing was timed.
     """
 
     turn_number: int
@@ -57,6 +67,8 @@ class TurnRates:
     compiled: float
     correct: float
     solved_by: float
+    speedup: float | None = None
+    fast_p: dict[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +117,16 @@ class _Trajectory:
     level: int | None
     compiled: list[bool]
     correct: list[bool]
-    speedup: float | None
+    speedups: list[float | None]
+
+    @property
+    def speedup(self) -> float | None:
+        """The best speedup of a correct turn."""
+        return self.best_until(len(self.speedups))
+
+    def best_until(self, turns: int) -> float | None:
+        """Return the best speedup of a correct turn among the first `turns`."""
+        return max((speedup for speedup in self.speedups[:turns] if speedup is not None), default=None)
 
 
 def summarise(rows: Sequence[Row]) -> EvaluationResult:
@@ -116,10 +137,7 @@ def summarise(rows: Sequence[Row]) -> EvaluationResult:
     """
     if not rows:
         raise UsageError("There are no turns to summarise.", "Evaluate at least one problem with one sample.")
-    by_trajectory: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda r: (r["trajectory"], r["turn"])):
-        by_trajectory.setdefault(row["trajectory"], []).append(row)
-    valid = [_trajectory(turns) for turns in by_trajectory.values() if all(turn["valid"] for turn in turns)]
+    valid, invalid = _valid_trajectories(rows)
     problems = _by_problem(valid)
     return EvaluationResult(
         rates=_rates(valid),
@@ -127,15 +145,24 @@ def summarise(rows: Sequence[Row]) -> EvaluationResult:
         by_turn=_by_turn(valid),
         by_level=_by_level(valid),
         speedup=geometric_mean([t.speedup for t in valid if t.speedup is not None]),
-        fast_p=_fast_p(valid),
-        invalid=len(by_trajectory) - len(valid),
+        fast_p=_fast_p([t.speedup for t in valid]),
+        invalid=invalid,
         problems=problems,
     )
 
 
+def _valid_trajectories(rows: Sequence[Row]) -> tuple[list[_Trajectory], int]:
+    """Return the trajectories without an invalid turn, and the number of the others."""
+    by_trajectory: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda r: (r["trajectory"], r["turn"])):
+        by_trajectory.setdefault(row["trajectory"], []).append(row)
+    valid = [_trajectory(turns) for turns in by_trajectory.values() if all(turn["valid"] for turn in turns)]
+    return valid, len(by_trajectory) - len(valid)
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """Two policies on the same problems, `second` minus `first`: share of solved trajectories.
+    """Two policies on the same problems, `second` minus `first`, of one measure: for example the solved share.
 
     Args:
         problems: number of problems in both.
@@ -158,7 +185,7 @@ class Comparison:
 def compare(
     first: Mapping[str, float], second: Mapping[str, float], *, resamples: int = 10_000, seed: int = 0
 ) -> Comparison:
-    """Compare solved shares by problem with a paired bootstrap (Efron and Tibshirani 1993, percentile interval).
+    """Compare a measure by problem with a paired bootstrap (Efron and Tibshirani 1993, percentile interval).
 
     Raises:
         UsageError: the results have no problem in common.
@@ -180,6 +207,39 @@ def compare(
     )
 
 
+def gains(first: Sequence[Row], second: Sequence[Row]) -> dict[str, Comparison]:
+    """Compare the turns of two evaluations of the same problems, by measure; problems that only one has are left out.
+
+    Returns:
+        `solved` and, if both were timed, `fast_1.2`, `fast_2` (shares of trajectories) and `log_speedup`: the natural
+        logarithm of the geometric mean speedup of solved trajectories, over the problems that both solve. A measure
+        without a common problem is left out.
+    """
+    before, after = (_measures(_valid_trajectories(rows)[0]) for rows in (first, second))
+    return {name: compare(before[name], after[name]) for name in before if set(before[name]) & set(after.get(name, {}))}
+
+
+def _measures(trajectories: Sequence[_Trajectory]) -> dict[str, dict[str, float]]:
+    """Return each measure by problem."""
+    by_problem: dict[str, list[_Trajectory]] = {}
+    for t in trajectories:
+        by_problem.setdefault(t.problem, []).append(t)
+    found = {"solved": {name: _share([any(t.correct) for t in own]) for name, own in by_problem.items()}}
+    if all(t.speedup is None for t in trajectories):
+        return found
+    for p in GAINS_FASTER_THAN:
+        found[f"fast_{p:g}"] = {
+            name: _share([t.speedup is not None and t.speedup > p for t in own]) for name, own in by_problem.items()
+        }
+    logs = {name: [math.log(t.speedup) for t in own if t.speedup is not None] for name, own in by_problem.items()}
+    found["log_speedup"] = {name: sum(values) / len(values) for name, values in logs.items() if values}
+    return found
+
+
+def _share(values: Sequence[bool]) -> float:
+    return sum(values) / len(values)
+
+
 def solved_shares(result: Mapping[str, Any]) -> dict[str, float]:
     """Return the solved share by problem from `EvaluationResult.to_json()` as read back from a file.
 
@@ -194,13 +254,12 @@ def solved_shares(result: Mapping[str, Any]) -> dict[str, float]:
 
 def _trajectory(turns: Sequence[Row]) -> _Trajectory:
     verdicts = [turn["verdict"] for turn in turns]
-    speedups = [v["speedup"] for v in verdicts if v["correct"] and v["speedup"] is not None]
     return _Trajectory(
         problem=turns[0]["problem"],
         level=turns[0]["level"],
         compiled=[v["compiled"] for v in verdicts],
         correct=[v["correct"] for v in verdicts],
-        speedup=max(speedups, default=None),
+        speedups=[v["speedup"] if v["correct"] else None for v in verdicts],
     )
 
 
@@ -239,12 +298,15 @@ def _by_turn(trajectories: Sequence[_Trajectory]) -> list[TurnRates]:
 
 def _turn_rates(trajectories: Sequence[_Trajectory], turn: int) -> TurnRates:
     reached = [t for t in trajectories if len(t.correct) > turn]
+    best = [t.best_until(turn + 1) for t in trajectories]
     return TurnRates(
         turn_number=turn + 1,
         reached=len(reached),
         compiled=sum(t.compiled[turn] for t in reached) / len(reached),
         correct=sum(t.correct[turn] for t in reached) / len(reached),
         solved_by=sum(any(t.correct[: turn + 1]) for t in trajectories) / len(trajectories),
+        speedup=geometric_mean([speedup for speedup in best if speedup is not None]),
+        fast_p=_fast_p(best),
     )
 
 
@@ -256,11 +318,11 @@ def _by_level(trajectories: Sequence[_Trajectory]) -> dict[str, Rates]:
     }
 
 
-def _fast_p(trajectories: Sequence[_Trajectory]) -> dict[float, float] | None:
-    if all(t.speedup is None for t in trajectories):
+def _fast_p(speedups: Sequence[float | None]) -> dict[float, float] | None:
+    """Return fast_p of trajectories with these best speedups; None if none has one."""
+    if all(speedup is None for speedup in speedups):
         return None
-    fast = {p: [t.speedup is not None and t.speedup > p for t in trajectories] for p in FASTER_THAN}
-    return {p: sum(are) / len(are) for p, are in fast.items()}
+    return {p: _share([speedup is not None and speedup > p for speedup in speedups]) for p in _THRESHOLDS}
 
 
 def _mean(values: Sequence[float]) -> float | None:

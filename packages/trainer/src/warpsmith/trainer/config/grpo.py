@@ -10,7 +10,7 @@ from warpsmith.rollout.config import RolloutConfig
 from warpsmith.trainer.config.algorithm import AlgorithmSection
 from warpsmith.trainer.config.health import HealthSection
 from warpsmith.trainer.config.placement import PlacementSection, check_placement
-from warpsmith.trainer.config.problems import AnyProblems, GeneratedProblems
+from warpsmith.trainer.config.problems import AnyHeldOut, AnyProblems, GeneratedHeldOut, GeneratedProblems
 from warpsmith.trainer.config.rollout_keys import check_rollout_keys
 from warpsmith.trainer.config.sections import (
     SECONDS_HELP,
@@ -79,15 +79,22 @@ class SyncSection(Section):
 
 
 class HeldOutSection(Section):
-    """`[held_out]`: evaluation on problems that are not trained on, before and after the run.
+    """`[held_out]`: evaluation on problems that are not trained on, before, during and after the run.
 
     Without this table there is none.
     """
 
-    problems: int = Field(ge=1, description="Number of held-out problems.")
+    source: AnyHeldOut = GeneratedHeldOut()
+    problems: int = Field(ge=1, description="Number of held-out problems; of files, the seed chooses them.")
     samples: int = Field(default=1, ge=1, description="Trajectories of each.")
-    seed: int = Field(default=20_000, ge=0, description="Seed of the problems, which are the same before and after.")
+    seed: int = Field(default=20_000, ge=0, description="Seed of the problems, which are the same each time.")
     before: bool = Field(default=True, description="Evaluate before the first step.")
+    every: int = Field(
+        default=0,
+        ge=0,
+        description="Evaluate after every so many steps too; 0: never. checkpoint.keep_best then goes by it.",
+        json_schema_extra=unit("steps"),
+    )
     after: bool = Field(default=True, description="Evaluate after the last step.")
 
 
@@ -169,11 +176,16 @@ class TrainerConfig(Section):
     @model_validator(mode="after")
     def _judges_large_problems_on_a_gpu(self) -> Self:
         """Refuse to interpret problems of GPU size. Which devices servers have is not known here."""
-        large = isinstance(self.problems, GeneratedProblems) and self.problems.size == "gpu"
-        if large and self.evaluator.device == "cpu" and self.rollout.evaluation.type != "server":
+        trained, held_out = self.problems, self.held_out.source if self.held_out is not None else None
+        sizes = {
+            "problems.size": trained.size if isinstance(trained, GeneratedProblems) else None,
+            "held_out.source.size": held_out.size if isinstance(held_out, GeneratedHeldOut) else None,
+        }
+        large = next((key for key, size in sizes.items() if size == "gpu"), None)
+        if large is not None and self.evaluator.device == "cpu" and self.rollout.evaluation.type != "server":
             raise ValueError(
-                'problems.size = "gpu": these problems are too large for the interpreter; '
-                'set evaluator.device = "cuda", or problems.size = "cpu"'
+                f'{large} = "gpu": these problems are too large for the interpreter; '
+                f'set evaluator.device = "cuda", or {large} = "cpu"'
             )
         return self
 

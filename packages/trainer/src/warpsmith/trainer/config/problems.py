@@ -45,8 +45,23 @@ class ProblemFiles(Section):
         return str(self.path)
 
 
+class GeneratedHeldOut(Section):
+    """Generated problems of the split `held_out`: no problem of the split `train` has their compositions."""
+
+    type: Literal["generated"] = "generated"
+    levels: tuple[int, ...] | None = Field(
+        default=None, description="Levels of the problems; those of `[problems]` when not given."
+    )
+    size: Size | None = Field(
+        default=None, description="`cpu` or `gpu`, see problems.size; that of `[problems]` when not given."
+    )
+
+
 Problems = GeneratedProblems | ProblemFiles
+HeldOutSource = GeneratedHeldOut | ProblemFiles
 if TYPE_CHECKING:
     AnyProblems = Problems
+    AnyHeldOut = HeldOutSource
 else:
     AnyProblems = one_of(GeneratedProblems, ProblemFiles, default="generated")
+    AnyHeldOut = one_of(GeneratedHeldOut, ProblemFiles, default="generated")

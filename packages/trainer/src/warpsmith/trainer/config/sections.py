@@ -100,7 +100,7 @@ class CheckpointSection(Section):
         default=0,
         ge=0,
         description="Best checkpoints to keep in addition, by the mean reward (SFT: the least loss) of the steps "
-        "since the checkpoint before.",
+        "since the checkpoint before; with held_out.every by the best scores on held-out problems.",
     )
     export_final: bool = Field(default=True, description="Write final_model, a Hugging Face directory, at the end.")
 

@@ -98,7 +98,7 @@ def data(config: SftConfig) -> Iterator[Finding]:
 
 def problems(config: TrainerConfig) -> Iterator[Finding]:
     """Read the problems; DatasetError, ConfigError if there are none."""
-    from warpsmith.trainer.rollouts.session import load_held_out, load_problems
+    from warpsmith.trainer.rollouts.session import load_held_out, load_problems, refuse_trained
 
     read = load_problems(config)
     levels = Counter(str(problem.level) for problem in read)
@@ -107,7 +107,9 @@ def problems(config: TrainerConfig) -> Iterator[Finding]:
     if len(read) < config.algorithm.prompts_per_step:
         remedy = "Lower algorithm.prompts_per_step, or add problems."
         yield Finding("problems", "warning", "A step needs more problems than there are", remedy)
-    yield Finding("held-out problems", "ok", str(len(load_held_out(config))))
+    held_out = load_held_out(config)
+    refuse_trained(held_out, read)
+    yield Finding("held-out problems", "ok", str(len(held_out)))
 
 
 def prompts(config: TrainerConfig) -> Iterator[Finding]:

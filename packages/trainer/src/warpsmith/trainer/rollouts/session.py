@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import math
 import os
+import random
 import re
 import time
 from collections import Counter
@@ -31,7 +32,7 @@ from warpsmith.rollout.timing_windows import TimingWindows, Window
 from warpsmith.rollout.turn_recording import TurnRow
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.placement import times_beside_sampling
-from warpsmith.trainer.config.problems import GeneratedProblems
+from warpsmith.trainer.config.problems import GeneratedHeldOut, GeneratedProblems, ProblemFiles
 from warpsmith.trainer.errors import CollectionError, ConfigError
 from warpsmith.trainer.launch.rank_log import logs_of
 from warpsmith.trainer.rollouts.background import EnteredInBackground
@@ -81,6 +82,7 @@ class RolloutSession:
         self._has_turn = False
         self.problems = load_problems(config)
         self.held_out = load_held_out(config)
+        refuse_trained(self.held_out, self.problems)
         self._display = display
         self._background = BackgroundLoop() if config.algorithm.max_staleness else None
         self._pause = SamplingPause()
@@ -357,27 +359,64 @@ def load_problems(config: TrainerConfig) -> list[ProblemRow]:
         return generated(
             seed=section.seed, count=section.count, split="train", levels=section.levels, size=section.size
         )
+    return _of_levels(section, "problems")
+
+
+def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
+    """Return the problems of the held-out evaluation.
+
+    Generated ones have compositions outside the training split, and the levels and size of those that are trained on
+    where the configuration says no others.
+
+    Raises:
+        ConfigError: the files have too few problems, or none of the requested levels.
+        DatasetError: the source cannot be read.
+    """
+    section, trained = config.held_out, config.problems
+    if section is None:
+        return []
+    source, count = section.source, section.problems
+    if isinstance(source, GeneratedHeldOut):
+        size = source.size or (trained.size if isinstance(trained, GeneratedProblems) else "cpu")
+        levels = source.levels or trained.levels
+        return generated(seed=section.seed, count=count, split="held_out", levels=levels, size=size)
+    rows = _of_levels(source, "held_out.source")
+    if count > len(rows):
+        raise ConfigError(
+            f"held_out.problems ({count}): {source.source} has {len(rows)} problems of the levels "
+            f"{list(source.levels)}.",
+            "Lower it, or add levels.",
+        )
+    chosen = sorted(random.Random(section.seed).sample(range(len(rows)), count))
+    return [rows[number] for number in chosen]
+
+
+def refuse_trained(held_out: Sequence[ProblemRow], trained: Sequence[ProblemRow]) -> None:
+    """Refuse held-out problems that are trained on: they would measure memory.
+
+    Raises:
+        ConfigError: names some of them.
+    """
+    texts = {row.text.strip() for row in trained}
+    both = [row.name for row in held_out if row.text.strip() in texts]
+    if both:
+        raise ConfigError(
+            f"{len(both)} of {len(held_out)} held-out problems are trained on too: {', '.join(both[:3])}"
+            f"{', ...' if len(both) > 3 else ''}.",
+            "Train on other levels or files than held_out.source has.",
+        )
+
+
+def _of_levels(section: ProblemFiles, table: str) -> list[ProblemRow]:
+    """Return the problems of files that have one of the section's levels, or none."""
     rows = read_problems(section.path)
     kept = [row for row in rows if row.level is None or row.level in section.levels]
     if not kept:
         raise ConfigError(
             f"None of the {len(rows)} problems of {section.source} has a level of {list(section.levels)}.",
-            "Change problems.levels.",
+            f"Change {table}.levels.",
         )
     return kept
-
-
-def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
-    """Return the problems of the held-out evaluation: generated ones with compositions outside the training split.
-
-    They have the size of the generated problems that are trained on.
-    """
-    section = config.held_out
-    if section is None:
-        return []
-    trained = config.problems
-    size = trained.size if isinstance(trained, GeneratedProblems) else "cpu"
-    return generated(seed=section.seed, count=section.problems, split="held_out", levels=trained.levels, size=size)
 
 
 def _sampler_config(config: TrainerConfig) -> SamplerConfig:

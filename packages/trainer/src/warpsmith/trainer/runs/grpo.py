@@ -119,7 +119,7 @@ class GrpoRun:
         self.log: StepLog | None = None
         self.source: BatchSource | RunAhead | None = None
         self.watch = Watch(config.health)
-        self.held_out = HeldOutEvaluation(config, ranks, session, display)
+        self.held_out = HeldOutEvaluation(config, ranks, session, display, self._log_held_out)
 
     def run(self, resume: bool) -> None:
         with ExitStack() as stack:
@@ -143,8 +143,9 @@ class GrpoRun:
             self.display.work.resume_at(progress.step)
             while self.control.should_continue(progress, stop):
                 progress = self._step(progress)
+                score = self.held_out.during(progress)
                 self.display.enter(f"checkpoint of step {progress.step}")
-                self.control.save_if_due(progress)
+                self.control.save_if_due(progress, score)
             self._end(progress)
 
     # One step --------------------------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ class GrpoRun:
         # Before anything else that can fail, so that a failing evaluation does not lose the trained weights.
         if self.config.checkpoint.export_final:
             export(self.policy, self.engine, self.ranks, final, self.config.sync.gather_elements)
-        self.held_out.after(progress)
+        self.control.rescore(progress, self.held_out.after(progress))
         self.display.say(_ending(run.dir, final))
 
     # Small parts -----------------------------------------------------------------------------------------------------
@@ -292,6 +293,10 @@ class GrpoRun:
     def _write_credits(self, rows: Sequence[Mapping[str, Any]]) -> None:
         if self.session is not None and rows:
             self.session.writer.append("credits", credits_batch(rows))
+
+    def _log_held_out(self, step: int, figures: Mapping[str, float]) -> None:
+        if self.log is not None:
+            self.log.held_out(step, figures)
 
     def _write_step(self, step: int, version: int, started_at: datetime, figures: dict[str, float]) -> None:
         if self.session is None or self.log is None:

@@ -35,6 +35,8 @@ class RunControl:
         self._began = time.monotonic()
         self._before = 0.0
         self._scores: list[float] = []
+        self._by_held_out = isinstance(config, TrainerConfig) and bool(config.held_out and config.held_out.every)
+        self._held_out_score: float | None = None
 
     def begin(self, resume: bool) -> Progress:
         """Return the run's progress: its start, or the newest checkpoint, which is loaded.
@@ -66,15 +68,27 @@ class RunControl:
         return not self.ranks.shared(lambda: over or stop.requested)
 
     def note(self, score: float | None) -> None:
-        """Add a step's score (higher is better) to the next checkpoint."""
-        if score is not None:
+        """Add a step's score (higher is better) to the next checkpoint, unless held-out problems give its score."""
+        if score is not None and not self._by_held_out:
             self._scores.append(score)
 
-    def save_if_due(self, progress: Progress) -> None:
-        """Write a checkpoint if `checkpoint.every` requires it."""
-        every = self.config.checkpoint.every
-        if every and progress.step % every == 0:
+    def save_if_due(self, progress: Progress, held_out_score: float | None = None) -> None:
+        """Write a checkpoint if `checkpoint.every` requires it, or if a policy was evaluated that may be the best.
+
+        Args:
+            progress: the run's.
+            held_out_score: of the policy after this step, if it was evaluated on held-out problems.
+        """
+        section = self.config.checkpoint
+        due = bool(section.every) and progress.step % section.every == 0
+        if due or (held_out_score is not None and section.keep_best > 0):
+            self._held_out_score = held_out_score
             self.save(progress)
+
+    def rescore(self, progress: Progress, held_out_score: float | None) -> None:
+        """Give the checkpoint of this step the score of an evaluation that came after it."""
+        if self._by_held_out and held_out_score is not None and self.ranks.drives:
+            checkpoint.set_score(self.config.run.dir, progress.step, held_out_score)
 
     def save(self, progress: Progress) -> None:
         """Write a checkpoint, unless this step has one."""
@@ -84,10 +98,16 @@ class RunControl:
         checkpoint.save(
             self.config.run.dir, self.engine, self.ranks, progress,
             config=self._plain, keep=section.keep, keep_best=section.keep_best,
-            score=fmean(self._scores) if self._scores else None, base=self._base,
+            score=self._score(), base=self._base,
         )  # fmt: skip
         self._saved_at = progress.step
         self._scores.clear()
+        self._held_out_score = None
+
+    def _score(self) -> float | None:
+        if self._by_held_out:
+            return self._held_out_score
+        return fmean(self._scores) if self._scores else None
 
     def log(self, stack: ExitStack, writer: RunWriter | None = None) -> StepLog | None:
         """Open the step log on rank 0 until `stack` is closed."""

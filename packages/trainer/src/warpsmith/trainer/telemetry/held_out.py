@@ -1,29 +1,49 @@
-"""Results of the held-out evaluations before and after a run, kept in the run's `summary.json`.
+"""Results of the held-out evaluations of a run, kept in the run's `summary.json`.
 
-Its `held_out` has `before`, `after` and the `interval` of their difference; `absent` names what is missing and why: an
-evaluation without a valid turn, and therefore the comparison.
+Its `held_out` has the figures `before` and `after` training, and `steps`: those after single steps, by step. `best` is
+the step with the highest score. `gain` compares before and after by measure, with intervals, and `interval` has the
+same bounds by the names of figures. `absent` names what is missing and why: an evaluation without a valid turn, and
+therefore the comparison.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsmith.records.reader import RunReader
-from warpsmith.rollout.metrics import Comparison, compare, solved_shares, summarise
+from warpsmith.rollout.metrics import GAINS_FASTER_THAN, Comparison, gains, summarise
+from warpsmith.trainer.telemetry.batch_metrics import batch_figures
 
-When = Literal["before", "after"]
+When = Literal["before", "after"] | int
+"""Before the first step, after the last one, or after a step in between."""
 COMPARISON: Literal["comparison"] = "comparison"
+SCORE = "best_score_mean"
+"""The figure by which checkpoints are compared."""
+LOG_SPEEDUP = "log_speedup"
 Row = Mapping[str, Any]
 
 FILE = "summary.json"
+_FIGURE_OF = {"solved": "solved_rate", "fast_1.2": "fast_1.2", "fast_2": "fast_2"}
 
 
 def label(when: When) -> str:
     """Return the label of an evaluation's groups in the records."""
-    return f"held-out/{when}"
+    return f"held-out/{_name(when)}"
+
+
+def in_words(when: When) -> str:
+    """Return when an evaluation is made, as a part of a sentence."""
+    return f"after step {when}" if isinstance(when, int) else f"{when} training"
+
+
+def _name(when: When) -> str:
+    return f"step-{when}" if isinstance(when, int) else when
 
 
 def held_out_rows(run_dir: Path, when: When) -> list[Row]:
@@ -32,20 +52,61 @@ def held_out_rows(run_dir: Path, when: When) -> list[Row]:
     return list(turns.filter(pc.starts_with(turns["group"], f"{label(when)}/")).to_pylist())
 
 
+def figures_of(table: pa.Table) -> dict[str, float]:
+    """Return the figures of an evaluation's turns: those of a batch, and those that count the best turn.
+
+    `best_score_mean` is the mean over valid trajectories of their best score. `speedup_geomean` is the geometric mean
+    of the best speedups of solved trajectories; `fast_<p>` the share of all valid trajectories faster than p. Both
+    need timed turns. `turn_<n>/...` of these and of `solved_rate` are of the best turn up to n.
+    """
+    found = summarise(table.to_pylist())
+    figures = batch_figures(table) | _best_scores(table) | _speed(found.speedup, found.fast_p)
+    for turn in found.by_turn:
+        own = {"solved_rate": turn.solved_by, **_speed(turn.speedup, turn.fast_p)}
+        figures |= {f"turn_{turn.turn_number}/{name}": value for name, value in own.items()}
+    return figures
+
+
+def _best_scores(table: pa.Table) -> dict[str, float]:
+    valid = table.filter(table["valid"])
+    best = pc.mean(valid.group_by("trajectory").aggregate([("reward", "max")])["reward_max"]).as_py()
+    return {} if best is None else {SCORE: float(best)}
+
+
+def _speed(speedup: float | None, fast_p: Mapping[float, float] | None) -> dict[str, float]:
+    if speedup is None or fast_p is None:
+        return {}
+    return {"speedup_geomean": speedup} | {f"fast_{p:g}": fast_p[p] for p in GAINS_FASTER_THAN}
+
+
 def keep_figures(run_dir: Path, when: When, step: int, figures: Mapping[str, float]) -> None:
-    """Add the metrics of one evaluation to `summary.json`."""
+    """Add the figures of one evaluation to `summary.json`, and note the best step so far.
+
+    Args:
+        run_dir: the run's directory.
+        when: which evaluation.
+        step: finished steps.
+        figures: see `figures_of`.
+    """
     found = _read(run_dir)
     held_out = found.setdefault("held_out", {})
-    held_out[when] = dict(figures)
-    held_out.get("absent", {}).pop(when, None)
-    found[f"{when}_step"] = step
+    if isinstance(when, int):
+        held_out.setdefault("steps", {})[str(when)] = dict(figures)
+    else:
+        held_out[when] = dict(figures)
+        found[f"{when}_step"] = step
+    held_out.get("absent", {}).pop(_name(when), None)
+    score, best = figures.get(SCORE), held_out.get("best")
+    if score is not None and (best is None or score > best["score"]):
+        held_out["best"] = {"step": step, "score": score}
     _write(run_dir, found)
 
 
 def keep_absence(run_dir: Path, what: When | Literal["comparison"], reason: str) -> None:
     """Record in `summary.json` why an evaluation, or the comparison of both, is missing."""
     found = _read(run_dir)
-    found.setdefault("held_out", {}).setdefault("absent", {})[what] = reason
+    name = COMPARISON if what == COMPARISON else _name(what)
+    found.setdefault("held_out", {}).setdefault("absent", {})[name] = reason
     _write(run_dir, found)
 
 
@@ -63,36 +124,68 @@ def is_concluded(run_dir: Path) -> bool:
 
 def is_kept(run_dir: Path, when: When) -> bool:
     """Whether an earlier start of the run made this evaluation."""
-    return when in _read(run_dir).get("held_out", {})
+    held_out = _read(run_dir).get("held_out", {})
+    return str(when) in (held_out.get("steps", {}) if isinstance(when, int) else held_out)
 
 
-def keep_gain(run_dir: Path) -> Comparison | None:
-    """Record the interval of the gain in solved trajectories in `summary.json`, or why it is missing (`absence`).
+def score_at(run_dir: Path, when: When) -> float | None:
+    """Return the score of an evaluation that was made, or None."""
+    held_out = _read(run_dir).get("held_out", {})
+    figures = held_out.get("steps", {}).get(str(when)) if isinstance(when, int) else held_out.get(when)
+    return None if figures is None else figures.get(SCORE)
 
-    The interval is a paired bootstrap over problems; see `warpsmith.rollout.metrics.compare`. None if it cannot be
-    computed, or an evaluation was not requested.
+
+def best_step(run_dir: Path) -> int | None:
+    """Return the finished steps of the policy with the highest score, or None."""
+    best = _read(run_dir).get("held_out", {}).get("best")
+    return None if best is None else int(best["step"])
+
+
+def keep_gains(run_dir: Path) -> dict[str, Comparison]:
+    """Record in `summary.json` what training changed, by measure with intervals, or why it is missing (`absence`).
+
+    The intervals are paired bootstraps over problems; see `warpsmith.rollout.metrics.gains`. Empty if nothing can be
+    compared, or an evaluation was not requested.
     """
     before, after = held_out_rows(run_dir, "before"), held_out_rows(run_dir, "after")
     if not before or not after or absence(run_dir) is not None:
-        return None
+        return {}
     gain = gain_of(before, after)
     if isinstance(gain, str):
         keep_absence(run_dir, COMPARISON, gain)
-        return None
+        return {}
+    measured = gains(before, after)
     found = _read(run_dir)
-    found["held_out"]["interval"] = {"solved_rate": [gain.low, gain.high]}
+    found["held_out"]["interval"] = {
+        _FIGURE_OF[name]: [one.low, one.high] for name, one in measured.items() if name in _FIGURE_OF
+    }
+    found["held_out"]["gain"] = {name: asdict(one) for name, one in measured.items()}
     _write(run_dir, found)
-    return gain
+    return measured
 
 
 def gain_of(before: Sequence[Row], after: Sequence[Row]) -> Comparison | str:
-    """Return the comparison of two evaluations' turns, or why they cannot be compared."""
+    """Return the comparison of the solved shares of two evaluations' turns, or why they cannot be compared."""
     if not before or not after:
         return f"there is no evaluation {'after' if before else 'before'} training"
-    first, second = (solved_shares(summarise(rows).to_json()) for rows in (before, after))
-    if not set(first) & set(second):
-        return "no held-out problem has a valid trajectory both before and after training"
-    return compare(first, second)
+    found = gains(before, after).get("solved")
+    return found or "no held-out problem has a valid trajectory both before and after training"
+
+
+def gain_in_words(name: str, gain: Comparison) -> str:
+    """Return one measure's change with its interval; a speedup as the factor that it grew by."""
+    if name == LOG_SPEEDUP:
+        first, second, factor, low, high = map(
+            math.exp, (gain.first, gain.second, gain.difference, gain.low, gain.high)
+        )
+        return (
+            f"speedup {first:.2f} -> {second:.2f}, x {factor:.2f}, 95 % interval {low:.2f} to {high:.2f}, over the "
+            f"{gain.problems} problems solved both times"
+        )
+    return (
+        f"{name} {gain.first:.1%} -> {gain.second:.1%}, {gain.difference:+.1%}, 95 % interval {gain.low:+.1%} to "
+        f"{gain.high:+.1%} over {gain.problems} problems"
+    )
 
 
 def _read(run_dir: Path) -> dict[str, Any]:

@@ -86,6 +86,11 @@ class StepLog:
         logged = {**known, "weight_version": weight_version, "seconds": seconds}
         self._to_wandb(lambda: self._wandb.log(logged, step=step))
 
+    def held_out(self, step: int, figures: Mapping[str, float]) -> None:
+        """Send the figures of a held-out evaluation after `step` steps to W&B; `summary.json` has them too."""
+        logged = {f"held_out/{name}": value for name, value in figures.items() if math.isfinite(value)}
+        self._to_wandb(lambda: self._wandb.log(logged, step=step))
+
     def warn(self, title: str, text: str) -> None:
         """Send a warning to W&B, which shows it on the run's page and alerts subscribers."""
         self._to_wandb(lambda: self._wandb.alert(title=title, text=text, level="WARN", wait_duration=0))

@@ -151,6 +151,26 @@ def save(
     return final
 
 
+def set_score(run_dir: Path, step: int, score: float) -> None:
+    """Give the checkpoint of a step a score that was found after it was written; rank 0 only.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, or it is damaged.
+        CheckpointWriteError: the operating system refused to write.
+    """
+    path = directory_of(run_dir) / f"step-{step:08d}" / STATE
+    read_state(path.parent)
+    state = json.loads(path.read_text(encoding="utf-8")) | {"score": score}
+    partial = path.with_suffix(".partial")
+    try:
+        partial.write_text(json.dumps(state, indent=2), encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise CheckpointWriteError(
+            f"{path} could not be written: {_first_line(error)}.", "The checkpoint is whole, but has no score."
+        ) from error
+
+
 def mark_start(run_dir: Path, ranks: "Ranks", config: Mapping[str, Any], base: str | None = None) -> None:
     """Let a run that is killed before its first checkpoint resume from its start; rank 0 only."""
     start = directory_of(run_dir) / START
