@@ -81,6 +81,7 @@ class Collector:
         role: str = "train",
         after_step: int | None = None,
         rollout_step: int | None = None,
+        max_turns: int | None = None,
     ) -> "pa.Table":
         """Return all turns of `samples` episodes for each problem, as a table of `TURNS`.
 
@@ -95,6 +96,7 @@ class Collector:
             role: `train` or `held_out`, for the records.
             after_step: training steps finished so far, for the records; None outside of a training run.
             rollout_step: the training step whose batch this is, for the records; None for an evaluation.
+            max_turns: most turns of an episode, if fewer than the environment's.
 
         Raises:
             UsageError: no problems or no samples.
@@ -107,8 +109,9 @@ class Collector:
         from warpsmith.records.schema import turns_batch
 
         rows = await self.collect_rows(
-            problems, samples, label=label, seed=seed, role=role, after_step=after_step, rollout_step=rollout_step
-        )
+            problems, samples, label=label, seed=seed, role=role, after_step=after_step, rollout_step=rollout_step,
+            max_turns=max_turns,
+        )  # fmt: skip
         return pa.Table.from_batches([turns_batch(rows)])
 
     async def collect_rows(
@@ -121,6 +124,7 @@ class Collector:
         role: str = "train",
         after_step: int | None = None,
         rollout_step: int | None = None,
+        max_turns: int | None = None,
     ) -> list[TurnRow]:
         """Return the same turns as a list of rows."""
         if not problems or samples < 1:
@@ -128,6 +132,8 @@ class Collector:
                 f"{len(problems)} problems with {samples} samples each give no episodes.", "Pass at least one of each."
             )
         setup = replace(self._setup, sampler=replace(self._setup.sampler, seed=seed))
+        if max_turns is not None:
+            setup = replace(setup, max_turns=min(max_turns, setup.max_turns))
         free = asyncio.Semaphore(self._config.concurrency)
         episodes = [
             self._episode(

@@ -8,6 +8,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.trainer.config.algorithm import AlgorithmSection
+from warpsmith.trainer.config.curriculum import AnyCurriculum, UniformCurriculum
 from warpsmith.trainer.config.health import HealthSection
 from warpsmith.trainer.config.placement import PlacementSection, check_placement
 from warpsmith.trainer.config.problems import AnyHeldOut, AnyProblems, GeneratedHeldOut, GeneratedProblems
@@ -105,6 +106,7 @@ class TrainerConfig(Section):
     placement: PlacementSection = PlacementSection()
     policy: PolicyConfig
     problems: AnyProblems = GeneratedProblems()
+    curriculum: AnyCurriculum = UniformCurriculum()
     rollout: RolloutConfig = RolloutConfig()
     evaluator: EvaluatorConfig = EvaluatorConfig()
     algorithm: AlgorithmSection = AlgorithmSection()

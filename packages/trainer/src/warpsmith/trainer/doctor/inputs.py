@@ -98,9 +98,11 @@ def data(config: SftConfig) -> Iterator[Finding]:
 
 def problems(config: TrainerConfig) -> Iterator[Finding]:
     """Read the problems; DatasetError, ConfigError if there are none."""
+    from warpsmith.trainer.rollouts.curriculum import make_choice
     from warpsmith.trainer.rollouts.session import load_held_out, load_problems, refuse_trained
 
     read = load_problems(config)
+    make_choice(config.curriculum, read, config.run.seed)
     levels = Counter(str(problem.level) for problem in read)
     listed = ", ".join(f"level {level}: {count}" for level, count in sorted(levels.items()))
     yield Finding("problems", "ok", f"{len(read)} of {config.problems.source}: {listed}")

@@ -2,8 +2,8 @@
 
 import io
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,18 +12,18 @@ from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.trainer.advantage import Estimator, Normalisation, assign
 from warpsmith.trainer.advantage.normalization import NoScale
 from warpsmith.trainer.config.grpo import TrainerConfig
-from warpsmith.trainer.data.order import taken
 from warpsmith.trainer.errors import CollectionError
 from warpsmith.trainer.rollouts.batch import credit_columns
+from warpsmith.trainer.rollouts.curriculum import State, make_choice, solved_by_problem
 from warpsmith.trainer.rollouts.recorded_batches import RecordedBatches
 from warpsmith.trainer.weights.checkpoint import Progress
 
 _SEED_STRIDE = 1_000_003
 
 TRAINING_COLUMNS = [
-    "run", "group", "trajectory", "turn", "prompt_ids", "completion_ids", "logprobs", "weight_versions",
-    "finish_reason", "sampling", "verdict", "reward", "return", "valid", "generate_s", "compile_s", "wait_s",
-    "evaluate_s",
+    "run", "problem", "level", "group", "trajectory", "turn", "prompt_ids", "completion_ids", "logprobs",
+    "weight_versions", "finish_reason", "sampling", "verdict", "reward", "return", "valid", "generate_s", "compile_s",
+    "wait_s", "evaluate_s",
 ]  # fmt: skip
 
 
@@ -37,6 +37,8 @@ class Sampled:
         rounds: number of rounds; more than 1 only with dynamic sampling.
         seconds: wall time of the sampling.
         recorded: whether a round was recorded by an earlier start, so that `seconds` does not cover its sampling.
+        curriculum: the state of the curriculum after these results.
+        figures: figures of the curriculum while it chose.
     """
 
     stream: bytes
@@ -44,6 +46,8 @@ class Sampled:
     rounds: int
     seconds: float
     recorded: bool = False
+    curriculum: State = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
 
     def table(self) -> pa.Table:
         """Return the turns."""
@@ -72,12 +76,13 @@ class BatchSource:
     ) -> None:
         self._config, self._problems, self._sample = config, problems, collect
         self._recorded, self._say = recorded, say
+        self._choice = make_choice(config.curriculum, problems, config.run.seed)
 
     def collect(self, step: int, progress: Progress) -> Sampled:
         """Return the turns of step `step`, from 1.
 
-        `progress` determines the next problems, and the newest weight version that a token may have; with
-        `algorithm.max_staleness` tokens may be older by that many versions.
+        `progress` determines the next problems (the cursor and the curriculum's state), and the newest weight version
+        that a token may have; with `algorithm.max_staleness` tokens may be older by that many versions.
 
         With `algorithm.dynamic_sampling` groups without spread are replaced, round after round, until
         `prompts_per_step` groups have spread or `refill_rounds` is reached (DAPO, arXiv 2503.14476, section 3.2). A
@@ -105,8 +110,11 @@ class BatchSource:
                 break
             finally:
                 problems += missing
-        stream = as_stream(pa.concat_tables(tables))
-        return Sampled(stream, problems, len(tables), time.monotonic() - began, recorded)
+        table = pa.concat_tables(tables)
+        state, figures = progress.curriculum, self._choice.figures(progress.curriculum)
+        learned = self._choice.learn(state, solved_by_problem(table), progress.cursor + problems)
+        seconds = time.monotonic() - began
+        return Sampled(as_stream(table), problems, len(tables), seconds, recorded, learned, figures)
 
     def _round(self, label: str, step: int, progress: Progress, after: int, count: int) -> tuple[pa.Table, bool]:
         """Return TRAINING_COLUMNS of the problems that come `after` those already given to the step.
@@ -114,7 +122,7 @@ class BatchSource:
         The second value is whether an earlier start recorded them.
         """
         run = self._config.run
-        picked = taken(progress.cursor + after, count, len(self._problems), run.seed)
+        picked = self._choice.pick(progress.curriculum, progress.cursor, after, count)
         problems = [self._problems[i] for i in picked]
         kept = self._kept(label, progress.weight_version, problems)
         if kept is not None:
@@ -130,6 +138,7 @@ class BatchSource:
             rollout_step=step,
             weight_version=progress.weight_version,
             staleness=self._config.algorithm.max_staleness,
+            max_turns=self._choice.turns(progress.curriculum),
         )
         return table.select(TRAINING_COLUMNS), False
 

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,7 +44,7 @@ class RunAhead:
         self._error: BaseException | None = None
         self._stopped = False
         self._thread = threading.Thread(
-            target=self._work, args=(progress.step + 1, steps, progress.cursor), name="rollouts", daemon=True
+            target=self._work, args=(progress.step + 1, steps, progress), name="rollouts", daemon=True
         )
 
     def collect(self, step: int, progress: Progress) -> Sampled:
@@ -87,14 +88,14 @@ class RunAhead:
 
     # The thread ------------------------------------------------------------------------------------------------------
 
-    def _work(self, first: int, last: int, cursor: int) -> None:
+    def _work(self, first: int, last: int, progress: Progress) -> None:
         try:
             for step in range(first, last + 1):
                 newest = self._admitted(step)
                 if newest is None:
                     return
-                sampled = self._collect(step, Progress(step=step - 1, cursor=cursor, weight_version=newest))
-                cursor += sampled.problems
+                sampled = self._collect(step, replace(progress, step=step - 1, weight_version=newest))
+                progress = replace(progress, cursor=progress.cursor + sampled.problems, curriculum=sampled.curriculum)
                 with self._changed:
                     self._ready.append(sampled)
                     self._changed.notify_all()

@@ -233,6 +233,7 @@ class RolloutSession:
         weight_version: int,
         rollout_step: int | None = None,
         staleness: int = 0,
+        max_turns: int | None = None,
     ) -> "pa.Table":
         """Return the turns of complete groups, after writing them to the records.
 
@@ -247,7 +248,7 @@ class RolloutSession:
             self._in_windows(
                 self._collector.collect(
                     problems, samples, label=label, seed=seed, role=role, after_step=after_step,
-                    rollout_step=rollout_step,
+                    rollout_step=rollout_step, max_turns=max_turns,
                 )
             )
         )  # fmt: skip

@@ -40,6 +40,7 @@ from warpsmith.trainer.telemetry.batch_metrics import (
     batch_figures,
     columns,
     credit_figures,
+    level_figures,
     phase_figures,
     spread_figures,
     staleness,
@@ -178,6 +179,7 @@ class GrpoRun:
             **credit_figures(credit), **trained.figures, **taken_off, **phases,
             **_collect_speed(sampled, of_batch["tokens"]),
             **ahead, "probe_gap": gap, "rounds": float(sampled.rounds), "sample_s": sampled.seconds,
+            **sampled.figures,
         }  # fmt: skip
         self._write_step(step, version, started_at, figures)
         self.control.note(figures.get("reward_mean"))
@@ -188,6 +190,7 @@ class GrpoRun:
             cursor=progress.cursor + sampled.problems,
             weight_version=version,
             seconds=self.control.seconds,
+            curriculum=sampled.curriculum,
         )
 
     def _collected(self, step: int, progress: Progress) -> Sampled:
@@ -206,7 +209,7 @@ class GrpoRun:
         """Return the figures of all sampled turns, so that dropped ones do not flatter them."""
         algorithm = self.config.algorithm
         spread = None if algorithm.has_value_head else len(groups_with_spread(table, algorithm.estimator))
-        return {**batch_figures(table), **spread_figures(table, spread), **phase_figures(table)}
+        return {**batch_figures(table), **level_figures(table), **spread_figures(table, spread), **phase_figures(table)}
 
     def train_on(self, batch: pa.Table, credit: Credit, progress: Progress) -> Updated:
         """Make the updates of one step on its turns; collective."""

@@ -50,6 +50,27 @@ def batch_figures(table: pa.Table) -> dict[str, float]:
     return {name: value for name, value in figures.items() if np.isfinite(value)}
 
 
+def level_figures(table: pa.Table) -> dict[str, float]:
+    """Return `level_<n>/...` for each level of a table of TURNS: the shares solved and correct, the mean score.
+
+    Empty if all problems have one level, or none.
+    """
+    levels = sorted(level for level in pc.unique(table["level"]).to_pylist() if level is not None)
+    if len(levels) < 2:
+        return {}
+    found: dict[str, float] = {}
+    for level in levels:
+        own = table.filter(pc.and_(pc.fill_null(pc.equal(table["level"], level), False), table["valid"]))
+        rates = _rates(own)
+        shown = {
+            "solved_rate": _solved(own),
+            "correct_rate": rates["correct_rate"],
+            "reward_mean": rates["reward_mean"],
+        }
+        found |= {f"level_{level}/{name}": value for name, value in shown.items() if np.isfinite(value)}
+    return found
+
+
 def credit_figures(credit: Credit) -> dict[str, float]:
     """Return the number of baseline groups, and how many of them gave no signal."""
     counted = credit.advantage[credit.counted]

@@ -15,7 +15,7 @@ import random
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ class Progress:
         cursor: problems or examples handed out so far; it and the seed determine the next ones.
         weight_version: version of the weights; 0 is the initial policy.
         seconds: wall time over all starts.
+        curriculum: state of the curriculum, plain JSON; it and `cursor` determine the next problems.
     """
 
     step: int = 0
@@ -48,6 +49,7 @@ class Progress:
     cursor: int = 0
     weight_version: int = 0
     seconds: float = 0.0
+    curriculum: Mapping[str, Any] = field(default_factory=dict)
 
 
 def directory_of(run_dir: Path) -> Path:
@@ -312,7 +314,7 @@ _BOUND = ("evaluator.trials", "evaluator.timeout_s")
 """Keys of free tables that must not differ: rewards would be others."""
 
 
-_WITHOUT_THE_KEY = {"policy.kernels": "torch", "rollout.reward.type": "preset"}
+_WITHOUT_THE_KEY = {"policy.kernels": "torch", "rollout.reward.type": "preset", "curriculum.type": "uniform"}
 """Values that checkpoints older than these configuration keys were trained with."""
 
 

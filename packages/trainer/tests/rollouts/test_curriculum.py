@@ -1,0 +1,182 @@
+"""The curriculum: which problems a step gets, from what was solved so far; the same after a resume."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpsmith.rollout.datasets import ProblemRow
+from warpsmith.trainer.config.curriculum import CurriculumStage, SolveRateCurriculum, StagedCurriculum
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.data.order import taken
+from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.rollouts.batch_source import BatchSource
+from warpsmith.trainer.rollouts.curriculum import Choice, State, make_choice, solved_by_problem
+from warpsmith.trainer.weights.checkpoint import Progress
+
+PROBLEMS = [ProblemRow(f"p{number}", "", 1 + number % 3, "test") for number in range(30)]
+LEVELS = StagedCurriculum(
+    type="stages",
+    stages=(CurriculumStage(levels=(1,), turns=1), CurriculumStage(levels=(1, 2)), CurriculumStage(levels=(1, 2, 3))),
+    advance_at=0.5,
+    fall_back_at=0.1,
+    window=2,
+)
+RATES = SolveRateCurriculum(type="solve_rate", floor=0.05)
+
+
+def step(choice: Choice, state: State, cursor: int, share: float, count: int = 6) -> State:
+    """Return the state after a step in which a share of the trajectories of each problem solved it."""
+    picked = choice.pick(state, cursor, 0, count)
+    solved = {PROBLEMS[index].name: [place < round(10 * share) for place in range(10)] for index in picked}
+    return choice.learn(state, solved, cursor + count)
+
+
+def test_stages_advance_after_a_whole_window_and_fall_back() -> None:
+    choice = make_choice(LEVELS, PROBLEMS, 0)
+    state: State = {}
+    stages, turns = [], []
+    for number, share in enumerate([0.9, 0.9, 0.4, 0.4, 0.8, 0.8, 0.0, 0.0, 0.0, 0.0]):
+        stages.append(choice.figures(state)["curriculum_stage"])
+        turns.append(choice.turns(state))
+        picked = {PROBLEMS[index].level for index in choice.pick(state, 6 * number, 0, 6)}
+        assert picked <= set(LEVELS.stages[int(stages[-1]) - 1].levels)
+        state = step(choice, state, 6 * number, share)
+    assert stages == [1, 1, 2, 2, 2, 3, 3, 3, 2, 2]
+    assert turns == [1, 1, *[None] * 8]
+    assert choice.figures(state) == {"curriculum_stage": 1.0}
+
+
+def test_the_last_stage_stays_and_the_first_does_not_fall_back() -> None:
+    choice = make_choice(LEVELS, PROBLEMS, 0)
+    low: State = {}
+    high: State = {"stage": 2, "began": 0, "solved": []}
+    for number in range(5):
+        low, high = step(choice, low, 6 * number, 0.0), step(choice, high, 6 * number, 1.0)
+    assert (choice.figures(low), choice.figures(high)) == ({"curriculum_stage": 1.0}, {"curriculum_stage": 3.0})
+
+
+def test_a_stage_hands_out_each_of_its_problems_once_an_epoch() -> None:
+    choice = make_choice(LEVELS, PROBLEMS, 3)
+    state = {"stage": 1, "began": 12, "solved": []}
+    picked = [index for cursor in range(12, 32, 5) for index in choice.pick(state, cursor, 0, 5)]
+    assert sorted(picked) == [index for index, problem in enumerate(PROBLEMS) if problem.level in {1, 2}]
+    assert picked == choice.pick(state, 12, 0, 20) == choice.pick(state, 10, 2, 20)
+
+
+def test_problems_solved_half_of_the_time_are_chosen_most() -> None:
+    choice = make_choice(RATES, PROBLEMS, 0)
+    rates = {problem.name: (0.0, 0.5, 1.0)[number % 3] for number, problem in enumerate(PROBLEMS)}
+    counts = Counter(
+        number % 3 for cursor in range(0, 2000, 5) for number in choice.pick({"rates": rates}, cursor, 0, 5)
+    )
+    assert counts[1] > 4 * max(counts[0], counts[2])
+    assert min(counts[0], counts[2]) > 50, "none is left out for good"
+    fresh = Counter(index for cursor in range(0, 3000, 5) for index in choice.pick({}, cursor, 0, 5))
+    assert len(fresh) == len(PROBLEMS) and max(fresh.values()) < 2 * min(fresh.values())
+
+
+def test_later_rounds_of_a_step_draw_other_problems() -> None:
+    choice = make_choice(RATES, PROBLEMS, 1)
+    rounds = [choice.pick({}, 10, after, 10) for after in (0, 10, 20)]
+    assert sorted(index for picked in rounds for index in picked) == list(range(30))
+    assert choice.pick({}, 10, 0, 45)[30:] == rounds[0] + rounds[1][:5]
+
+
+def test_a_solve_rate_remembers_earlier_attempts() -> None:
+    choice = make_choice(SolveRateCurriculum(type="solve_rate", memory=0.75), PROBLEMS, 0)
+    state = choice.learn({}, {"p0": [True, False], "p1": []}, 2)
+    assert state == {"rates": {"p0": 0.5}}
+    assert choice.learn(state, {"p0": [True, True]}, 4) == {"rates": {"p0": 0.625}}
+    assert choice.figures(state) == {"curriculum_tried": 1.0, "curriculum_rate": 0.5}
+
+
+@pytest.mark.parametrize("config", [LEVELS, RATES], ids=["stages", "solve_rate"])
+@given(shares=st.lists(st.sampled_from([0.0, 0.3, 0.5, 1.0]), min_size=1, max_size=12), cut=st.integers(0, 11))
+def test_a_resumed_run_chooses_the_same_problems(config: Any, shares: list[float], cut: int) -> None:
+    def run(choice: Choice, state: State, first: int) -> tuple[list[list[int]], State]:
+        picked = []
+        for number in range(first, len(shares)):
+            picked.append(choice.pick(state, 6 * number, 0, 6))
+            state = step(choice, state, 6 * number, shares[number])
+            if number + 1 == cut:
+                kept.append(json.dumps(state))
+        return picked, state
+
+    kept: list[str] = []
+    whole, end = run(make_choice(config, PROBLEMS, 5), {}, 0)
+    if kept:
+        again, same = run(make_choice(config, PROBLEMS, 5), json.loads(kept[0]), cut)
+        assert (again, json.dumps(same)) == (whole[cut:], json.dumps(end))
+
+
+def test_uniform_is_the_run_s_own_order() -> None:
+    config = TrainerConfig(run={"dir": Path("unused")}, policy={"path": "unused"})
+    choice = make_choice(config.curriculum, PROBLEMS, 7)
+    assert choice.pick({}, 12, 5, 20) == taken(17, 20, 30, 7)
+    assert (choice.learn({}, {"p0": [True]}, 1), choice.figures({}), choice.turns({})) == ({}, {}, None)
+
+
+def test_a_stage_without_problems_and_names_of_two_are_refused() -> None:
+    stages = (CurriculumStage(levels=(1,)), CurriculumStage(levels=(4, 5)))
+    with pytest.raises(ConfigError, match=r"Stage 2 .* level of \[4, 5\]; they have the levels \[1, 2, 3\]"):
+        make_choice(StagedCurriculum(type="stages", stages=stages), PROBLEMS, 0)
+    with pytest.raises(ConfigError, match="1 names belong to several problems, for example p3"):
+        make_choice(RATES, [*PROBLEMS, PROBLEMS[3]], 0)
+    with pytest.raises(ValueError, match=r"fall_back_at \(0\.7\) must be below advance_at \(0\.6\)"):
+        StagedCurriculum(type="stages", stages=stages, fall_back_at=0.7)
+
+
+def test_only_valid_trajectories_count_as_attempts(turns_table: Any) -> None:
+    def row(problem: str, sample: int, turn: int, correct: bool, valid: bool = True) -> dict[str, Any]:
+        trajectory = f"{problem}/{sample}"
+        found = {"group": problem, "trajectory": trajectory, "sample": sample, "problem": problem, "turn": turn}
+        reason = None if valid else "evaluator: lost"
+        return {**found, "num_turns": 2, "valid": valid, "invalid_reason": reason, "correct": correct}
+
+    rows = [
+        *(row("p0", 0, 0, False), row("p0", 0, 1, True), row("p0", 1, 0, False)),
+        *(row("p1", 0, 0, True), row("p1", 0, 1, False, valid=False), row("p2", 0, 0, False)),
+    ]
+    table = turns_table([{name: value for name, value in one.items() if name != "correct"} for one in rows])
+    verdicts = [
+        {**verdict, "correct": one["correct"]} for verdict, one in zip(table["verdict"].to_pylist(), rows, strict=True)
+    ]
+    column = table.schema.get_field_index("verdict")
+    table = table.set_column(column, table.schema.field(column), pa.array(verdicts, table.schema.field(column).type))
+    assert solved_by_problem(table) == {"p0": [True, False], "p2": [False]}
+
+
+def test_a_batch_learns_and_limits_the_turns_of_its_stage(turns_table: Any) -> None:
+    asked: list[tuple[set[int | None], int | None]] = []
+
+    def collect(problems: Any, samples: int, *, label: str, max_turns: int | None, **_: Any) -> Any:
+        asked.append(({problem.level for problem in problems}, max_turns))
+        return turns_table(
+            [
+                {"group": f"{label}/{place}", "trajectory": f"{label}/{place}/{sample}", "sample": sample}
+                | {"problem": problem.name, "level": problem.level, "after_step": 0}
+                for place, problem in enumerate(problems)
+                for sample in range(samples)
+            ]
+        )
+
+    config = TrainerConfig(
+        run={"dir": Path("unused")},
+        policy={"path": "unused"},
+        algorithm={"prompts_per_step": 3, "samples_per_prompt": 2},
+        curriculum=LEVELS.model_dump(),
+    )
+    source = BatchSource(config, PROBLEMS, collect, recorded=None, say=print)
+    progress = Progress()
+    for number in range(1, 4):
+        sampled = source.collect(number, progress)
+        assert sampled.figures["curriculum_stage"] == progress.curriculum.get("stage", 0) + 1
+        progress = Progress(step=number, cursor=progress.cursor + sampled.problems, curriculum=sampled.curriculum)
+    assert [levels <= set(LEVELS.stages[0].levels) and turns == 1 for levels, turns in asked[:2]] == [True, True]
+    assert json.loads(json.dumps(progress.curriculum)) == progress.curriculum
