@@ -22,7 +22,17 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator.reference import mutations
-from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_NUMBERS, RENUMBERED, SIGNED, DrawPlan, Kind
+from warpsmith.evaluator.reference.draw_plan import (
+    ALL_OPPOSED,
+    INPUTS,
+    LISTS,
+    PLAIN_NUMBERS,
+    RENUMBERED,
+    SIGNED,
+    WHOLLY_FAR,
+    DrawPlan,
+    Kind,
+)
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 
 DEPTH: Final = 6
@@ -259,7 +269,9 @@ class Catch(TorchFunctionMode):
             return False
         self._signed += 1
         if sum(one >= ANY_SIGN for one in self.plan.levels.values()) < 2:
-            return self.plan.kind == "distant" and self.plan.opposed != 1
+            return self.plan.kind in WHOLLY_FAR and self.plan.opposed != 1
+        if self.plan.opposed == ALL_OPPOSED:
+            return True
         return self.plan.opposed > 0 and (self._signed + self.plan.opposed) % 2 == 0
 
     def _share_rows(self, made: torch.Tensor, dice: torch.Generator) -> None:

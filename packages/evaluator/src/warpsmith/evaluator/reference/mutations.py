@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from warpsmith.evaluator.reference.draw_plan import Kind
+from warpsmith.evaluator.reference.draw_plan import WHOLLY_FAR, Kind
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, SAME_SIGN
 
 FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 110.0, FAR: 200.0}
@@ -19,7 +19,15 @@ FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 
 LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
 """Range of the power of two that multiplies a large row."""
 LEAST_ROWS: Final = 8
-"""Rows of a tensor that gets a remote one."""
+"""Rows of a tensor that gets a remote one, or a tiny one."""
+TINY_ROW: Final = 2.0**-45
+"""Factor of a tiny row: its norm is below every usual eps, and its squares and their sums are normal numbers. What adds
+it to a one is equal in the whole row: where a problem ranks such sums, it orders equal numbers and says so."""
+ROW_WIDTH: Final = 3.5
+"""Distance of the least and the largest number of a row whose numbers keep apart, in standard deviations of the draw."""
+LEAST_APART: Final = 2.0**-15
+"""Least distance of two neighbours in it as a share of the row's distance from zero: four times the perturbation that
+measures the conditioning (`correctness/spread.py`)."""
 ROOMY: Final = frozenset({torch.float32, torch.float64})
 """Dtypes in which products and sums of a few remote numbers are finite."""
 DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR_IN_HALF: 128.0, FAR: 2.0**10}
@@ -136,7 +144,7 @@ def vary_draw(
     if not tensor.numel():
         return
     wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
-    if kind == "distant" and tensor.dtype != torch.float32:
+    if kind in WHOLLY_FAR and tensor.dtype != torch.float32:
         # Half precision has no digits for it, and in double precision a bad variance is within the tolerance.
         kind = "scaled"
     change = _CHANGES[kind] if level > IN_RANGE else _within_range(kind)
@@ -302,6 +310,20 @@ def _distant(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     return wide + DISTANT[level] * 2.0 ** round(math.log2(_spread(wide)))
 
 
+def _apart(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Move a draw as a whole far from zero, and its rows' numbers apart in their order, so that no rounding ranks them.
+
+    At a distance of a thousand standard deviations, some of a few hundred random numbers are equal.
+    """
+    if level < ANY_SIGN:
+        return wide * dice.between(1.5, 3.0)
+    spread, count = _spread(wide), wide.shape[-1] if wide.dim() else 1
+    distance = DISTANT[level] * 2.0 ** round(math.log2(spread))
+    step = max(ROW_WIDTH * spread / count, LEAST_APART * distance)
+    rank = wide.argsort(-1).argsort(-1).to(wide.dtype) if wide.dim() else wide
+    return distance + step * (rank - (count - 1) / 2 + (dice.rand(wide.shape) - 0.5) / 2)
+
+
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     # Small numbers keep their sign: a kernel that skips what is below a threshold shows only there.
     if dice.coin():
@@ -376,14 +398,13 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
         return changed
     # The row with the smallest number is always zero, so that there is one.
     zero = (chosen < 0.3) | (chosen == chosen.min()) | _zero_slices(wide, dice)
-    # One row that is not zero always is small, and at FAR one has the largest factor: whether a missing eps or maximum
-    # is found must not depend on luck.
+    # One row that is not zero always is small, one tiny, and at FAR one has the largest factor: whether a missing eps or
+    # maximum is found must not depend on luck.
     left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
-    first, second = (*left.flatten().topk(min(2, left.numel())).values, left.new_tensor(-1.0))[:2]
-    small = second if level == FAR else first
-    changed = torch.where((left == small) & (small >= 0), wide * 2 ** -dice.between(*SMALL_ROW_OCTAVES), changed)
-    if level == FAR:
-        changed = torch.where(left == first, wide * 2.0**high, changed)
+    factors = [2 ** -dice.between(*SMALL_ROW_OCTAVES), *([TINY_ROW] if left.numel() >= LEAST_ROWS else [])]
+    factors = [2.0 ** LARGE_ROW_OCTAVES[1], *factors] if level == FAR else factors
+    for rank, factor in zip(left.flatten().topk(min(len(factors), left.numel())).values, factors, strict=False):
+        changed = torch.where((left == rank) & (rank >= 0), wide * factor, changed)
     return changed.masked_fill(zero, 0)
 
 
@@ -411,6 +432,14 @@ def _with_small_slices(wide: torch.Tensor, dice: Dice, octaves: tuple[float, flo
     return wide
 
 
+def _tiny(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Shrink some rows and columns, and one row so far that an eps beside its norm decides the result; none to zero."""
+    changed, ranks = _with_small_slices(wide, dice, LESS_SMALL_OCTAVES), dice.rows(wide)
+    if level < ANY_SIGN or wide.dim() < 2 or ranks.numel() < LEAST_ROWS:
+        return changed
+    return torch.where(ranks == ranks.max(), TINY_ROW * wide, changed)
+
+
 def _everything(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     """Mix all kinds in one tensor, element by element, with a row of zeros."""
     which = dice.rand(wide.shape)
@@ -426,7 +455,9 @@ _CHANGES: Final[dict[str, Change]] = {
     "outliers": _outliers,
     "rows": _rows,
     "small": lambda wide, dice, level: _with_small_slices(wide, dice, LESS_SMALL_OCTAVES),
+    "tiny": _tiny,
     "distant": _distant,
+    "apart": _apart,
     "everything": _everything,
 }
 
@@ -486,7 +517,9 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
     "outliers": _at_the_ends,
     "rows": _calm_rows,
     "small": _narrowed,
+    "tiny": _narrowed,
     "distant": _skewed,
+    "apart": _skewed,
     "everything": _skewed,
 }
 
@@ -527,7 +560,7 @@ def _are_distinct(tensor: torch.Tensor) -> bool:
 
 def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
     """Make a permutation the identity, its reverse or a rotation; leave it random for other kinds."""
-    if kind in {"rows", "small"}:
+    if kind in {"rows", "small", "tiny"}:
         tensor.copy_(tensor.sort().values)
     elif kind == "scaled":
         tensor.copy_(tensor.sort(descending=True).values)
@@ -542,7 +575,7 @@ def vary_tosses(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.G
     """
     dice = Dice(generator)
     ones = tensor != 0
-    if kind in {"rows", "small"}:
+    if kind in {"rows", "small", "tiny"}:
         which = dice.rows(tensor)
         ones |= which < 0.4
         if level > IN_RANGE:
