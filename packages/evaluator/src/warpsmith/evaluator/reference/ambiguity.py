@@ -47,12 +47,19 @@ def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 _INDICES: Final = frozenset({torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8})
 
 
-def _lands_twice(name: str, dim: Any, index: Any) -> bool | None:
-    """Whether an index names a place of one dimension twice; None if it is no index."""
+def _lands_twice(name: str, dim: Any, index: Any, source: torch.Tensor) -> bool | None:
+    """Whether an index names a place of one dimension twice, for different numbers; None if it is no index."""
     if not isinstance(index, torch.Tensor) or not index.dim() or type(dim) is not int:
         return None
     along = dim if name in SCATTERS else 0
-    return bool((index.sort(along).values.diff(dim=along) == 0).any())
+    ordered, order = index.sort(along)
+    twice = ordered.diff(dim=along) == 0
+    if name in SCATTERS and bool(twice.any()):
+        written = source[tuple(slice(size) for size in index.shape)].gather(along, order)
+        twice &= written.narrow(along, 1, written.shape[along] - 1) != written.narrow(
+            along, 0, written.shape[along] - 1
+        )
+    return bool(twice.any())
 
 
 def _writes_twice(given: Any, shape: torch.Size) -> bool | None:
@@ -123,7 +130,9 @@ class AmbiguityFinder(TorchFunctionMode):
         if not isinstance(source, torch.Tensor) or source.numel() < 2:
             return
         twice = (
-            _writes_twice(given[0], args[0].shape) if name in INDEX_WRITES else _lands_twice(name, given[0], given[1])
+            _writes_twice(given[0], args[0].shape)
+            if name in INDEX_WRITES
+            else _lands_twice(name, given[0], given[1], source)
         )
         self.found |= twice is not None
         self.undefined |= bool(twice)

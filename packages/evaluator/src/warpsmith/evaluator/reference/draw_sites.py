@@ -59,6 +59,8 @@ TABLES: Final = frozenset(
 CONSTANTS: Final = frozenset(
     ["zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"]
 )
+SHARING: Final[frozenset[Kind]] = frozenset({"shifted", "scaled", "everything"})
+"""Kinds in which draws of integers share numbers."""
 QUESTIONS: Final = frozenset({"__get__", "__len__", "size", "dim", "numel", "stride", "is_floating_point"})
 CASTS: Final = frozenset({"to", "type", "float", "half", "bfloat16", "double", "bool", "int", "long"})
 MOVES: Final = frozenset({"cuda", "cpu", "contiguous", "clone", "requires_grad_", "view", "reshape", "unsqueeze"})
@@ -110,6 +112,7 @@ class Catch(TorchFunctionMode):
         literals: `line:column` of calls that make a tensor of literal numbers.
         numbers: numbers of few bits that the problem's forward may compare with; planted in draws on a grid.
         long_numbers: the same of many bits.
+        integers: integers that the problem may compare with; planted in draws of integers.
         sites: the sites seen, with the highest level that each can have.
         built: the same of masks, positions and plain numbers among the inputs, which change only if they are the same
             in each input set.
@@ -122,6 +125,7 @@ class Catch(TorchFunctionMode):
     literals: frozenset[str] = frozenset()
     numbers: tuple[float, ...] = ()
     long_numbers: tuple[float, ...] = ()
+    integers: tuple[int, ...] = ()
     sites: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
 
@@ -131,6 +135,7 @@ class Catch(TorchFunctionMode):
         self._occurrences: Counter[str] = Counter()
         self._converted: set[str] = set()
         self._signed = 0
+        self._integer_draws: dict[tuple[int, int, torch.dtype], torch.Tensor] = {}
         self._gridded: dict[tuple[torch.dtype, int, torch.device], torch.Tensor] = {}
         self._generators: dict[int, tuple[torch.Generator, torch.Generator]] = {}
 
@@ -284,11 +289,17 @@ class Catch(TorchFunctionMode):
     def _integers(self, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         low, high = _bounds(args, kwargs)
         if high is not None:
-            self._varied(made, IN_RANGE, lambda tensor, kind, dice: self.integers(tensor, kind, low, high, dice))
+            self._varied(made, IN_RANGE, lambda tensor, kind, dice: self._vary_integers(tensor, kind, low, high, dice))
 
-    @staticmethod
-    def integers(made: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
-        mutations.vary_integers(made, kind, low, high, generator)
+    def _vary_integers(self, made: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
+        """Redraw integers; some become equal to an earlier draw's of the same range if an author can see that."""
+        mutations.vary_integers(made, kind, low, high, generator, special=self.integers)
+        earlier = self._integer_draws.setdefault((low, high, made.dtype), made)
+        if earlier is made or not (made.dim() and earlier.numel()) or earlier.device != made.device:
+            return
+        own = mutations.are_seldom_equal(made, made, high - low)
+        if kind in SHARING and not own and not mutations.are_seldom_equal(made, earlier, high - low):
+            mutations.share_integers(made, earlier, generator)
 
     def _table(self, made: torch.Tensor, *, written: bool = False) -> frozenset[str]:
         """Scale a table, unless it is a mask. If its rows sum to one, permute them instead, or keep them if sorted.

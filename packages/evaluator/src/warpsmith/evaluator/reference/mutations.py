@@ -24,7 +24,7 @@ TINY_ROW: Final = 2.0**-45
 """Factor of a tiny row: its norm is below every usual eps, and its squares and their sums are normal numbers. What adds
 it to a one is equal in the whole row: where a problem ranks such sums, it orders equal numbers and says so."""
 ROW_WIDTH: Final = 3.5
-"""Distance of the least and the largest number of a row whose numbers keep apart, in standard deviations of the draw."""
+"""Distance of the ends of a row whose numbers keep apart, in standard deviations of the draw."""
 LEAST_APART: Final = 2.0**-15
 """Least distance of two neighbours in it as a share of the row's distance from zero: four times the perturbation that
 measures the conditioning (`correctness/spread.py`)."""
@@ -398,7 +398,7 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
         return changed
     # The row with the smallest number is always zero, so that there is one.
     zero = (chosen < 0.3) | (chosen == chosen.min()) | _zero_slices(wide, dice)
-    # One row that is not zero always is small, one tiny, and at FAR one has the largest factor: whether a missing eps or
+    # Of the others, one always is small, one tiny, and at FAR one has the largest factor: whether a missing eps or
     # maximum is found must not depend on luck.
     left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
     factors = [2 ** -dice.between(*SMALL_ROW_OCTAVES), *([TINY_ROW] if left.numel() >= LEAST_ROWS else [])]
@@ -524,23 +524,25 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
 }
 
 
+SHARED: Final = 1 / 8
+"""Share of an integer draw that becomes equal to numbers of an earlier one of the same range."""
 MOST_REPEATED: Final = 200
 """An author who draws now and then sees two equal integers if one draw in so many has some."""
 
 
-def vary_integers(tensor: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
-    """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal.
+def vary_integers(
+    tensor: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator, *, special: Sequence[int] = ()
+) -> None:
+    """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal, in most kinds with all of the `special` ones.
 
     They stay distinct if the problem can rely on that: if not even one draw in MOST_REPEATED has two equal numbers.
     """
-    if tensor.numel() < 2 or high - low < 2:
+    if not tensor.numel() or high - low < 2:
         return
     dice = Dice(generator)
-    count = tensor.numel()
-    if count * (count - 1) / 2 * MOST_REPEATED < high - low and _are_distinct(tensor):
-        start = low + dice.below(high - low - tensor.numel() + 1)
-        order = torch.randperm(tensor.numel(), **_drawn_by(generator))
-        tensor.copy_((start + order).reshape(tensor.shape))
+    special = [number for number in special if low <= number < high]
+    if are_seldom_equal(tensor, tensor, high - low) and _are_distinct(tensor):
+        _make_neighbours(tensor, low, high, dice, special)
         return
     part = (tensor.double() - low + dice.rand(tensor.shape)) / (high - low)
     if kind == "rows":
@@ -551,6 +553,50 @@ def vary_integers(tensor: torch.Tensor, kind: Kind, low: int, high: int, generat
     else:
         part = _skewed(part, dice)
     tensor.copy_((low + (part * (high - low)).floor().long()).clamp(low, high - 1))
+    if kind != "rows":
+        _plant(tensor, special, generator)
+
+
+def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool:
+    """Whether an author never sees a number of a range of `width` in both of two draws, or twice in the same one."""
+    pairs = one.numel() * other.numel() if one is not other else one.numel() * (one.numel() - 1) / 2
+    return pairs * MOST_REPEATED < width
+
+
+def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, special: Sequence[int]) -> None:
+    """Make integers neighbours in random order: anywhere, at an end of their range, or around a special number."""
+    count = tensor.numel()
+    around = [special[dice.below(len(special))] - dice.below(count)] if special else []
+    starts = [low + dice.below(high - low - count + 1), low, high - count, *around]
+    start = min(max(starts[dice.below(len(starts))], low), high - count)
+    order = torch.randperm(count, **_drawn_by(dice.generator))
+    tensor.copy_((start + order).reshape(tensor.shape))
+
+
+def _plant(tensor: torch.Tensor, special: Sequence[int], generator: torch.Generator) -> None:
+    """Write each special number to one random place, as far as half of the places suffice."""
+    some = special[: tensor.numel() // 2]
+    if some:
+        places = torch.randperm(tensor.numel(), **_drawn_by(generator))[: len(some)]
+        at = torch.unravel_index(places, tensor.shape)
+        tensor[at] = torch.tensor(some, dtype=tensor.dtype, device=tensor.device)
+
+
+def share_integers(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
+    """Copy some integers of an earlier draw of the same range: to the same place, row or to anywhere.
+
+    So an index meets another one: an edge from a node to itself, a negative sample that is the positive one.
+    """
+    dice = Dice(generator)
+    chosen = dice.rand(tensor.shape) < SHARED
+    chosen.view(-1)[dice.below(tensor.numel())] = True
+    if earlier.shape == tensor.shape:
+        other = earlier
+    elif earlier.numel() == earlier.shape[0] == tensor.shape[0]:
+        other = earlier.reshape(-1, *[1] * (tensor.dim() - 1)).expand(tensor.shape)
+    else:
+        other = earlier.flatten()[torch.randint(earlier.numel(), tensor.shape, **_drawn_by(generator))]
+    tensor.copy_(torch.where(chosen, other, tensor))
 
 
 def _are_distinct(tensor: torch.Tensor) -> bool:
