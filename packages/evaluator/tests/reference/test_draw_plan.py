@@ -361,13 +361,15 @@ def test_constants_of_which_anything_is_made_stay(maker, use):
         assert torch.equal(k, x > 0) if "and_" in use else torch.equal(k, plain)
 
 
-def test_written_tables_change_their_scale(maker):
+def test_written_tables_change_their_scale_and_bend(maker):
     make = maker("return [torch.linspace(-1, 1, 9), torch.tensor([0.25, 4.0]), torch.arange(5).float(), torch.rand(2)]")
     plain = make(0)
-    changed = make(0, DrawPlan("outliers", dict(make.sites)))
-    for one, other in zip(plain[:3], changed[:3], strict=True):
-        ratio = (other / one)[one != 0]
-        assert torch.allclose(ratio, ratio[0].expand(ratio.shape)) and abs(float(ratio[0]) - 1) >= 0.1
+    for kind, bent in (("outliers", True), ("rows", False)):
+        for one, other in zip(plain[:3], make(0, DrawPlan(kind, dict(make.sites)))[:3], strict=True):
+            ratio = (other / one)[one != 0]
+            assert torch.allclose(ratio, ratio[0].expand(ratio.shape)) is not bent
+            assert torch.equal(one.sign(), other.sign()) and bool((other.diff() > 0).all())
+            assert abs(float(other.abs().max() / one.abs().max()) - 1) >= 0.09
 
 
 def test_written_lists_take_other_orders(maker):

@@ -67,6 +67,7 @@ MOVES: Final = frozenset({"cuda", "cpu", "contiguous", "clone", "requires_grad_"
 LOOKS: Final = QUESTIONS | CASTS | MOVES
 """Functions that leave a constant an unchanged (or only cast) input."""
 INTO_INTEGERS: Final = frozenset({"long", "int", "short", "char", "byte", "to", "type", "floor_divide"})
+SCALINGS: Final = frozenset({"mul", "mul_", "__mul__", "__rmul__", "div", "div_", "__truediv__", "true_divide"})
 BOUNDING: Final = frozenset({"clamp", "clip", "clamp_", "remainder", "fmod", "sigmoid", "softmax", "__mod__"})
 """Functions that map numbers of any range to a range that the code chose."""
 COMPARISONS: Final = frozenset(
@@ -80,12 +81,14 @@ class Origin:
 
     Attributes:
         draws: sites of random draws that it was computed from, since its range was last bounded.
+        drawn: whether it is a random draw, or one times a number: no relation between its elements is promised.
         tables: sites of tables that it was computed from, since its range was last bounded.
         written: whether its numbers are integers computed from `arange` alone.
         constant: the constant that it is, while nothing was computed from it.
     """
 
     draws: frozenset[str] = frozenset()
+    drawn: bool = False
     tables: frozenset[str] = frozenset()
     written: bool = False
     constant: "Constant | None" = None
@@ -205,7 +208,7 @@ class Catch(TorchFunctionMode):
         """Vary a new tensor, and tag it with its origin."""
         floating = made.is_floating_point() or made.is_complex()
         if name in FLOATING_DRAWS and floating:
-            _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO)))
+            _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO), drawn=True))
         elif name in INTEGER_DRAWS:
             self._integers(made, args, kwargs)
         elif name == "randperm":
@@ -247,9 +250,13 @@ class Catch(TorchFunctionMode):
             _tag(made, Origin(tables=tables))
         elif name in BOUNDING:
             _tag(made, Origin())
+        elif not floating:
+            _tag(made, Origin(written=all_written))
         else:
-            nothing: frozenset[str] = frozenset()
-            _tag(made, Origin(draws, tables) if floating else Origin(nothing, nothing, all_written))
+            scaled = len(tensors) == 1 and origins[0].drawn and name in SCALINGS
+            if scaled and self.plan.on_grid and made.numel() and not made.is_complex():
+                mutations.plant(made, self.numbers, self.long_numbers, self._dice("scaled", made))
+            _tag(made, Origin(draws, scaled, tables))
 
     def draw(self, made: torch.Tensor, *, from_zero: bool = False) -> frozenset[str]:
         """Vary a floating draw and return its site; `from_zero`: its range includes zero as its minimum."""

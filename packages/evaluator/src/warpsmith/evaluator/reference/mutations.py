@@ -67,6 +67,10 @@ LONG_SHARE: Final = 1 / 4
 """Share of a gridded draw's rows with numbers of many bits, and their share of such a row."""
 LEAST_PLANTED: Final = 4
 """Rows that get numbers of many bits in any case: afterwards one or two of them may become a copy of another."""
+BENDING: Final[frozenset[Kind]] = frozenset({"shifted", "outliers", "scaled", "everything"})
+"""Kinds that bend tables."""
+BENT_OCTAVES: Final = (0.3, 0.6)
+"""Range of the logarithm, to base two, of the power by which a table is bent, or of its inverse."""
 ZERO_SHARE: Final = 1 / 64
 """Share of a parameter's elements that become zero, as in pruning."""
 LEAST_PRUNED: Final = 64
@@ -218,6 +222,16 @@ def _with_numbers(
     some = torch.tensor(numbers, dtype=wide.dtype, device=wide.device)
     which = torch.randint(len(numbers), wide.shape, **_drawn_by(dice.generator))
     return torch.where(dice.rand(wide.shape) < share, some[which], wide)
+
+
+def plant(
+    tensor: torch.Tensor, numbers: Sequence[float], long_numbers: Sequence[float], generator: torch.Generator
+) -> None:
+    """Replace some elements of a gridded draw that was scaled by numbers of the problem's source, except zero."""
+    wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
+    low, high = float(wide.min()), float(wide.max())
+    given = [*numbers, *(long_numbers if tensor.dtype == torch.float32 else ())]
+    tensor.detach().copy_(_with_numbers(wide, [one for one in given if one and low <= one <= high], Dice(generator)))
 
 
 def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
@@ -720,10 +734,20 @@ def vary_structure(tensor: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
-    """Scale a table of floating numbers; zeros, signs, order and proportions are preserved."""
-    dice = Dice(generator)
+    """Scale a table of floating numbers, and bend one of one dimension; zeros, signs, order and symmetry are preserved.
+
+    A bent table is a power of its magnitudes: steps of an evenly spaced one differ, and so do the ratios of others. The
+    proportions of a table of more dimensions stay: a filter may be a product of two.
+    """
+    dice, table = Dice(generator), tensor.detach()
     factor = dice.between(1.1, 1.7) if kind in {"shifted", "outliers", "everything"} else dice.between(0.55, 0.9)
-    tensor.detach().copy_(tensor.detach() * factor)
+    power = 2 ** dice.between(*BENT_OCTAVES) if dice.coin() else 2 ** -dice.between(*BENT_OCTAVES)
+    bends = kind in BENDING and table.dim() == 1 and not table.is_complex()
+    if bends and bool(torch.isfinite(wide := table.double()).all()):
+        largest = wide.abs().max()
+        table.copy_(factor * largest * wide.sign() * (wide.abs() / largest.clamp(min=TINY_ROW)) ** power)
+    else:
+        table.copy_(table * factor)
 
 
 def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool = False, grows: bool = False) -> None:
