@@ -133,3 +133,10 @@ def test_two_writes_to_one_place_have_no_order(name, index):
 )
 def test_sums_and_one_number_for_all_places_have_an_answer(write):
     assert seen(write) == (False, False, False)
+
+
+@pytest.mark.parametrize(("written", "undefined"), [([5.0, 1.0, 5.0], False), ([5.0, 1.0, 4.0], True)])
+def test_writing_the_same_number_twice_has_an_answer(written, undefined):
+    rows, numbers = TWICE.expand(2, 3), torch.tensor(written).expand(2, 3)
+    assert seen(lambda: torch.zeros(2, 5).scatter(1, rows, numbers)) == (True, undefined, False)
+    assert seen(lambda: torch.zeros(5, 2).scatter_(0, rows.T, numbers.T)) == (True, undefined, False)

@@ -395,3 +395,32 @@ def test_every_kind_of_number_changes_and_stays_finite(maker, dtype):
     for kind in KINDS[1:]:
         (x,) = make(0, DrawPlan(kind, dict(make.sites)))
         assert x.dtype == plain.dtype and bool(torch.isfinite(x).all()) and not torch.equal(x, plain)
+
+
+NUMBERS_THAT_ARE_COMPARED = "class Rule:\n    limit = 30.0\n    pad = 4242\n"
+
+
+def test_a_scaled_draw_on_a_grid_meets_numbers_of_the_source_and_a_product_keeps_its_symmetry(maker):
+    make = maker(
+        "x, a = torch.randn(48, 64), torch.randn(6, 6)",
+        "return [x * 100.0, (a @ a.T) * 100.0]",
+        module=NUMBERS_THAT_ARE_COMPARED,
+    )
+    make(0)
+    for seed in range(4):
+        x, a = make(seed, DrawPlan("outliers", dict(make.sites), on_grid=True))
+        assert (x == 30.0).sum() >= 4
+        assert torch.allclose(a, a.T)
+
+
+def test_integers_meet_those_of_the_source_and_of_an_earlier_draw(maker):
+    make = maker(
+        "return [torch.randint(0, 50000, (8,)), torch.randint(0, 50000, (8, 4)), torch.randint(0, 10**9, (4,))]",
+        module=NUMBERS_THAT_ARE_COMPARED,
+    )
+    make(0)
+    for seed in range(4):
+        one, other, apart = make(seed, DrawPlan("scaled", dict(make.sites)))
+        assert (other == 4242).any()
+        assert (other == one[:, None]).any()
+        assert apart.unique().numel() == 4

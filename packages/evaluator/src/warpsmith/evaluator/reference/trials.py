@@ -31,8 +31,17 @@ from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
-from warpsmith.evaluator.reference.variability import REMOTE, Learned, change_state, is_far, remote_octaves
+from warpsmith.evaluator.reference.variability import (
+    REMOTE,
+    Learned,
+    change_state,
+    is_far,
+    remote_octaves,
+    shift_bias,
+)
 
+SHIFTED: Final = 1 / 2
+"""How often a bias lies far from zero instead of the draws."""
 DRAWS: Final[Mapping[Kind, str]] = {
     "shifted": "numbers of other sign and size",
     "scaled": "numbers of another size",
@@ -86,6 +95,7 @@ class Trial:
         on_grid: whether floating draws are multiples of a power of two.
         turn: says which of several draws may be far; draws take turns.
         together: whether all of them are far at once.
+        shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
         shapes: the changed shapes, once they are made.
     """
 
@@ -99,6 +109,7 @@ class Trial:
     on_grid: bool = False
     turn: int = 0
     together: bool = False
+    shifted: bool = False
     shapes: str = ""
 
     @property
@@ -135,6 +146,10 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
         replace(trial, turn=next(turns), together=rng.random() < TOGETHER) if trial.kind in GOES_FAR else trial
         for trial in later
     ]
+    later = [
+        replace(trial, shifted=bool(learned.bias) and trial.kind == "distant" and rng.random() < SHIFTED)
+        for trial in later
+    ]
     return [Trial(), *later]
 
 
@@ -153,6 +168,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         draws = replace(plainly, opposed=sign if plainly.kind in SIGNED else 0, numbers=numbers)
         draws = replace(draws, remote=remote_octaves(draws, learned))
         change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
+        if attempt.shifted:
+            shift_bias(session, learned.bias, rng)
         if attempt.reshaped and learned.resizings:
             others = _way(learned, attempt.way)
             answer = shape_variation.answer_to_others(
@@ -162,10 +179,10 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
                 return _made(replace(attempt, shapes=others.describe(session.inputs)), draws), _as_far(answer, draws)
             continue
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
-        if answer is not None and not _is_evidence(answer, draws, together=attempt.together):
+        if answer is not None and not _is_evidence(answer, draws, together=attempt.together or attempt.shifted):
             continue
         if answer is not None and (learned.inputs is None or learned.inputs.slots == session.inputs.slots):
-            return _made(attempt, draws), _as_far(answer, draws)
+            return _made(attempt, draws), _as_far(answer, draws, least=FAR_RELATIVE if attempt.shifted else 0.0)
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
@@ -213,20 +230,20 @@ def _way(learned: Learned, way: int) -> Resizing:
     return replace(learned.resizings[-1], coarse=True, keeps_narrow=True, aligned="all")
 
 
-def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
-    """Mark an answer as far if its inputs are far, or if products of large inputs may be.
+def _as_far(answer: Answer, draws: DrawPlan, least: float = 0.0) -> Answer:
+    """Mark an answer as far, at `least` as given, if its inputs are far, or if products of large inputs may be.
 
     Not needed on a grid: there the reference's roundings are perturbed instead of its inputs.
     """
     levels = list(draws.levels.values())
     several = sum(level >= ANY_SIGN for level in levels) > 1
-    far = 0.0
+    far = least
     if draws.kind in WHOLLY_FAR:
         far = FARTHEST_RELATIVE if several and draws.opposed not in {0, ALL_OPPOSED} else FAR_RELATIVE
     elif draws.remote:
         far = REMOTE_RELATIVE if draws.remote == REMOTE else FARTHEST_RELATIVE
     elif not draws.on_grid and draws.kind in {"outliers", "rows"}:
-        far = FAR_RELATIVE if is_far(draws.levels) or (several and draws.kind == "outliers") else 0.0
+        far = FAR_RELATIVE if is_far(draws.levels) or (several and draws.kind == "outliers") else least
     return replace(answer, expected=[replace(one, far=far) for one in answer.expected])
 
 
@@ -274,6 +291,9 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
     """Yield a trial and the plan of its inputs, from the wanted one to milder ones, without the plainest."""
     if trial == Trial():
         return
+    if trial.shifted and not trial.reshaped:
+        yield replace(trial, kind="plain", together=False), PLAINLY
+    trial = replace(trial, shifted=False)
     far = _all_far(trial.kind, learned) if trial.kind in GOES_FAR else {}
     if far and not trial.reshaped:
         if trial.together or trial.kind == "apart":

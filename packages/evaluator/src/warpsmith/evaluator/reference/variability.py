@@ -34,6 +34,8 @@ STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
 """Levels of a parameter: noise of either sign, noise that only adds, factors around one."""
 MOST_CALLS: Final = 3
 """How many consecutive calls of a problem are followed to collect its buffers."""
+FAR_BIAS: Final = 2.0**9
+"""How far a bias is moved: what layers compute has a spread of about one half."""
 MOST_ALONE: Final = 4
 """How many sites are tried at level `FAR` alone."""
 MILD_OCTAVES: Final = 0.25
@@ -62,6 +64,7 @@ class Learned:
         together: levels with which several draws can be far at once; empty if they cannot, or if there is one draw.
         draws: the sites whose numbers have a size that multiplies: floating draws, but not coin tosses or constants.
         state: highest level of each parameter and buffer that can change, by its name.
+        bias: the first bias that can change freely; empty if there is none.
         reached: its buffers after each of its own calls, if these change them.
         resizings: how the shapes of its inputs can change, the freest way first; empty if they cannot.
         inputs: the form of its inputs; None if that depends on the seed.
@@ -77,6 +80,7 @@ class Learned:
     remote: Mapping[str, int] = field(default_factory=dict)
     together: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, int] = field(default_factory=dict)
+    bias: str = ""
     reached: tuple[Mapping[str, torch.Tensor], ...] = ()
     resizings: tuple[Resizing, ...] = ()
     inputs: Form | None = None
@@ -135,6 +139,7 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     _refuse_written_parameters(session)
     known = replace(known, reached=_reached(session, answer, rng))
     known = replace(known, state=_tolerated_state(session, known, rng))
+    known = replace(known, bias=_first_bias(session, known.state))
     session.reset_state()
     levels, alone = _tolerated_levels(session, known, sample, sites, rng)
     several = is_far(levels) and sum(most == FAR for most in sites.values()) > 1
@@ -334,6 +339,20 @@ def _state_slots(session: ReferenceSession) -> dict[str, TensorSlot]:
     """Return the slots of the parameters and buffers that change."""
     parameters = {name: slot for name, slot in session.parameters.items() if slot.dtype in FLOATING and slot.numel}
     return parameters | session.varied_buffers
+
+
+def _first_bias(session: ReferenceSession, levels: Mapping[str, int]) -> str:
+    found = (
+        name
+        for name, slot in session.parameters.items()
+        if name.endswith("bias") and len(slot.shape) == 1 and slot.dtype == "float32"
+    )
+    return next((name for name in found if levels.get(name, PLAIN) == ANYWHERE), "")
+
+
+def shift_bias(session: ReferenceSession, name: str, rng: random.Random) -> None:
+    """Move a bias as a whole far from zero: a variance of what its layer computes must not lose its digits."""
+    tensor_views.view(session.state_buffer, session.parameters[name]).add_(rng.choice((-1, 1)) * FAR_BIAS)
 
 
 def change_state(
