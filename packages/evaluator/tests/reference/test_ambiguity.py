@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
 
@@ -89,6 +90,11 @@ EQUAL = torch.tensor([[1.0, 2.0, 2.0], [3.0, 4.0, 5.0]])
         (lambda x: x.max(dim=0), False),
         (torch.argmin, True),
         (lambda x: x.amax(-1), False),
+        (lambda x: F.max_pool1d(x, 2, return_indices=True), True),
+        (lambda x: F.max_pool1d(x[1:], 2, return_indices=True), False),
+        (lambda x: F.max_pool2d(x[None], 2, return_indices=True), True),
+        (lambda x: F.adaptive_max_pool2d(x[None, :, 1:] + torch.tensor([[0.0], [9.0]]), 2, return_indices=True), True),
+        (lambda x: F.max_pool2d(x[None, :, :2], 2, return_indices=True), False),
     ],
 )
 def test_equal_numbers_that_are_ordered_are_noticed(ranking, tied):

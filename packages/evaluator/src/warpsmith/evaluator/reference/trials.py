@@ -58,7 +58,7 @@ GRID_KIND: Final[Kind] = "outliers"
 GOES_FAR: Final = frozenset({"outliers", "rows", "shifted", "distant", "apart"})
 INSTEAD: Final[Mapping[Kind, Kind]] = {"apart": "shifted", "tiny": "small"}
 """What a trial becomes if its numbers make equal ones, whose order is undefined."""
-TOGETHER: Final = 2 / 3
+TOGETHER: Final = 3 / 4
 """How often a trial starts with all draws far at once. Only there a sum or a difference of several overflows, or loses
 its digits; in the others each draw is far in its turn, which shows what the others would hide."""
 TURNS: Final = math.lcm(*range(1, 9))
