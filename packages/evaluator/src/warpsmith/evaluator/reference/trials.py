@@ -316,6 +316,7 @@ def _on_and_off_grid(trial: Trial, levels: Mapping[str, int]) -> Iterator[tuple[
 
 
 def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
+    """Yield a trial with the highest levels that the problem tolerates, and with each lower one."""
     if trial.reshaped:
         trial = replace(trial, on_grid=False)
         if learned.levels:
