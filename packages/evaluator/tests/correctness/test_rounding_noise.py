@@ -31,6 +31,7 @@ EXACT = {
     "sum": lambda x: x.sum(1),
     "mean of a power of two": lambda x: x[:, :64].mean(1) > 0,
     "product": lambda x: x @ x.t(),
+    "constants": lambda x: torch.where(x == 1.0, torch.full_like(x, 0.3), torch.ones_like(x) + x.new_full((), 9.0)),
     "in place": lambda x: x.clone().mul_(0.5).add_(1.0).clamp_(min=0.0),
     "moves": lambda x: torch.cat([x.flip(0), x.roll(3, 1)]).t().contiguous(),
 }

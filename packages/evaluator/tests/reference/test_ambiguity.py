@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
 
@@ -89,6 +90,11 @@ EQUAL = torch.tensor([[1.0, 2.0, 2.0], [3.0, 4.0, 5.0]])
         (lambda x: x.max(dim=0), False),
         (torch.argmin, True),
         (lambda x: x.amax(-1), False),
+        (lambda x: F.max_pool1d(x, 2, return_indices=True), True),
+        (lambda x: F.max_pool1d(x[1:], 2, return_indices=True), False),
+        (lambda x: F.max_pool2d(x[None], 2, return_indices=True), True),
+        (lambda x: F.adaptive_max_pool2d(x[None, :, 1:] + torch.tensor([[0.0], [9.0]]), 2, return_indices=True), True),
+        (lambda x: F.max_pool2d(x[None, :, :2], 2, return_indices=True), False),
     ],
 )
 def test_equal_numbers_that_are_ordered_are_noticed(ranking, tied):
@@ -133,3 +139,10 @@ def test_two_writes_to_one_place_have_no_order(name, index):
 )
 def test_sums_and_one_number_for_all_places_have_an_answer(write):
     assert seen(write) == (False, False, False)
+
+
+@pytest.mark.parametrize(("written", "undefined"), [([5.0, 1.0, 5.0], False), ([5.0, 1.0, 4.0], True)])
+def test_writing_the_same_number_twice_has_an_answer(written, undefined):
+    rows, numbers = TWICE.expand(2, 3), torch.tensor(written).expand(2, 3)
+    assert seen(lambda: torch.zeros(2, 5).scatter(1, rows, numbers)) == (True, undefined, False)
+    assert seen(lambda: torch.zeros(5, 2).scatter_(0, rows.T, numbers.T)) == (True, undefined, False)

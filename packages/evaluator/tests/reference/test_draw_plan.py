@@ -312,7 +312,7 @@ def test_a_draw_leaves_its_range_unless_its_level_keeps_it(maker):
         ]
         assert all(float(x.min()) >= 0 and float(x.max()) < 1 for x in sets[0])
         assert all(float(x.min()) >= 0 for x in sets[1])
-        if kind not in {"rows", "small"}:
+        if kind not in {"rows", "small", "tiny"}:
             assert any(float(x.min()) < 0 or float(x.max()) > 1 for x in sets[2])
     rows = torch.stack([make(seed, DrawPlan("rows", {site: ANYWHERE}))[0] for seed in range(5)])
     assert all(bool((x == 0).all(-1).any()) for x in rows)
@@ -361,13 +361,15 @@ def test_constants_of_which_anything_is_made_stay(maker, use):
         assert torch.equal(k, x > 0) if "and_" in use else torch.equal(k, plain)
 
 
-def test_written_tables_change_their_scale(maker):
+def test_written_tables_change_their_scale_and_bend(maker):
     make = maker("return [torch.linspace(-1, 1, 9), torch.tensor([0.25, 4.0]), torch.arange(5).float(), torch.rand(2)]")
     plain = make(0)
-    changed = make(0, DrawPlan("outliers", dict(make.sites)))
-    for one, other in zip(plain[:3], changed[:3], strict=True):
-        ratio = (other / one)[one != 0]
-        assert torch.allclose(ratio, ratio[0].expand(ratio.shape)) and abs(float(ratio[0]) - 1) >= 0.1
+    for kind, bent in (("outliers", True), ("rows", False)):
+        for one, other in zip(plain[:3], make(0, DrawPlan(kind, dict(make.sites)))[:3], strict=True):
+            ratio = (other / one)[one != 0]
+            assert torch.allclose(ratio, ratio[0].expand(ratio.shape)) is not bent
+            assert torch.equal(one.sign(), other.sign()) and bool((other.diff() > 0).all())
+            assert abs(float(other.abs().max() / one.abs().max()) - 1) >= 0.09
 
 
 def test_written_lists_take_other_orders(maker):
@@ -393,3 +395,32 @@ def test_every_kind_of_number_changes_and_stays_finite(maker, dtype):
     for kind in KINDS[1:]:
         (x,) = make(0, DrawPlan(kind, dict(make.sites)))
         assert x.dtype == plain.dtype and bool(torch.isfinite(x).all()) and not torch.equal(x, plain)
+
+
+NUMBERS_THAT_ARE_COMPARED = "class Rule:\n    limit = 30.0\n    pad = 4242\n"
+
+
+def test_a_scaled_draw_on_a_grid_meets_numbers_of_the_source_and_a_product_keeps_its_symmetry(maker):
+    make = maker(
+        "x, a = torch.randn(48, 64), torch.randn(6, 6)",
+        "return [x * 100.0, (a @ a.T) * 100.0]",
+        module=NUMBERS_THAT_ARE_COMPARED,
+    )
+    make(0)
+    for seed in range(4):
+        x, a = make(seed, DrawPlan("outliers", dict(make.sites), on_grid=True))
+        assert (x == 30.0).sum() >= 4
+        assert torch.allclose(a, a.T)
+
+
+def test_integers_meet_those_of_the_source_and_of_an_earlier_draw(maker):
+    make = maker(
+        "return [torch.randint(0, 50000, (8,)), torch.randint(0, 50000, (8, 4)), torch.randint(0, 10**9, (4,))]",
+        module=NUMBERS_THAT_ARE_COMPARED,
+    )
+    make(0)
+    for seed in range(4):
+        one, other, apart = make(seed, DrawPlan("scaled", dict(make.sites)))
+        assert (other == 4242).any()
+        assert (other == one[:, None]).any()
+        assert apart.unique().numel() == 4

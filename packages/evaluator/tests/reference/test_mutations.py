@@ -15,6 +15,7 @@ from warpsmith.evaluator.reference.mutations import (
     is_mask,
     perturb,
     scale,
+    share_integers,
     structure,
     to_grid,
     vary,
@@ -73,6 +74,47 @@ def test_integers_stay_distinct_if_an_author_never_sees_two_equal_ones(width, st
         vary_integers(tensor, KINDS[1 + seed % 4], 0, width, seeded(seed))
         distinct.append(tensor.unique().numel() == 40)
     assert all(distinct) is stay
+
+
+@pytest.mark.parametrize("kind", ["shifted", "outliers", "scaled", "tiny"])
+def test_special_integers_are_drawn_where_they_are_in_range(kind):
+    for seed in range(8):
+        tensor = torch.randint(10, 50_000, (4, 10), generator=seeded(seed))
+        vary_integers(tensor, kind, 10, 50_000, seeded(seed), special=(3, 17, 50_256, 44_444))
+        assert (tensor == 17).any() and (tensor == 44_444).any()
+        assert int(tensor.min()) >= 10 and int(tensor.max()) < 50_000
+
+
+def test_distinct_integers_reach_the_ends_and_the_special_ones():
+    ends = set()
+    for seed in range(60):
+        tensor = torch.randperm(10**6, generator=seeded(seed))[:6]
+        vary_integers(tensor, "shifted", 0, 10**6, seeded(seed), special=(777,))
+        assert tensor.unique().numel() == 6
+        ends |= {0, 777, 10**6 - 1} & set(tensor.tolist())
+    assert ends == {0, 777, 10**6 - 1}
+
+
+def test_one_integer_reaches_the_ends_and_the_special_ones():
+    seen = set()
+    for seed in range(60):
+        tensor = torch.full((1,), 50_000)
+        vary_integers(tensor, "shifted", 0, 10**6, seeded(seed), special=(777,))
+        seen.add(int(tensor))
+    assert seen >= {0, 777, 10**6 - 1}
+
+
+@pytest.mark.parametrize("earlier", [(8,), (8, 4), (30,)])
+def test_integers_are_shared_with_the_same_place_the_same_row_or_any(earlier):
+    one = torch.randint(0, 10**6, earlier, generator=seeded(1))
+    other = torch.randint(0, 10**6, (8, 4), generator=seeded(2))
+    before = other.clone()
+    share_integers(other, one, seeded(3))
+    shared = other != before
+    assert 0 < int(shared.sum()) < 16
+    if earlier[0] == 8:
+        assert torch.equal(other[shared], one.reshape(8, -1).expand(8, 4)[shared])
+    assert set(other[shared].tolist()) <= set(one.flatten().tolist())
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])

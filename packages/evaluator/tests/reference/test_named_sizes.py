@@ -350,6 +350,8 @@ def test_a_candidate_that_says_so_itself_is_wrong(evaluator):
 
 
 HELD = {
+    "a list": "import torch\nDIMS = [24, 96]\ndef get_inputs(): return list(torch.empty(*DIMS).shape)",
+    "a list unpacked": "DIMS = [24, 96]\nrows, columns = DIMS\ndef get_inputs(): return [rows, columns]",
     "a tuple": "SHAPE = (24, 96)\ndef get_inputs(): return [*SHAPE]",
     "a dict": "CONFIG = {'rows': 24, 'sizes': (96,)}\ndef get_inputs(): return [CONFIG['rows'], CONFIG['sizes'][0]]",
     "a class": "class C:\n    rows = 24\n    columns: int = 96\ndef get_inputs(): return [C.rows, C.columns]",

@@ -5,9 +5,10 @@ import random
 import pytest
 import torch
 
+from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.reference.draw_plan import LISTS, DrawPlan
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, PLAIN, SAME_SIGN
-from warpsmith.evaluator.reference.mutations import LARGE_ROW_OCTAVES, vary_draw
+from warpsmith.evaluator.reference.mutations import DISTANT, LARGE_ROW_OCTAVES, TINY_ROW, vary_draw
 from warpsmith.evaluator.reference.trials import GOES_FAR, Trial, one_far, plan, prepare, reorders
 from warpsmith.evaluator.reference.variability import REMOTE, REMOTE_AMONG_OTHERS, Learned, learn
 
@@ -54,6 +55,7 @@ def test_what_all_bear_is_found_at_once(session_of):
         ("return x.sort(-1)[0].cumsum(-1)", True),
         ("return x.amax(-1)", False),
         ("return x.max(-1)[1]", True),
+        ("return (x > 0).sum(-1), torch.logsumexp(x, -1)", False),
     ],
 )
 def test_what_ranks_is_known_by_what_it_calls_and_by_what_it_answers(session_of, forward, ranks):
@@ -157,3 +159,80 @@ def test_what_is_divided_by_a_norm_bears_any_sign_and_no_row_of_zeros(session_of
         "return x / x.abs().mean(-1, keepdim=True)",
     ).replace("torch.randn(30, 4)", "torch.rand(30, 4)")
     assert set(learn(session_of(source), hidden_shapes=False).levels.values()) == {ANY_SIGN}
+
+
+def sets_of(session, kind, *, together=True, count=8, new_parameters=False, shifted=False):
+    """Return the trials of several seeds, with their answers and the inputs of each."""
+    learned = learn(session, hidden_shapes=False)
+    for seed in range(count):
+        asked = Trial(kind, new_parameters, turn=seed, together=together, shifted=shifted)
+        trial, answer = prepare(session, learned, asked, random.Random(seed))
+        inputs = [tensor_views.view(session.inputs_buffer, slot).clone() for slot in session.inputs.slots]
+        yield trial, answer, inputs
+
+
+def problem(forward, inputs, init=""):
+    head = "import torch\nimport torch.nn.functional as F\nclass Model(torch.nn.Module):\n"
+    constructor = f"    def __init__(self):\n        super().__init__()\n        {init}\n" if init else ""
+    rest = f"def get_inputs():\n    return [{inputs}]\ndef get_init_inputs():\n    return []\n"
+    return f"{head}{constructor}    def forward(self, *given):\n        {forward}\n{rest}"
+
+
+def lies_far(tensor):
+    return tensor.mean().abs() > DISTANT[FAR] / 4
+
+
+def test_draws_are_far_together_with_one_sign(session_of):
+    forward = "x, y = given; return (x[:, None] - y[None]).square().sum(-1)"
+    session = session_of(problem(forward, "torch.randn(20, 8), torch.randn(30, 8)"))
+    signs = set()
+    for trial, answer, (x, y) in sets_of(session, "distant"):
+        assert trial.together and lies_far(x) and lies_far(y)
+        assert x.mean().sign() == y.mean().sign()
+        assert answer.is_steady
+        signs.add(float(x.mean().sign()))
+    assert signs == {-1.0, 1.0}
+
+
+def test_draws_whose_products_rounding_decides_are_far_one_by_one(session_of):
+    forward = "q, k = given; return torch.sin(q @ k.T)"
+    session = session_of(problem(forward, "torch.randn(20, 8), torch.randn(30, 8)"))
+    for trial, _, (q, k) in sets_of(session, "distant"):
+        assert not trial.together
+        assert not (lies_far(q) and lies_far(k))
+
+
+def test_an_exponential_is_tried_far_below_zero(session_of):
+    session = session_of(problem("(x,) = given; return F.layer_norm(x, x.shape[-1:]), x.exp()", "torch.randn(20, 32)"))
+    assert max(learn(session, hidden_shapes=False).levels.values()) < FAR
+    far = [float(x.mean()) for _, _, (x,) in sets_of(session, "distant", count=16)]
+    assert min(far) < -DISTANT[FAR] / 2
+
+
+def test_what_ranks_gets_far_rows_without_ties_and_a_tiny_row(session_of):
+    forward = "(x,) = given; return torch.topk(F.layer_norm(x, x.shape[-1:]), 2)"
+    session = session_of(problem(forward, "torch.randn(64, 40)"))
+    for trial, answer, (x,) in sets_of(session, "apart"):
+        assert trial.kind == "apart" and lies_far(x)
+        assert (x.sort(-1).values.diff(dim=-1) > 0.02).all()
+        assert answer.ranks and not answer.tied and answer.is_mostly_steady
+    for trial, answer, (x,) in sets_of(session, "tiny"):
+        assert trial.kind == "tiny"
+        assert (x.abs().amax(-1) < 8 * TINY_ROW).sum() == 1
+        assert answer.ranks and not answer.tied
+
+
+@pytest.mark.parametrize(("kind", "instead"), [("apart", "shifted"), ("tiny", "small")])
+def test_no_trial_ranks_equal_numbers(session_of, kind, instead):
+    session = session_of(problem("(x,) = given; return torch.topk(torch.sigmoid(x), 2)", "torch.randn(64, 40)"))
+    assert {trial.kind for trial, _, _ in sets_of(session, kind)} == {instead}
+
+
+def test_the_first_bias_lies_far_from_zero(session_of):
+    init = "self.fc = torch.nn.Linear(12, 20); self.ln = torch.nn.LayerNorm(20)"
+    session = session_of(problem("return self.ln(self.fc(given[0]))", "torch.randn(16, 12)", init))
+    assert learn(session, hidden_shapes=False).bias == "fc.bias"
+    for trial, answer, _ in sets_of(session, "distant", new_parameters=True, shifted=True):
+        assert trial.shifted and "parameters" in trial.remark
+        assert lies_far(2 * tensor_views.view(session.state_buffer, session.parameters["fc.bias"]))
+        assert answer.expected[0].far > 0

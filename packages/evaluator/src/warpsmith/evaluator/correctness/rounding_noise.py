@@ -35,6 +35,10 @@ MOVES: Final = frozenset(
     | {"repeat_interleave", "one_hot"}
 )
 """Operators that only move or select numbers."""
+CONSTANTS: Final = frozenset(
+    {"full_like", "zeros_like", "ones_like", "empty_like", "new_full", "new_zeros", "new_ones", "new_empty"}
+)
+"""Operators that write one number everywhere, whatever the numbers of the tensor whose form they take."""
 
 
 class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -58,7 +62,8 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name.rpartition("::")[2].rstrip("_") or func._schema.name
-        if func.is_view or torch.Tag.nondeterministic_seeded in func.tags or not any(_floating([args, kwargs])):
+        exempt = func.is_view or name in CONSTANTS or torch.Tag.nondeterministic_seeded in func.tags
+        if exempt or not any(_floating([args, kwargs])):
             return func(*args, **kwargs)
         comparable = name in ARITHMETIC or name in MOVES or (name in DIVISIONS and _divides_exactly(name, args, kwargs))
         wide = _widened(func, args, kwargs) if comparable else None

@@ -15,9 +15,13 @@ COPIES: Final = frozenset({"copy_"})
 RANKINGS: Final = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "kthvalue"})
 """Functions that order numbers; torch specifies no order for equal ones."""
 PICKS: Final = frozenset(
-    {"max", "min", "cummax", "cummin", "median", "nanmedian", "mode", "max_pool1d", "max_pool2d", "max_pool3d"}
-    | {f"{kind}_max_pool{count}d" for kind in ("adaptive", "fractional") for count in (1, 2, 3)}
-    | {f"{name}_with_indices" for name in ("max_pool1d", "max_pool2d", "max_pool3d")}
+    {"max", "min", "cummax", "cummin", "median", "nanmedian", "mode"}
+    | {
+        f"{kind}max_pool{count}d{end}"
+        for kind in ("", "adaptive_", "fractional_")
+        for count in (1, 2, 3)
+        for end in ("", "_with_indices")
+    }
 )
 """Functions that can return, besides each number, the index where it was found."""
 SEARCHES: Final = {"searchsorted": (0, "sorted_sequence"), "bucketize": (1, "boundaries")}
@@ -37,7 +41,11 @@ def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     numbers = args[0] if args else kwargs.get("input")
     place = 2 if name in DIMENSION_AFTER_COUNT else 1
     dim = args[place] if len(args) > place else kwargs.get("dim", None if name in WHOLE else -1)
-    if not isinstance(numbers, torch.Tensor) or "pool" in name or not (dim is None or type(dim) is int):
+    pooled = next((count for count in (1, 2, 3) if f"pool{count}d" in name), 0)
+    if pooled and isinstance(numbers, torch.Tensor) and numbers.dim() > pooled:
+        # A window is a part of the last dimensions.
+        numbers, dim = numbers.flatten(-pooled), -1
+    if not isinstance(numbers, torch.Tensor) or not (dim is None or type(dim) is int):
         return True
     numbers = numbers.flatten() if dim is None or not numbers.dim() else numbers
     ordered = numbers.sort(dim=-1 if dim is None else dim).values
@@ -47,12 +55,19 @@ def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 _INDICES: Final = frozenset({torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8})
 
 
-def _lands_twice(name: str, dim: Any, index: Any) -> bool | None:
-    """Whether an index names a place of one dimension twice; None if it is no index."""
+def _lands_twice(name: str, dim: Any, index: Any, source: torch.Tensor) -> bool | None:
+    """Whether an index names a place of one dimension twice, for different numbers; None if it is no index."""
     if not isinstance(index, torch.Tensor) or not index.dim() or type(dim) is not int:
         return None
     along = dim if name in SCATTERS else 0
-    return bool((index.sort(along).values.diff(dim=along) == 0).any())
+    ordered, order = index.sort(along)
+    twice = ordered.diff(dim=along) == 0
+    if name in SCATTERS and bool(twice.any()):
+        written = source[tuple(slice(size) for size in index.shape)].gather(along, order)
+        twice &= written.narrow(along, 1, written.shape[along] - 1) != written.narrow(
+            along, 0, written.shape[along] - 1
+        )
+    return bool(twice.any())
 
 
 def _writes_twice(given: Any, shape: torch.Size) -> bool | None:
@@ -123,7 +138,9 @@ class AmbiguityFinder(TorchFunctionMode):
         if not isinstance(source, torch.Tensor) or source.numel() < 2:
             return
         twice = (
-            _writes_twice(given[0], args[0].shape) if name in INDEX_WRITES else _lands_twice(name, given[0], given[1])
+            _writes_twice(given[0], args[0].shape)
+            if name in INDEX_WRITES
+            else _lands_twice(name, given[0], given[1], source)
         )
         self.found |= twice is not None
         self.undefined |= bool(twice)

@@ -12,14 +12,19 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.reference.levels import FAR, PLAIN
 
-Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "distant", "everything"]
+Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "tiny", "distant", "apart", "everything"]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 VARIED: Final[tuple[Kind, ...]] = ("shifted", "outliers", "rows", "distant", "scaled")
 """The kinds of a trial; `everything` mixes them in one input set, to find out what a problem tolerates."""
-WITHOUT_TIES: Final[tuple[Kind, ...]] = ("shifted", "outliers", "small", "shifted", "scaled")
+WITHOUT_TIES: Final[tuple[Kind, ...]] = ("shifted", "outliers", "tiny", "apart", "scaled")
 """The kinds of a trial for answers that depend on the order of numbers: none makes numbers equal."""
-SIGNED: Final[frozenset[Kind]] = frozenset({"shifted", "distant"})
+SIGNED: Final[frozenset[Kind]] = frozenset({"shifted", "distant", "apart"})
 """Kinds that give most numbers of a draw one sign: of several draws, some take the other one."""
+
+WHOLLY_FAR: Final[frozenset[Kind]] = frozenset({"distant", "apart"})
+"""Kinds that move a draw as a whole far from zero."""
+ALL_OPPOSED: Final = 3
+"""Says that every draw to which a kind gives one sign takes the other one."""
 
 LISTS: Final = "list "
 """Prefix of sites that are lists of integers in the problem's source."""
@@ -42,7 +47,7 @@ class DrawPlan:
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
-            the odd or the even ones of several. A single distant one is positive for 1 only.
+            the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is positive for 1 only.
         remote: power of two of the distance of remote rows in a far draw, in standard deviations; 0 for no such row.
         numbers: seed of the plain numbers, so that host code can be shown a trial's numbers with tensors of no trial.
     """

@@ -22,7 +22,17 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator.reference import mutations
-from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_NUMBERS, RENUMBERED, SIGNED, DrawPlan, Kind
+from warpsmith.evaluator.reference.draw_plan import (
+    ALL_OPPOSED,
+    INPUTS,
+    LISTS,
+    PLAIN_NUMBERS,
+    RENUMBERED,
+    SIGNED,
+    WHOLLY_FAR,
+    DrawPlan,
+    Kind,
+)
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 
 DEPTH: Final = 6
@@ -49,12 +59,15 @@ TABLES: Final = frozenset(
 CONSTANTS: Final = frozenset(
     ["zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"]
 )
+SHARING: Final[frozenset[Kind]] = frozenset({"shifted", "scaled", "everything"})
+"""Kinds in which draws of integers share numbers."""
 QUESTIONS: Final = frozenset({"__get__", "__len__", "size", "dim", "numel", "stride", "is_floating_point"})
 CASTS: Final = frozenset({"to", "type", "float", "half", "bfloat16", "double", "bool", "int", "long"})
 MOVES: Final = frozenset({"cuda", "cpu", "contiguous", "clone", "requires_grad_", "view", "reshape", "unsqueeze"})
 LOOKS: Final = QUESTIONS | CASTS | MOVES
 """Functions that leave a constant an unchanged (or only cast) input."""
 INTO_INTEGERS: Final = frozenset({"long", "int", "short", "char", "byte", "to", "type", "floor_divide"})
+SCALINGS: Final = frozenset({"mul", "mul_", "__mul__", "__rmul__", "div", "div_", "__truediv__", "true_divide"})
 BOUNDING: Final = frozenset({"clamp", "clip", "clamp_", "remainder", "fmod", "sigmoid", "softmax", "__mod__"})
 """Functions that map numbers of any range to a range that the code chose."""
 COMPARISONS: Final = frozenset(
@@ -68,12 +81,14 @@ class Origin:
 
     Attributes:
         draws: sites of random draws that it was computed from, since its range was last bounded.
+        drawn: whether it is a random draw, or one times a number: no relation between its elements is promised.
         tables: sites of tables that it was computed from, since its range was last bounded.
         written: whether its numbers are integers computed from `arange` alone.
         constant: the constant that it is, while nothing was computed from it.
     """
 
     draws: frozenset[str] = frozenset()
+    drawn: bool = False
     tables: frozenset[str] = frozenset()
     written: bool = False
     constant: "Constant | None" = None
@@ -100,6 +115,7 @@ class Catch(TorchFunctionMode):
         literals: `line:column` of calls that make a tensor of literal numbers.
         numbers: numbers of few bits that the problem's forward may compare with; planted in draws on a grid.
         long_numbers: the same of many bits.
+        integers: integers that the problem may compare with; planted in draws of integers.
         sites: the sites seen, with the highest level that each can have.
         built: the same of masks, positions and plain numbers among the inputs, which change only if they are the same
             in each input set.
@@ -112,6 +128,7 @@ class Catch(TorchFunctionMode):
     literals: frozenset[str] = frozenset()
     numbers: tuple[float, ...] = ()
     long_numbers: tuple[float, ...] = ()
+    integers: tuple[int, ...] = ()
     sites: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
 
@@ -121,6 +138,7 @@ class Catch(TorchFunctionMode):
         self._occurrences: Counter[str] = Counter()
         self._converted: set[str] = set()
         self._signed = 0
+        self._integer_draws: dict[tuple[int, int, torch.dtype], torch.Tensor] = {}
         self._gridded: dict[tuple[torch.dtype, int, torch.device], torch.Tensor] = {}
         self._generators: dict[int, tuple[torch.Generator, torch.Generator]] = {}
 
@@ -190,7 +208,7 @@ class Catch(TorchFunctionMode):
         """Vary a new tensor, and tag it with its origin."""
         floating = made.is_floating_point() or made.is_complex()
         if name in FLOATING_DRAWS and floating:
-            _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO)))
+            _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO), drawn=True))
         elif name in INTEGER_DRAWS:
             self._integers(made, args, kwargs)
         elif name == "randperm":
@@ -232,9 +250,13 @@ class Catch(TorchFunctionMode):
             _tag(made, Origin(tables=tables))
         elif name in BOUNDING:
             _tag(made, Origin())
+        elif not floating:
+            _tag(made, Origin(written=all_written))
         else:
-            nothing: frozenset[str] = frozenset()
-            _tag(made, Origin(draws, tables) if floating else Origin(nothing, nothing, all_written))
+            scaled = len(tensors) == 1 and origins[0].drawn and name in SCALINGS
+            if scaled and self.plan.on_grid and made.numel() and not made.is_complex():
+                mutations.plant(made, self.numbers, self.long_numbers, self._dice("scaled", made))
+            _tag(made, Origin(draws, scaled, tables))
 
     def draw(self, made: torch.Tensor, *, from_zero: bool = False) -> frozenset[str]:
         """Vary a floating draw and return its site; `from_zero`: its range includes zero as its minimum."""
@@ -259,7 +281,9 @@ class Catch(TorchFunctionMode):
             return False
         self._signed += 1
         if sum(one >= ANY_SIGN for one in self.plan.levels.values()) < 2:
-            return self.plan.kind == "distant" and self.plan.opposed != 1
+            return self.plan.kind in WHOLLY_FAR and self.plan.opposed != 1
+        if self.plan.opposed == ALL_OPPOSED:
+            return True
         return self.plan.opposed > 0 and (self._signed + self.plan.opposed) % 2 == 0
 
     def _share_rows(self, made: torch.Tensor, dice: torch.Generator) -> None:
@@ -272,11 +296,17 @@ class Catch(TorchFunctionMode):
     def _integers(self, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         low, high = _bounds(args, kwargs)
         if high is not None:
-            self._varied(made, IN_RANGE, lambda tensor, kind, dice: self.integers(tensor, kind, low, high, dice))
+            self._varied(made, IN_RANGE, lambda tensor, kind, dice: self._vary_integers(tensor, kind, low, high, dice))
 
-    @staticmethod
-    def integers(made: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
-        mutations.vary_integers(made, kind, low, high, generator)
+    def _vary_integers(self, made: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
+        """Redraw integers; some become equal to an earlier draw's of the same range if an author can see that."""
+        mutations.vary_integers(made, kind, low, high, generator, special=self.integers)
+        earlier = self._integer_draws.setdefault((low, high, made.dtype), made)
+        if earlier is made or not (made.dim() and earlier.numel()) or earlier.device != made.device:
+            return
+        own = mutations.are_seldom_equal(made, made, high - low)
+        if kind in SHARING and not own and not mutations.are_seldom_equal(made, earlier, high - low):
+            mutations.share_integers(made, earlier, generator)
 
     def _table(self, made: torch.Tensor, *, written: bool = False) -> frozenset[str]:
         """Scale a table, unless it is a mask. If its rows sum to one, permute them instead, or keep them if sorted.

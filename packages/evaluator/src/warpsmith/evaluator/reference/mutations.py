@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import torch
 
-from warpsmith.evaluator.reference.draw_plan import Kind
+from warpsmith.evaluator.reference.draw_plan import WHOLLY_FAR, Kind
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, SAME_SIGN
 
 FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 110.0, FAR: 200.0}
@@ -19,7 +19,15 @@ FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 
 LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
 """Range of the power of two that multiplies a large row."""
 LEAST_ROWS: Final = 8
-"""Rows of a tensor that gets a remote one."""
+"""Rows of a tensor that gets a remote one, or a tiny one."""
+TINY_ROW: Final = 2.0**-45
+"""Factor of a tiny row: its norm is below every usual eps, and its squares and their sums are normal numbers. What adds
+it to a one is equal in the whole row: where a problem ranks such sums, it orders equal numbers and says so."""
+ROW_WIDTH: Final = 3.5
+"""Distance of the ends of a row whose numbers keep apart, in standard deviations of the draw."""
+LEAST_APART: Final = 2.0**-15
+"""Least distance of two neighbours in it as a share of the row's distance from zero: four times the perturbation that
+measures the conditioning (`correctness/spread.py`)."""
 ROOMY: Final = frozenset({torch.float32, torch.float64})
 """Dtypes in which products and sums of a few remote numbers are finite."""
 DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR_IN_HALF: 128.0, FAR: 2.0**10}
@@ -59,6 +67,10 @@ LONG_SHARE: Final = 1 / 4
 """Share of a gridded draw's rows with numbers of many bits, and their share of such a row."""
 LEAST_PLANTED: Final = 4
 """Rows that get numbers of many bits in any case: afterwards one or two of them may become a copy of another."""
+BENDING: Final[frozenset[Kind]] = frozenset({"shifted", "outliers", "scaled", "everything"})
+"""Kinds that bend tables."""
+BENT_OCTAVES: Final = (0.3, 0.6)
+"""Range of the logarithm, to base two, of the power by which a table is bent, or of its inverse."""
 ZERO_SHARE: Final = 1 / 64
 """Share of a parameter's elements that become zero, as in pruning."""
 LEAST_PRUNED: Final = 64
@@ -136,7 +148,7 @@ def vary_draw(
     if not tensor.numel():
         return
     wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
-    if kind == "distant" and tensor.dtype != torch.float32:
+    if kind in WHOLLY_FAR and tensor.dtype != torch.float32:
         # Half precision has no digits for it, and in double precision a bad variance is within the tolerance.
         kind = "scaled"
     change = _CHANGES[kind] if level > IN_RANGE else _within_range(kind)
@@ -210,6 +222,16 @@ def _with_numbers(
     some = torch.tensor(numbers, dtype=wide.dtype, device=wide.device)
     which = torch.randint(len(numbers), wide.shape, **_drawn_by(dice.generator))
     return torch.where(dice.rand(wide.shape) < share, some[which], wide)
+
+
+def plant(
+    tensor: torch.Tensor, numbers: Sequence[float], long_numbers: Sequence[float], generator: torch.Generator
+) -> None:
+    """Replace some elements of a gridded draw that was scaled by numbers of the problem's source, except zero."""
+    wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
+    low, high = float(wide.min()), float(wide.max())
+    given = [*numbers, *(long_numbers if tensor.dtype == torch.float32 else ())]
+    tensor.detach().copy_(_with_numbers(wide, [one for one in given if one and low <= one <= high], Dice(generator)))
 
 
 def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
@@ -302,6 +324,20 @@ def _distant(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     return wide + DISTANT[level] * 2.0 ** round(math.log2(_spread(wide)))
 
 
+def _apart(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Move a draw as a whole far from zero, and its rows' numbers apart in their order, so that no rounding ranks them.
+
+    At a distance of a thousand standard deviations, some of a few hundred random numbers are equal.
+    """
+    if level < ANY_SIGN:
+        return wide * dice.between(1.5, 3.0)
+    spread, count = _spread(wide), wide.shape[-1] if wide.dim() else 1
+    distance = DISTANT[level] * 2.0 ** round(math.log2(spread))
+    step = max(ROW_WIDTH * spread / count, LEAST_APART * distance)
+    rank = wide.argsort(-1).argsort(-1).to(wide.dtype) if wide.dim() else wide
+    return distance + step * (rank - (count - 1) / 2 + (dice.rand(wide.shape) - 0.5) / 2)
+
+
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     # Small numbers keep their sign: a kernel that skips what is below a threshold shows only there.
     if dice.coin():
@@ -376,14 +412,13 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
         return changed
     # The row with the smallest number is always zero, so that there is one.
     zero = (chosen < 0.3) | (chosen == chosen.min()) | _zero_slices(wide, dice)
-    # One row that is not zero always is small, and at FAR one has the largest factor: whether a missing eps or maximum
-    # is found must not depend on luck.
+    # Of the others, one always is small, one tiny, and at FAR one has the largest factor: whether a missing eps or
+    # maximum is found must not depend on luck.
     left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
-    first, second = (*left.flatten().topk(min(2, left.numel())).values, left.new_tensor(-1.0))[:2]
-    small = second if level == FAR else first
-    changed = torch.where((left == small) & (small >= 0), wide * 2 ** -dice.between(*SMALL_ROW_OCTAVES), changed)
-    if level == FAR:
-        changed = torch.where(left == first, wide * 2.0**high, changed)
+    factors = [2 ** -dice.between(*SMALL_ROW_OCTAVES), *([TINY_ROW] if left.numel() >= LEAST_ROWS else [])]
+    factors = [2.0 ** LARGE_ROW_OCTAVES[1], *factors] if level == FAR else factors
+    for rank, factor in zip(left.flatten().topk(min(len(factors), left.numel())).values, factors, strict=False):
+        changed = torch.where((left == rank) & (rank >= 0), wide * factor, changed)
     return changed.masked_fill(zero, 0)
 
 
@@ -411,6 +446,14 @@ def _with_small_slices(wide: torch.Tensor, dice: Dice, octaves: tuple[float, flo
     return wide
 
 
+def _tiny(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Shrink some rows and columns, and one row so far that an eps beside its norm decides the result; none to zero."""
+    changed, ranks = _with_small_slices(wide, dice, LESS_SMALL_OCTAVES), dice.rows(wide)
+    if level < ANY_SIGN or wide.dim() < 2 or ranks.numel() < LEAST_ROWS:
+        return changed
+    return torch.where(ranks == ranks.max(), TINY_ROW * wide, changed)
+
+
 def _everything(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     """Mix all kinds in one tensor, element by element, with a row of zeros."""
     which = dice.rand(wide.shape)
@@ -426,7 +469,9 @@ _CHANGES: Final[dict[str, Change]] = {
     "outliers": _outliers,
     "rows": _rows,
     "small": lambda wide, dice, level: _with_small_slices(wide, dice, LESS_SMALL_OCTAVES),
+    "tiny": _tiny,
     "distant": _distant,
+    "apart": _apart,
     "everything": _everything,
 }
 
@@ -486,28 +531,32 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
     "outliers": _at_the_ends,
     "rows": _calm_rows,
     "small": _narrowed,
+    "tiny": _narrowed,
     "distant": _skewed,
+    "apart": _skewed,
     "everything": _skewed,
 }
 
 
+SHARED: Final = 1 / 8
+"""Share of an integer draw that becomes equal to numbers of an earlier one of the same range."""
 MOST_REPEATED: Final = 200
 """An author who draws now and then sees two equal integers if one draw in so many has some."""
 
 
-def vary_integers(tensor: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
-    """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal.
+def vary_integers(
+    tensor: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator, *, special: Sequence[int] = ()
+) -> None:
+    """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal, in most kinds with all of the `special` ones.
 
     They stay distinct if the problem can rely on that: if not even one draw in MOST_REPEATED has two equal numbers.
     """
-    if tensor.numel() < 2 or high - low < 2:
+    if not tensor.numel() or high - low < 2:
         return
     dice = Dice(generator)
-    count = tensor.numel()
-    if count * (count - 1) / 2 * MOST_REPEATED < high - low and _are_distinct(tensor):
-        start = low + dice.below(high - low - tensor.numel() + 1)
-        order = torch.randperm(tensor.numel(), **_drawn_by(generator))
-        tensor.copy_((start + order).reshape(tensor.shape))
+    special = [number for number in special if low <= number < high]
+    if are_seldom_equal(tensor, tensor, high - low) and _are_distinct(tensor):
+        _make_neighbours(tensor, low, high, dice, special)
         return
     part = (tensor.double() - low + dice.rand(tensor.shape)) / (high - low)
     if kind == "rows":
@@ -518,6 +567,50 @@ def vary_integers(tensor: torch.Tensor, kind: Kind, low: int, high: int, generat
     else:
         part = _skewed(part, dice)
     tensor.copy_((low + (part * (high - low)).floor().long()).clamp(low, high - 1))
+    if kind != "rows":
+        _plant(tensor, special, generator)
+
+
+def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool:
+    """Whether an author never sees a number of a range of `width` in both of two draws, or twice in the same one."""
+    pairs = one.numel() * other.numel() if one is not other else one.numel() * (one.numel() - 1) / 2
+    return pairs * MOST_REPEATED < width
+
+
+def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, special: Sequence[int]) -> None:
+    """Make integers neighbours in random order: anywhere, at an end of their range, or around a special number."""
+    count = tensor.numel()
+    around = [special[dice.below(len(special))] - dice.below(count)] if special else []
+    starts = [low + dice.below(high - low - count + 1), low, high - count, *around]
+    start = min(max(starts[dice.below(len(starts))], low), high - count)
+    order = torch.randperm(count, **_drawn_by(dice.generator))
+    tensor.copy_((start + order).reshape(tensor.shape))
+
+
+def _plant(tensor: torch.Tensor, special: Sequence[int], generator: torch.Generator) -> None:
+    """Write each special number to one random place, as far as half of the places suffice."""
+    some = special[: tensor.numel() // 2]
+    if some:
+        places = torch.randperm(tensor.numel(), **_drawn_by(generator))[: len(some)]
+        at = torch.unravel_index(places, tensor.shape)
+        tensor[at] = torch.tensor(some, dtype=tensor.dtype, device=tensor.device)
+
+
+def share_integers(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
+    """Copy some integers of an earlier draw of the same range: to the same place, row or to anywhere.
+
+    So an index meets another one: an edge from a node to itself, a negative sample that is the positive one.
+    """
+    dice = Dice(generator)
+    chosen = dice.rand(tensor.shape) < SHARED
+    chosen.view(-1)[dice.below(tensor.numel())] = True
+    if earlier.shape == tensor.shape:
+        other = earlier
+    elif earlier.numel() == earlier.shape[0] == tensor.shape[0]:
+        other = earlier.reshape(-1, *[1] * (tensor.dim() - 1)).expand(tensor.shape)
+    else:
+        other = earlier.flatten()[torch.randint(earlier.numel(), tensor.shape, **_drawn_by(generator))]
+    tensor.copy_(torch.where(chosen, other, tensor))
 
 
 def _are_distinct(tensor: torch.Tensor) -> bool:
@@ -527,7 +620,7 @@ def _are_distinct(tensor: torch.Tensor) -> bool:
 
 def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
     """Make a permutation the identity, its reverse or a rotation; leave it random for other kinds."""
-    if kind in {"rows", "small"}:
+    if kind in {"rows", "small", "tiny"}:
         tensor.copy_(tensor.sort().values)
     elif kind == "scaled":
         tensor.copy_(tensor.sort(descending=True).values)
@@ -542,7 +635,7 @@ def vary_tosses(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.G
     """
     dice = Dice(generator)
     ones = tensor != 0
-    if kind in {"rows", "small"}:
+    if kind in {"rows", "small", "tiny"}:
         which = dice.rows(tensor)
         ones |= which < 0.4
         if level > IN_RANGE:
@@ -641,10 +734,20 @@ def vary_structure(tensor: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
-    """Scale a table of floating numbers; zeros, signs, order and proportions are preserved."""
-    dice = Dice(generator)
+    """Scale a table of floating numbers, and bend one of one dimension; zeros, signs, order and symmetry are preserved.
+
+    A bent table is a power of its magnitudes: steps of an evenly spaced one differ, and so do the ratios of others. The
+    proportions of a table of more dimensions stay: a filter may be a product of two.
+    """
+    dice, table = Dice(generator), tensor.detach()
     factor = dice.between(1.1, 1.7) if kind in {"shifted", "outliers", "everything"} else dice.between(0.55, 0.9)
-    tensor.detach().copy_(tensor.detach() * factor)
+    power = 2 ** dice.between(*BENT_OCTAVES) if dice.coin() else 2 ** -dice.between(*BENT_OCTAVES)
+    bends = kind in BENDING and table.dim() == 1 and not table.is_complex()
+    if bends and bool(torch.isfinite(wide := table.double()).all()):
+        largest = wide.abs().max()
+        table.copy_(factor * largest * wide.sign() * (wide.abs() / largest.clamp(min=TINY_ROW)) ** power)
+    else:
+        table.copy_(table * factor)
 
 
 def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool = False, grows: bool = False) -> None:

@@ -16,7 +16,7 @@ from warpsmith.evaluator.reference.literals import WrittenLists, evaluator, lite
 
 LEAST: Final = 4
 """The smallest integer taken for a size: smaller ones are axes, channels of a picture and the like."""
-MOST: Final = 8
+MOST: Final = 16
 """Most sizes of one problem that are varied."""
 COARSE: Final = 16
 """A power of two above it shrinks to a quarter at the least, any other size to a half."""
@@ -24,8 +24,13 @@ LARGEST_NUMBER: Final = 128
 NUMBER_STEPS: Final = 8
 """A number of few bits is a multiple of 1/8: bfloat16 represents these up to 32, other dtypes up to LARGEST_NUMBER."""
 MOST_NUMBERS: Final = 16
+MOST_INTEGERS: Final = 16
 LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
 EMPTY: Final[Mapping[int, int]] = {}
+SHAPED: Final = frozenset(
+    {"rand", "randn", "randint", "zeros", "ones", "empty", "normal", "standard_normal", "random", "uniform", "Size"}
+)
+"""Functions of torch and numpy that take a shape as a list."""
 FIRST: Final = "first"
 """The place of what comes first in a shape."""
 
@@ -34,6 +39,21 @@ def written_numbers(tree: ast.Module) -> frozenset[float]:
     """Return the magnitudes of the numbers in a source, up to the largest that is planted."""
     written = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     return frozenset(float(value) for value in written if isinstance(value, int | float) and value <= LARGEST_NUMBER)
+
+
+def written_integers(tree: ast.Module) -> tuple[int, ...]:
+    """Return the integers in a source that may be an index of its own, such as a padding token; the rarest first."""
+    signs = {
+        id(node.operand): -1
+        for node in ast.walk(tree)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    }
+    found = Counter(
+        node.value * signs.get(id(node), 1)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and type(node.value) is int
+    )
+    return tuple(sorted(found, key=lambda number: found[number])[:MOST_INTEGERS])
 
 
 def short_numbers(sizes: Iterable[float]) -> tuple[float, ...]:
@@ -66,6 +86,7 @@ class InputSizes:
         lists: the lists of integers that can be reordered.
         literal_calls: places of calls that make a tensor of literal numbers.
         numbers: magnitudes of the numbers in the source: a forward may compare with them.
+        integers: the integers in the source.
     """
 
     def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
@@ -73,14 +94,18 @@ class InputSizes:
         self._path = path
         tree = ast.parse(source)
         self.numbers = written_numbers(tree)
+        self.integers = written_integers(tree)
         self._module = _Module(tree)
         self._needed = self._module.closure(["get_inputs"])
         self._own = self._needed - self._fixed()
-        self._holders = [one for one in self._module.binding(self._own | {"get_inputs"}) if _holds_sizes(one)]
+        used = self._module.binding(self._own | {"get_inputs"})
+        self._shapes = [one for one in used if _is_shape(one, self._module.statements)]
+        self._holders = [one for one in used if _holds_sizes(one) or one in self._shapes]
         self._literals = self._find_literals()
         self._cached_code: tuple[object, CodeType] | None = None
         integers = {name: value for name, value in namespace.items() if type(value) is int}
-        self.lists = WrittenLists(self._module.binding(self._own), evaluator(integers | self._local_integers()))
+        data = [one for one in self._module.binding(self._own) if one not in self._shapes]
+        self.lists = WrittenLists(data, evaluator(integers | self._local_integers()))
         self.literal_calls = literal_calls(self._module.binding(self._own))
         literals = {f"literal {value}": value for value in self._literals}
         found = (self._find_constants() | literals).items()
@@ -149,7 +174,8 @@ class InputSizes:
     def _held_constants(self) -> Iterator[ast.Constant]:
         """Yield the constants in what only `get_inputs` uses, its own first; entries of other lists are data."""
         for statement in sorted(self._holders, key=lambda one: _bound(one) != ["get_inputs"]):
-            yield from _constants_outside_lists(statement, within=isinstance(statement, ast.FunctionDef))
+            within = isinstance(statement, ast.FunctionDef) or statement in self._shapes
+            yield from _constants_outside_lists(statement, within=within)
 
     def _numbered_places(self, nodes: Sequence[ast.Constant]) -> list[int]:
         """Return the number of each node's place, in order of appearance."""
@@ -216,6 +242,30 @@ def _holds_sizes(statement: ast.stmt) -> bool:
             return True
         case _:
             return False
+
+
+def _is_shape(statement: ast.stmt, statements: Sequence[ast.stmt]) -> bool:
+    """Whether a statement binds a name to a list of integers that is only taken for a shape or for sizes."""
+    if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
+        return False
+    name, value = statement.targets[0], statement.value
+    if not (isinstance(name, ast.Name) and isinstance(value, ast.List)):
+        return False
+    if not all(isinstance(one, ast.Constant) and is_size(one.value) for one in value.elts):
+        return False
+    nodes = [node for one in statements for node in ast.walk(one)]
+    reads = {id(node) for node in nodes if isinstance(node, ast.Name) and node.id == name.id} - {id(name)}
+    return reads <= {id(part_) for node in nodes for part_ in _taken_for_shapes(node)}
+
+
+def _taken_for_shapes(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield what is unpacked to names or is a shape, or a part of one, to a function that makes a tensor."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple()], value=value):
+            yield value
+        case ast.Call(func=ast.Attribute(attr=name), args=args, keywords=words) if name in SHAPED:
+            for one in (*args, *(word.value for word in words)):
+                yield one.value if isinstance(one, ast.Starred | ast.Subscript) else one
 
 
 def _is_plain_class(statement: ast.ClassDef) -> bool:

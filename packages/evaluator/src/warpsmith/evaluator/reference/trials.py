@@ -15,34 +15,52 @@ from typing import Final
 from warpsmith.evaluator.correctness.compare import FAR_RELATIVE, FARTHEST_RELATIVE, REMOTE_RELATIVE
 from warpsmith.evaluator.reference import shape_variation
 from warpsmith.evaluator.reference.draw_plan import (
+    ALL_OPPOSED,
     INPUTS,
     LISTS,
     PLAIN_NUMBERS,
     PLAINLY,
     SIGNED,
     VARIED,
+    WHOLLY_FAR,
     WITHOUT_TIES,
     DrawPlan,
     Kind,
 )
-from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR_IN_HALF, PLAIN, SAME_SIGN
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
-from warpsmith.evaluator.reference.variability import REMOTE, Learned, change_state, is_far, remote_octaves
+from warpsmith.evaluator.reference.variability import (
+    REMOTE,
+    Learned,
+    change_state,
+    is_far,
+    remote_octaves,
+    shift_bias,
+)
 
+SHIFTED: Final = 1 / 2
+"""How often a bias lies far from zero instead of the draws."""
 DRAWS: Final[Mapping[Kind, str]] = {
     "shifted": "numbers of other sign and size",
     "scaled": "numbers of another size",
     "outliers": "a few large numbers among the others",
     "rows": "rows of zeros and rows that are nearly constant",
     "small": "small rows and columns",
+    "tiny": "small rows and columns, one row close to zero",
     "distant": "numbers far from zero beside their spread",
+    "apart": "numbers far from zero beside their spread",
 }
 ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
 GRID_KIND: Final[Kind] = "outliers"
 """The kind of the trials whose numbers are rounded to a grid: most of its numbers stay as get_inputs() makes them."""
-GOES_FAR: Final = frozenset({"outliers", "rows", "shifted", "distant"})
+GOES_FAR: Final = frozenset({"outliers", "rows", "shifted", "distant", "apart"})
+INSTEAD: Final[Mapping[Kind, Kind]] = {"apart": "shifted", "tiny": "small"}
+"""What a trial becomes if its numbers make equal ones, whose order is undefined."""
+TOGETHER: Final = 3 / 4
+"""How often a trial starts with all draws far at once. Only there a sum or a difference of several overflows, or loses
+its digits; in the others each draw is far in its turn, which shows what the others would hide."""
 TURNS: Final = math.lcm(*range(1, 9))
 """The first turn is random below it: any of up to eight choices is then as likely as the others."""
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
@@ -76,6 +94,8 @@ class Trial:
         rebuilt: whether inputs that get_inputs() builds of constants have other values.
         on_grid: whether floating draws are multiples of a power of two.
         turn: says which of several draws may be far; draws take turns.
+        together: whether all of them are far at once.
+        shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
         shapes: the changed shapes, once they are made.
     """
 
@@ -88,6 +108,8 @@ class Trial:
     rebuilt: bool = False
     on_grid: bool = False
     turn: int = 0
+    together: bool = False
+    shifted: bool = False
     shapes: str = ""
 
     @property
@@ -120,7 +142,14 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
     later = [replace(trial, on_grid=learned.on_grid and trial.kind == GRID_KIND) for trial in later]
     rng.shuffle(later)
     turns = itertools.count(rng.randrange(TURNS))
-    later = [replace(trial, turn=next(turns)) if trial.kind in GOES_FAR else trial for trial in later]
+    later = [
+        replace(trial, turn=next(turns), together=rng.random() < TOGETHER) if trial.kind in GOES_FAR else trial
+        for trial in later
+    ]
+    later = [
+        replace(trial, shifted=bool(learned.bias) and trial.kind == "distant" and rng.random() < SHIFTED)
+        for trial in later
+    ]
     return [Trial(), *later]
 
 
@@ -133,13 +162,14 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         The trial as it was made, and the reference's answer.
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
-    levels = learned.remote if trial.kind == "shifted" and learned.remote else learned.levels
-    chosen = replace(learned, levels=one_far(levels, learned.draws, trial.turn) if trial.kind in GOES_FAR else levels)
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
-    for attempt, plainly in _attempts(trial, chosen):
-        draws = replace(plainly, opposed=opposed if plainly.kind in SIGNED else 0, numbers=numbers)
+    for attempt, plainly in _attempts(trial, learned):
+        sign = _sign_of_all(opposed, learned) if attempt.together and plainly.kind in WHOLLY_FAR else opposed
+        draws = replace(plainly, opposed=sign if plainly.kind in SIGNED else 0, numbers=numbers)
         draws = replace(draws, remote=remote_octaves(draws, learned))
         change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
+        if attempt.shifted:
+            shift_bias(session, learned.bias, rng)
         if attempt.reshaped and learned.resizings:
             others = _way(learned, attempt.way)
             answer = shape_variation.answer_to_others(
@@ -149,10 +179,10 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
                 return _made(replace(attempt, shapes=others.describe(session.inputs)), draws), _as_far(answer, draws)
             continue
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
-        if answer is not None and not _is_evidence(answer, draws):
+        if answer is not None and not _is_evidence(answer, draws, together=attempt.together or attempt.shifted):
             continue
         if answer is not None and (learned.inputs is None or learned.inputs.slots == session.inputs.slots):
-            return _made(attempt, draws), _as_far(answer, draws)
+            return _made(attempt, draws), _as_far(answer, draws, least=FAR_RELATIVE if attempt.shifted else 0.0)
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
@@ -173,11 +203,19 @@ def foresee(
     return (trial, None) if answer is None else (replace(trial, sizes=sizes), answer)
 
 
-def _is_evidence(answer: Answer, draws: DrawPlan) -> bool:
+def _is_evidence(answer: Answer, draws: DrawPlan, *, together: bool) -> bool:
     """Whether an answer does not rest on what rounding decides: the order of ties, the largest of far products."""
+    if answer.ranks and answer.tied and (draws.remote or draws.kind in INSTEAD):
+        return False
+    if (together or draws.kind == "apart") and not answer.is_mostly_steady:
+        return False
     precise = draws.kind == "distant" and (is_far(draws.levels) or not draws.opposed)
-    steady = precise or (draws.on_grid and answer.ranks)
-    return not (steady and not answer.is_steady) and not (draws.remote and answer.ranks and answer.tied)
+    return answer.is_steady if precise or (draws.on_grid and answer.ranks) else True
+
+
+def _sign_of_all(opposed: int, learned: Learned) -> int:
+    """Return which draws take the other sign so that all have the same one: none or all."""
+    return opposed if len(learned.draws) < 2 else ALL_OPPOSED * (opposed % 2)
 
 
 def ways(learned: Learned) -> int:
@@ -192,20 +230,20 @@ def _way(learned: Learned, way: int) -> Resizing:
     return replace(learned.resizings[-1], coarse=True, keeps_narrow=True, aligned="all")
 
 
-def _as_far(answer: Answer, draws: DrawPlan) -> Answer:
-    """Mark an answer as far if its inputs are far, or if products of large inputs may be.
+def _as_far(answer: Answer, draws: DrawPlan, least: float = 0.0) -> Answer:
+    """Mark an answer as far, at `least` as given, if its inputs are far, or if products of large inputs may be.
 
     Not needed on a grid: there the reference's roundings are perturbed instead of its inputs.
     """
     levels = list(draws.levels.values())
     several = sum(level >= ANY_SIGN for level in levels) > 1
-    far = 0.0
-    if draws.kind == "distant":
-        far = FARTHEST_RELATIVE if several and draws.opposed else FAR_RELATIVE
+    far = least
+    if draws.kind in WHOLLY_FAR:
+        far = FARTHEST_RELATIVE if several and draws.opposed not in {0, ALL_OPPOSED} else FAR_RELATIVE
     elif draws.remote:
         far = REMOTE_RELATIVE if draws.remote == REMOTE else FARTHEST_RELATIVE
     elif not draws.on_grid and draws.kind in {"outliers", "rows"}:
-        far = FAR_RELATIVE if is_far(draws.levels) or (several and draws.kind == "outliers") else 0.0
+        far = FAR_RELATIVE if is_far(draws.levels) or (several and draws.kind == "outliers") else least
     return replace(answer, expected=[replace(one, far=far) for one in answer.expected])
 
 
@@ -238,10 +276,47 @@ def one_far(levels: Mapping[str, int], draws: Set[str], turn: int) -> Mapping[st
     return {site: level for site, level in levels.items() if site == chosen or level < SAME_SIGN or site not in draws}
 
 
+def _all_far(kind: Kind, learned: Learned) -> Mapping[str, int]:
+    """Return levels with which all draws that can be far are; empty if the problem does not tolerate that.
+
+    As a whole, every draw that can have either sign is tried: an exponential of it is finite far below zero.
+    """
+    if kind in WHOLLY_FAR:
+        raised = {site for site in learned.draws if learned.levels.get(site, PLAIN) >= ANY_SIGN}
+        return {site: FAR if site in raised else level for site, level in learned.levels.items()} if raised else {}
+    return learned.remote if kind == "shifted" and learned.remote else learned.together
+
+
 def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
     """Yield a trial and the plan of its inputs, from the wanted one to milder ones, without the plainest."""
     if trial == Trial():
         return
+    if trial.shifted and not trial.reshaped:
+        yield replace(trial, kind="plain", together=False), PLAINLY
+    trial = replace(trial, shifted=False)
+    far = _all_far(trial.kind, learned) if trial.kind in GOES_FAR else {}
+    if far and not trial.reshaped:
+        if trial.together or trial.kind == "apart":
+            yield from _on_and_off_grid(replace(trial, together=True), far)
+        if trial.kind == "apart":
+            yield from _on_and_off_grid(replace(trial, together=False), one_far(far, learned.draws, trial.turn))
+    trial = replace(trial, together=False)
+    if trial.kind == "tiny" and not trial.reshaped:
+        yield from _on_and_off_grid(trial, learned.levels)
+    trial = replace(trial, kind=INSTEAD.get(trial.kind, trial.kind))
+    levels = learned.remote if trial.kind == "shifted" and learned.remote else learned.levels
+    levels = one_far(levels, learned.draws, trial.turn) if trial.kind in GOES_FAR else levels
+    yield from _milder_attempts(trial, replace(learned, levels=levels))
+
+
+def _on_and_off_grid(trial: Trial, levels: Mapping[str, int]) -> Iterator[tuple[Trial, DrawPlan]]:
+    if trial.on_grid:
+        yield trial, DrawPlan(trial.kind, levels, on_grid=True)
+    yield replace(trial, on_grid=False), DrawPlan(trial.kind, levels)
+
+
+def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
+    """Yield a trial with the highest levels that the problem tolerates, and with each lower one."""
     if trial.reshaped:
         trial = replace(trial, on_grid=False)
         if learned.levels:
@@ -253,10 +328,7 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
     trial = replace(trial, reshaped=False, sizes=None)
     most = max(learned.levels.values(), default=PLAIN) if trial.kind != "plain" else PLAIN
     for cap in range(most, PLAIN, -1):
-        levels = {site: min(level, cap) for site, level in learned.levels.items()}
-        if trial.on_grid:
-            yield trial, DrawPlan(trial.kind, levels, on_grid=True)
-        yield replace(trial, on_grid=False), DrawPlan(trial.kind, levels)
+        yield from _on_and_off_grid(trial, {site: min(level, cap) for site, level in learned.levels.items()})
     if trial.new_parameters:
         yield replace(trial, kind="plain", on_grid=False), PLAINLY
 

@@ -28,14 +28,14 @@ REMOTE: Final = 17
 """Power of two of the distance of a remote row: beyond the -1e4 and -1e5 that some use for minus infinity."""
 REMOTE_AMONG_OTHERS: Final = 14
 """The same where another draw may multiply it: the products stay above the -1e6 of Triton's tutorial."""
-INDEX: Final = "int64"
-"""The dtype of indices in torch."""
 MOST_TRIED: Final = 12
 """How many sites are tried one at a time if the problem does not tolerate all of them together."""
 STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
 """Levels of a parameter: noise of either sign, noise that only adds, factors around one."""
 MOST_CALLS: Final = 3
 """How many consecutive calls of a problem are followed to collect its buffers."""
+FAR_BIAS: Final = 2.0**9
+"""How far a bias is moved: what layers compute has a spread of about one half."""
 MOST_ALONE: Final = 4
 """How many sites are tried at level `FAR` alone."""
 MILD_OCTAVES: Final = 0.25
@@ -61,14 +61,16 @@ class Learned:
     Attributes:
         levels: highest level of each site that can change, by its name.
         remote: levels of `shifted` trials where the problem ranks, if some rows can be far from the others.
+        together: levels with which several draws can be far at once; empty if they cannot, or if there is one draw.
         draws: the sites whose numbers have a size that multiplies: floating draws, but not coin tosses or constants.
         state: highest level of each parameter and buffer that can change, by its name.
+        bias: the first bias that can change freely; empty if there is none.
         reached: its buffers after each of its own calls, if these change them.
         resizings: how the shapes of its inputs can change, the freest way first; empty if they cannot.
         inputs: the form of its inputs; None if that depends on the seed.
         answered: the form of its answer to these, without values.
         finite: whether the reference answers plain inputs with finite numbers.
-        ranks: whether it orders numbers, or answers with int64, as picks do: ties then have no defined order.
+        ranks: whether it orders numbers: ties then have no defined order.
         on_grid: whether its inputs are small enough to be rounded to multiples of a power of two.
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
         constant: whether some input is the same in every trial of the sample's shapes.
@@ -76,7 +78,9 @@ class Learned:
 
     levels: Mapping[str, int] = field(default_factory=dict)
     remote: Mapping[str, int] = field(default_factory=dict)
+    together: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, int] = field(default_factory=dict)
+    bias: str = ""
     reached: tuple[Mapping[str, torch.Tensor], ...] = ()
     resizings: tuple[Resizing, ...] = ()
     inputs: Form | None = None
@@ -129,17 +133,20 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     sites = {site: most for site, most in found.items() if not site.startswith((INPUTS, PLAIN_NUMBERS))}
     answer = session.answer(rng.getrandbits(48), exact=False)
     sample = AnsweredForm.of(session.inputs, answer)
-    ranks = answer.ranks or any(slot.dtype == INDEX for slot in sample.output)
     inputs, answered = (sample.inputs, replace(answer, expected=[])) if seen.steady else (None, None)
     on_grid = sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
-    known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=ranks, on_grid=on_grid)
+    known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=answer.ranks, on_grid=on_grid)
     _refuse_written_parameters(session)
     known = replace(known, reached=_reached(session, answer, rng))
     known = replace(known, state=_tolerated_state(session, known, rng))
+    known = replace(known, bias=_first_bias(session, known.state))
     session.reset_state()
-    known = replace(known, levels=_tolerated_levels(session, known, sample, sites, rng))
+    levels, alone = _tolerated_levels(session, known, sample, sites, rng)
+    several = is_far(levels) and sum(most == FAR for most in sites.values()) > 1
+    known = replace(known, levels=levels | alone, together=levels if several else {})
     built, constant = _built_levels(session, known, sample, found.keys() - sites.keys(), rng)
-    known = replace(known, levels={**known.levels, **built}, constant=constant)
+    together = {**known.together, **built} if known.together else {}
+    known = replace(known, levels={**known.levels, **built}, together=together, constant=constant)
     known = replace(known, draws=frozenset(site for site, most in sites.items() if most == FAR))
     known = replace(known, remote=_remote_levels(session, known, sample, rng) if answer.ranks else {})
     if seen.steady and hidden_shapes:
@@ -193,8 +200,11 @@ def _reached(session: ReferenceSession, first: Answer, rng: random.Random) -> tu
 
 def _tolerated_levels(
     session: ReferenceSession, known: Learned, sample: AnsweredForm, sites: Mapping[str, int], rng: random.Random
-) -> dict[str, int]:
-    """Return the highest level of each site that the problem tolerates, tried for all together, then one by one."""
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the highest level of each site that the problem tolerates, tried for all together, then one by one.
+
+    And the levels of the sites that can be farther while the others are plain.
+    """
 
     def tolerated(levels: Mapping[str, int]) -> bool:
         return all(_tolerates(session, known, sample, DrawPlan(k, levels), rng) for k in ("everything", "shifted"))
@@ -203,15 +213,15 @@ def _tolerated_levels(
     for cap in (ANYWHERE, ANY_SIGN) if known.ranks else (FAR, FAR_IN_HALF, ANYWHERE, ANY_SIGN):
         levels = {site: min(most, cap) for site, most in sites.items()}
         if not sites or tolerated(levels):
-            far = _far_alone(sites, tolerated) if cap in (FAR_IN_HALF, ANYWHERE) and not known.ranks else {}
-            return levels | far
+            alone = _far_alone(sites, tolerated) if cap in (FAR_IN_HALF, ANYWHERE) and not known.ranks else {}
+            return levels, alone
     found: dict[str, int] = {}
     for site, most in list(sites.items())[:MOST_TRIED]:
         highest = min(most, ANYWHERE)
         level = next((level for level in range(highest, PLAIN, -1) if tolerated({**found, site: level})), PLAIN)
         if level > PLAIN:
             found[site] = level
-    return found
+    return found, {}
 
 
 def _remote_levels(
@@ -329,6 +339,20 @@ def _state_slots(session: ReferenceSession) -> dict[str, TensorSlot]:
     """Return the slots of the parameters and buffers that change."""
     parameters = {name: slot for name, slot in session.parameters.items() if slot.dtype in FLOATING and slot.numel}
     return parameters | session.varied_buffers
+
+
+def _first_bias(session: ReferenceSession, levels: Mapping[str, int]) -> str:
+    found = (
+        name
+        for name, slot in session.parameters.items()
+        if name.endswith("bias") and len(slot.shape) == 1 and slot.dtype == "float32"
+    )
+    return next((name for name in found if levels.get(name, PLAIN) == ANYWHERE), "")
+
+
+def shift_bias(session: ReferenceSession, name: str, rng: random.Random) -> None:
+    """Move a bias as a whole far from zero: a variance of what its layer computes must not lose its digits."""
+    tensor_views.view(session.state_buffer, session.parameters[name]).add_(rng.choice((-1, 1)) * FAR_BIAS)
 
 
 def change_state(

@@ -214,6 +214,7 @@ class Reference:
             self.sizes.literal_calls,
             named_sizes.short_numbers(sizes_written),
             named_sizes.long_numbers(sizes_written),
+            self.sizes.integers,
         )
         seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
         with self.device.as_default(), catch:
