@@ -466,10 +466,9 @@ class KernelCheck:
     def _attribute(self, node: ast.Attribute) -> ast.AST:
         if not isinstance(node.ctx, ast.Load):
             raise self.refused(node, f"the attribute {node.attr} as a target", "Assign to a name of the kernel.")
-        if self._dotted(node.value) == library.INDUCTOR and (helper := self._module.inductor.get(node.attr)):
-            self._names[helper.name] = Binding(helper, helper.node.lineno)
-            return ast.Name(id=helper.name, ctx=ast.Load())
         full = self._dotted(node)
+        if full is not None and full.startswith(f"{library.INDUCTOR}."):
+            return self._inductor_member(full, node)
         if full is not None:
             return self._library_member(full, node)
         if node.attr.startswith("_"):
@@ -499,6 +498,15 @@ class KernelCheck:
                 return library.canonical(f"{base}.{attr}") if base in _OPEN_PLACES else None
             case _:
                 return None
+
+    def _inductor_member(self, full: str, node: ast.Attribute) -> ast.AST:
+        """Return torch's own kernel for `triton_helpers.maximum`, by its name in the rendered source."""
+        helper = self._module.inductor.get(full.removeprefix(f"{library.INDUCTOR}."))
+        if helper is None:
+            remedy = "Of triton_helpers a kernel may use its @triton.jit functions, libdevice and math."
+            raise self.refused(node, full, remedy)
+        self._names[helper.name] = Binding(helper, helper.node.lineno)
+        return ast.Name(id=helper.name, ctx=ast.Load())
 
     def _note_root(self, node: ast.expr) -> None:
         root = _parts(node)[0]
