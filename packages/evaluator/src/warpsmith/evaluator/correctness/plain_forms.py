@@ -29,7 +29,7 @@ Size = Callable[[torch.Tensor], torch.Tensor]
 
 
 def _one(x: torch.Tensor) -> torch.Tensor:
-    return torch.ones_like(x)
+    return x.new_ones(())
 
 
 def _one_if_negative(x: torch.Tensor) -> torch.Tensor:
@@ -112,7 +112,7 @@ class PlainFormFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         made = _first(result)
         if size is not None and made.numel():
-            share = float(made.abs().double().mean()) / max(float(size.double().mean()), torch.finfo(size.dtype).tiny)
+            share = float(_mean(made.abs())) / max(float(_mean(size)), torch.finfo(size.dtype).tiny)
             # Where a result is not finite, nothing is known of it.
             self.shares[name] = max(self.shares.get(name, 0.0), min(share, 1.0) if math.isfinite(share) else 1.0)
         return result
@@ -149,16 +149,21 @@ class PlainForms(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         made = _first(result)
         if made.numel():
-            wide = made.double()
+            # In place where it can be: a large answer has no room for many copies.
             kind = torch.float64 if made.dtype == torch.float64 else torch.float32
-            most = (ROUNDINGS * torch.finfo(kind).eps * share) * size.double()
-            most = torch.minimum(most if most.shape == made.shape else most.amax(), wide.abs())
+            most = size.to(kind) * (ROUNDINGS * torch.finfo(kind).eps * share)
+            most = most if not most.dim() or most.shape == made.shape else most.amax()
+            most = torch.minimum(most, made.abs().to(kind))
             if textbook is not None:
-                apart = torch.nan_to_num(textbook.double() - wide, nan=0.0)
-                made.copy_(wide + torch.maximum(torch.minimum(apart, most), -most))
+                apart = torch.nan_to_num_(textbook.to(kind) - made, nan=0.0)
+                made.add_(torch.minimum(apart, most, out=apart).clamp_(min=-most).to(made.dtype))
             elif self._perturb is not None:
-                made.copy_(wide + self._perturb.changes(made).double() * most)
+                made.add_(most.mul_(self._perturb.changes(made)).to(made.dtype))
         return result
+
+
+def _mean(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.mean(dtype=torch.float64)
 
 
 def _size(name: str, args: tuple[Any, ...]) -> torch.Tensor | None:
