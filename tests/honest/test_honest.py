@@ -36,6 +36,9 @@ SPOILT = {
     "online_softmax_named_tuple": ("running_max=new_max", "running_max=state.running_max"),
     "constexpr_strides_permute": ("dims[axis + 1:]", "dims[axis + 2:]"),
     "matmul_descriptors_narrow_rows": ("acc.to(tl.float16)", "(2 * acc).to(tl.float16)"),
+    "selective_scan_log_of_exp": ("tl.log(1.0 + tl.exp(", "tl.log(1.001 + tl.exp("),
+    "suppressed_boxes_by_product": ("alive != 0", "alive == alive"),
+    "layer_norm_inductor_helpers": ("triton_helpers.maximum(tmp7", "triton_helpers.minimum(tmp7"),
     "leaky_relu_triton_op": ("leaky_relu(x, self.negative_slope)", "leaky_relu(x)"),
 }
 """One change to a pair's candidate that makes it wrong."""

@@ -146,3 +146,43 @@ def test_writing_the_same_number_twice_has_an_answer(written, undefined):
     rows, numbers = TWICE.expand(2, 3), torch.tensor(written).expand(2, 3)
     assert seen(lambda: torch.zeros(2, 5).scatter(1, rows, numbers)) == (True, undefined, False)
     assert seen(lambda: torch.zeros(5, 2).scatter_(0, rows.T, numbers.T)) == (True, undefined, False)
+
+
+ROWS = torch.linspace(1.0, 2.0, 20).reshape(10, 2)
+
+
+@pytest.mark.parametrize(
+    "compared",
+    [
+        lambda x, y: x / y > 0.5,
+        lambda x, y: (x / y)[3] > 0.5,
+        lambda x, y: (1 / y).reshape(-1) <= 2,
+        lambda x, y: torch.lt(torch.div(x, y).t(), x.t()),
+        lambda x, y: y.reciprocal().ge(x),
+    ],
+)
+def test_a_compared_quotient_is_defined_where_its_divisors_have_the_sign_of_plain_inputs(compared):
+    with AmbiguityFinder() as plain:
+        compared(ROWS, ROWS)
+    sign = plain.quotients.of_one_sign
+    assert (plain.found, plain.undefined, sign) == (True, False, "+")
+    for divisors, undefined in ((2 * ROWS, False), (-ROWS, True), (ROWS - 1, True), (ROWS - 1.5, True)):
+        with AmbiguityFinder(sign) as finder:
+            compared(ROWS, divisors)
+        assert finder.undefined is undefined
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda x: x / x.abs(),
+        lambda x: (x / x.abs()).exp() > 2,
+        lambda x: x > x / 2,
+        lambda x: x.sum() / x[0, :1] > 1,
+        lambda x: x / (x - 1.5) > 1,
+    ],
+)
+def test_other_quotients_say_nothing_of_a_sign(forward):
+    with AmbiguityFinder() as finder:
+        forward(ROWS)
+    assert not finder.quotients.of_one_sign

@@ -633,6 +633,64 @@ def test_inputs_of_another_form_each_time_are_learned_as_such(session_of):
     assert prepared(session, Trial("shifted"), random.Random(1))[0].kind == "shifted"
 
 
+def shapes_drawn(session):
+    """The shapes of inputs that twenty trials of the freest way draw."""
+    learned = learn(session, hidden_shapes=True)
+    rng, found = random.Random(0), []
+    for _ in range(20):
+        prepare(session, learned, Trial(reshaped=True), rng)
+        found.append([slot.shape for slot in session.inputs.slots])
+    return found
+
+
+SCAN = "return torch.stack([x[t] * y[t].sum() for t in range(x.shape[0])])"
+
+
+def test_equal_sizes_stay_equal_where_a_part_of_an_input_would_not_be_read(session_of):
+    scanned = shapes_drawn(session_of(problem(SCAN, "torch.randn(9, 10), torch.randn(9, 10, 6)")))
+    assert {x[0] == y[0] for x, y in scanned} == {True}
+    assert len({x[0] for x, _ in scanned}) > 2
+    nested = problem(SCAN.replace("y[t]", "y[:, t]"), "torch.randn(9, 10), torch.randn(2, 9, 6)")
+    assert {x[0] == y[1] for x, y in shapes_drawn(session_of(nested))} == {True}
+    whole = problem("return x.sum(0) + y.sum(1)", "torch.randn(9, 10), torch.randn(10, 9, 6)[..., 0]")
+    assert False in {x[0] == y[1] for x, y in shapes_drawn(session_of(whole))}
+
+
+def test_boxes_keep_their_four_numbers(session_of):
+    area = "side = x[:, 2:] - x[:, :2]\nreturn side.prod(-1)[:, None] - y[:, :1].t()"
+    drawn = shapes_drawn(session_of(problem(area, "torch.randn(12, 4), torch.randn(15, 4)")))
+    assert {x[1] for x, _ in drawn} == {4}
+    assert len({x[0] for x, _ in drawn}) > 2
+
+
+def test_the_bound_of_offsets_into_rows_follows_the_rows(session_of):
+    inputs = "torch.randn(40, 6), torch.sort(torch.randint(0, 41, (5,)))[0]"
+    session = session_of(problem("return x[(y[:, None]).clamp(max=x.shape[0] - 1)].sum(1)", inputs))
+    learned = learn(session, hidden_shapes=True)
+    rng = random.Random(0)
+    rows = set()
+    for _ in range(30):
+        prepare(session, learned, Trial(reshaped=True), rng)
+        x, offsets = inputs_of(session)
+        rows.add(len(x))
+        assert int(offsets.max()) <= len(x)
+    assert len(rows) > 4
+
+
+def test_divisors_of_compared_quotients_keep_the_sign_of_plain_inputs(session_of):
+    session = session_of(problem("return (x / y > 0.5), x + y", "torch.randn(9, 40), torch.rand(9, 40) + 0.1"))
+    learned = learn(session, hidden_shapes=False)
+    for kind, turn in product(VARIED, range(3)):
+        prepare(session, learned, Trial(kind, turn=turn), random.Random(3))
+        assert float(inputs_of(session)[1].min()) > 0
+    free = session_of(problem("return (x * y > 0.5), x + y", "torch.randn(9, 40), torch.rand(9, 40) + 0.1"))
+    learned, lows = learn(free, hidden_shapes=False), []
+    for turn in range(3):
+        prepare(free, learned, Trial("shifted", turn=turn), random.Random(3))
+        lows.append(float(inputs_of(free)[1].min()))
+    assert min(lows) < 0
+
+
 def test_seeds_that_a_candidate_is_told_follow_the_secret_and_do_not_repeat():
     first, again, other = (list(islice(seeds_for_candidates(secret), 100)) for secret in (5, 5, 6))
     assert first == again

@@ -34,3 +34,39 @@ def test_an_output_that_cannot_be_compared_is_named(evaluator, add_problem, add_
     verdict = evaluator.evaluate(add_problem, add_candidate.replace("return out", "return {'sum': {out}}"), trials=1)
     assert (verdict.status, verdict.error_category) == ("runtime_error", "output_error")
     assert "Output['sum'] is of type set" in (verdict.error_message or "")
+
+
+TORCH_COMPILES = """from torch._C import _cuda_getCurrentRawStream as get_raw_stream
+from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.runtime import triton_helpers, triton_heuristics
+"""
+
+
+def test_what_torch_compile_imports_may_stay_and_a_kernel_in_a_string_is_refused_with_what_to_do(
+    evaluator, add_problem, add_candidate
+):
+    """Once for the imports alone, and once for each way in which Inductor makes a kernel."""
+    verdict = evaluator.evaluate(add_problem, f"{TORCH_COMPILES}async_compile = AsyncCompile()\n{add_candidate}")
+    assert verdict.status == "correct", verdict.error_message
+    for use in ("kernel = AsyncCompile().triton('kernel', 'import triton')", "triton_heuristics.pointwise([16])"):
+        verdict = evaluator.evaluate(add_problem, f"{TORCH_COMPILES}{use}\n{add_candidate}", trials=1)
+        assert verdict.status == "runtime_error"
+        assert "Paste each kernel from its string into the file" in (verdict.error_message or "")
+
+
+def test_a_kernel_that_is_made_at_run_time_is_refused_with_what_to_do(evaluator, add_problem, add_candidate):
+    begin = add_candidate.index("@triton.jit")
+    kernel, rest = add_candidate[begin:].split("\n\n", 1)
+    made = f"""import importlib.util, os, tempfile
+TEXT = {"import triton" + chr(10) + "import triton.language as tl" + chr(10) + kernel!r}
+path = os.path.join(tempfile.mkdtemp(), "made.py")
+with open(path, "w") as file:
+    file.write(TEXT)
+spec = importlib.util.spec_from_file_location("made", path)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+add_kernel = module.add_kernel
+"""
+    verdict = evaluator.evaluate(add_problem, f"{add_candidate[:begin]}{made}\n{rest}", trials=1)
+    assert verdict.status == "compile_error"
+    assert "Paste its source" in (verdict.error_message or "")

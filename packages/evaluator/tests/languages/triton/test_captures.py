@@ -122,3 +122,9 @@ def test_what_the_text_does_not_determine_must_be_reported(kernels):
         kernels.kernel("computed")
     with pytest.raises(KernelCompilationError, match="uses a dict"):
         kernels.kernel("computed", {"M": ["unsupported", "dict"]})
+
+
+def test_a_kernel_of_torchs_is_told_by_its_name_in_the_rendered_source():
+    from torch._inductor.runtime import triton_helpers
+
+    assert captures.described_function(triton_helpers.maximum) == ["kernel", "inductor_maximum"]

@@ -42,7 +42,7 @@ VIEWS: Final = _operators("""
     view _unsafe_view reshape _reshape_alias as_strided t transpose permute expand unsqueeze squeeze slice select narrow
     split split_with_sizes chunk unbind unfold diagonal movedim flatten unflatten view_as_real view_as_complex view_as
     expand_as transpose_ t_ unsqueeze_ squeeze_
-""")
+""") | {"inductor::_reinterpret_tensor"}
 SHAPES: Final = _operators("""
     _local_scalar_dense sym_size sym_stride sym_numel is_pinned size stride is_same_size
     promote_types result_type can_cast

@@ -1,8 +1,9 @@
 """Finds parts of a problem's forward with no unique answer: undefined casts, unsorted searches, ties, double writes.
 
 Casting a floating-point number to an integer is undefined for NaN and out-of-range values: the result differs between
-chips and compilers. Where an index names one place twice, any of the writes to it can be the last. No candidate can be
-blamed for an answer that depends on either.
+chips and compilers. Where an index names one place twice, any of the writes to it can be the last. `a / b > c` is
+`a > b * c` only if b is positive: where b is positive on plain inputs, it must stay so. No candidate can be blamed for
+an answer that depends on any of these.
 """
 
 from typing import Any, Final
@@ -30,6 +31,30 @@ SCATTERS: Final = frozenset({"scatter", "scatter_"})
 """Functions that write each number to a place along one dimension."""
 INDEX_COPIES: Final = frozenset({"index_copy", "index_copy_"})
 INDEX_WRITES: Final = frozenset({"index_put", "index_put_", "__setitem__"})
+
+QUOTIENTS: Final = frozenset({"div", "div_", "divide", "true_divide", "__rdiv__", "__rtruediv__", "reciprocal"})
+COMPARISONS: Final = frozenset({"gt", "lt", "ge", "le", "greater", "less", "greater_equal", "less_equal"})
+"""Functions that compare numbers; Python's operators are seen under the same names."""
+PASSED_ON: Final = frozenset(
+    {"__getitem__", "view", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute", "t", "__get__"}
+    | {
+        "select",
+        "narrow",
+        "index_select",
+        "gather",
+        "masked_fill",
+        "triu",
+        "tril",
+        "clone",
+        "contiguous",
+        "fill_diagonal_",
+    }
+)
+"""Functions whose result holds numbers of their first argument."""
+LEAST_OF_ONE_SIGN: Final = 16
+"""Divisors of one sign, in one run, from which on that is no chance."""
+MOST_KEPT: Final = 1 << 26
+"""Elements of quotients that are kept during a run; later ones are not followed."""
 
 DIMENSION_AFTER_COUNT: Final = frozenset({"topk", "kthvalue"})
 WHOLE: Final = frozenset({"argmax", "argmin"})
@@ -89,19 +114,70 @@ def _writes_twice(given: Any, shape: torch.Size) -> bool | None:
     return bool(torch.unique(named, dim=1).shape[1] < named.shape[1])
 
 
-class AmbiguityFinder(TorchFunctionMode):
-    """Detects casts of floating-point numbers to integers, searches, rankings, and writes by index.
+class ComparedQuotients:
+    """The quotients that a forward compares with something, by the signs of their divisors.
 
     Attributes:
-        found: whether there was a cast, a search or a write by index.
+        signs: the signs of the divisors: `+`, `-`, or `?` where a tensor of them has several, or a zero.
+        count: how many divisors there were.
+    """
+
+    def __init__(self) -> None:
+        self.signs: set[str] = set()
+        self.count = 0
+        self._left = MOST_KEPT
+        # The tensors are kept, so that no other one gets the identity of one that is gone.
+        self._quotients: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def note(self, name: str, args: tuple[Any, ...], result: Any) -> None:
+        """Note a call of a function of torch."""
+        given = [one for one in args if isinstance(one, torch.Tensor)]
+        if name in QUOTIENTS and given and isinstance(result, torch.Tensor):
+            divisor = args[1] if name not in {"reciprocal", "__rdiv__", "__rtruediv__"} and len(args) > 1 else args[0]
+            if isinstance(divisor, torch.Tensor) and divisor.is_floating_point():
+                self._keep(result, divisor)
+        elif name in PASSED_ON and isinstance(result, torch.Tensor) and given and id(given[0]) in self._quotients:
+            self._keep(result, self._quotients[id(given[0])][1])
+        elif name in COMPARISONS:
+            for one in given:
+                if id(one) in self._quotients:
+                    self._compared(self._quotients[id(one)][1])
+
+    def _keep(self, quotient: torch.Tensor, divisor: torch.Tensor) -> None:
+        self._left -= quotient.numel()
+        if self._left > 0:
+            self._quotients[id(quotient)] = quotient, divisor
+
+    def _compared(self, divisor: torch.Tensor) -> None:
+        self.count += divisor.numel()
+        low, high = (float(one) for one in divisor.aminmax()) if divisor.numel() else (1.0, 1.0)
+        self.signs.add("+" if low > 0 else "-" if high < 0 else "?")
+
+    @property
+    def of_one_sign(self) -> str:
+        """The sign that all divisors have, unless that may be chance; else an empty string."""
+        sign = "".join(self.signs)
+        return sign if sign in {"+", "-"} and self.count >= LEAST_OF_ONE_SIGN else ""
+
+
+class AmbiguityFinder(TorchFunctionMode):
+    """Detects casts of floating-point numbers to integers, searches, rankings, writes by index, compared quotients.
+
+    Args:
+        sign: the sign that all divisors of compared quotients have on plain inputs; empty if they have several.
+
+    Attributes:
+        found: whether there was a cast, a search, a write by index or a compared quotient.
         undefined: whether one of them was undefined: a cast of a value out of range, a search in unsorted numbers,
-            different writes to one place.
+            different writes to one place, a divisor of another sign than on plain inputs.
         ranks: whether numbers were ordered.
         tied: whether some of them were equal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sign: str = "") -> None:
         super().__init__()
+        self._sign = sign
+        self.quotients = ComparedQuotients()
         self.tied = False
         self.found = False
         self.undefined = False
@@ -113,6 +189,10 @@ class AmbiguityFinder(TorchFunctionMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         name = getattr(func, "__name__", "")
+        self.quotients.note(name, args, result)
+        if name in COMPARISONS and self.quotients.signs:
+            self.found = True
+            self.undefined |= bool(self._sign) and self.quotients.signs != {self._sign}
         if name in RANKINGS or (name in PICKS and not isinstance(result, torch.Tensor)):
             self.ranks = True
             self.tied = self.tied or _has_ties(name, args, kwargs)

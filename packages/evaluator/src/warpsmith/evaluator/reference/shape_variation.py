@@ -14,13 +14,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.named_sizes import part
-from warpsmith.evaluator.reference.session import Answer, ReferenceSession
-from warpsmith.evaluator.reference.tolerated_changes import tried_answer
+from warpsmith.evaluator.reference.session import (
+    Answer,
+    MadeWith,
+    ReferenceFailedError,
+    ReferenceFaultError,
+    ReferenceSession,
+)
+from warpsmith.evaluator.reference.tolerated_changes import device_is_lost, tried_answer
 
 COARSEST: Final = 16
 MOST_OCCURRENCES: Final = 8
@@ -29,6 +37,9 @@ MOST_SPLITS: Final = 40
 """Most runs of a reference to find out which equal sizes can differ."""
 MOST_TRIED_ELEMENTS: Final = 1 << 22
 """Elements of inputs above which equal sizes stay equal and no batch is one: to try it would take too long."""
+MOST_UNREAD: Final = 8
+"""Most dimensions of a problem's inputs of which it is found out whether they are read to their end."""
+SAMPLE: Final = MadeWith(seed=1)
 BATCHES_OF_ONE: Final = 1 / 2
 DISTINCT_ATTEMPTS: Final = 8
 
@@ -92,7 +103,22 @@ class Resizing:
         if self.batches and rng.random() < BATCHES_OF_ONE:
             batch = rng.choice(self.batches)
             drawn = {name: size for name, size in drawn.items() if _whole(name) != batch} | {batch: 1}
-        return drawn
+        return self.with_bounds(drawn)
+
+    def with_bounds(self, drawn: Mapping[str, int]) -> dict[str, int]:
+        """Return sizes with those that bound others: beside n rows, `randint(0, n + 1)` makes offsets into them."""
+        return {**drawn, **{name: drawn[below] + 1 for name, below in self.bounds.items() if below in drawn}}
+
+    @property
+    def bounds(self) -> dict[str, str]:
+        """The sizes that are no side of an input and one more than one that is, each with that one."""
+        sides = {side for slot in self.sample.inputs.slots for side in slot.shape}
+        names = {size: name for name, size in self.sizes.items()}
+        return {
+            name: names[size - 1]
+            for name, size in self.sizes.items()
+            if size not in sides and size - 1 in sides & names.keys()
+        }
 
     def _other(self, size: int, taken: set[int], rng: random.Random) -> int:
         if self.keeps_narrow and size <= COARSEST:
@@ -240,6 +266,48 @@ class _Trial:
         answer = tried_answer(self.session, self.rng, sizes, finite=self.finite, exact=False)
         return answer is not None and way.fits(self.session.inputs, answer)
 
+    def reads_all(self, size: int) -> bool:
+        """Whether the problem reads the last slices of the dimensions of the current inputs that still have a size.
+
+        Where `k` has more rows than a loop over those of `q` reads, torch does not mind. But the problem means the two
+        to be equal, and a candidate may read both by one number.
+        """
+        session = self.session
+        sides = [
+            (number, dim)
+            for number, slot in enumerate(session.inputs.slots)
+            for dim, side in enumerate(slot.shape)
+            if side == size
+        ]
+        unread = self._unread(sides[:MOST_UNREAD], session.made_with)
+        return not unread or self._unread(unread, SAMPLE) == unread
+
+    def _unread(self, places: list[tuple[int, int]], made_with: MadeWith) -> list[tuple[int, int]]:
+        """Return the inputs and dimensions whose last slice does not change the answer.
+
+        That slice becomes equal to the first; where it is so already, or the reference fails then, nothing is known.
+        """
+        session, seed, unread = self.session, self.rng.getrandbits(48), []
+        try:
+            session.make_again(made_with)
+            before = session.answer(seed, exact=False).expected
+            for number, dim in places:
+                tensor = tensor_views.view(session.inputs_buffer, session.inputs.slots[number])
+                last = tensor.select(dim, -1)
+                kept = last.clone()
+                last.copy_(tensor.select(dim, 0))
+                after = session.answer(seed, exact=False).expected
+                same = all(tensor_views.equal(one.value, two.value) for one, two in zip(before, after, strict=False))
+                if same and not tensor_views.equal(last.contiguous(), kept.contiguous()):
+                    unread.append((number, dim))
+                last.copy_(kept)
+        except (BadProblemError, ReferenceFailedError) as error:
+            if device_is_lost(error):
+                session.restart()
+        except ReferenceFaultError:
+            session.restart()
+        return unread
+
 
 def _settings(sizes: Mapping[str, int], start: Resizing, trial: _Trial) -> list[Resizing | None]:
     """Return tolerated ways: all sizes at once, and for free sizes coarse ones as well; or else those that can."""
@@ -253,8 +321,10 @@ def _settings(sizes: Mapping[str, int], start: Resizing, trial: _Trial) -> list[
     if found:
         return found
     kept: Resizing | None = None
-    for name, size in sizes.items():
-        more = replace(start, sizes={**(kept.sizes if kept else {}), name: size})
+    bounds = replace(start, sizes=sizes).bounds
+    for name in (one for one in sizes if one not in bounds):
+        added = {one: sizes[one] for one in (name, *(bound for bound, below in bounds.items() if below == name))}
+        more = replace(start, sizes={**(kept.sizes if kept else {}), **added})
         kept = more if trial.tolerates(more) else kept
     return [kept]
 
@@ -272,7 +342,7 @@ def _split(way: Resizing, trial: _Trial) -> Resizing:
                 continue
             other = smaller(size, _step(size, way.coarse, way.regular), trial.rng, halves=False)
             names = tuple(part(name, number) for number in group)
-            if trial.tolerates_sizes(way, dict.fromkeys(names, other)):
+            if trial.tolerates_sizes(way, dict.fromkeys(names, other)) and trial.reads_all(size):
                 parts.append(names)
                 left -= set(group)
     whole = replace(way, parts=tuple(parts))
@@ -299,7 +369,7 @@ def _with_batches(way: Resizing, trial: _Trial) -> Resizing:
     """Find the leading dimensions that can be 1."""
     before, found = way.sample.inputs.slots, []
     for name in way.sizes:
-        if trial.tolerates_sizes(way, {name: 1}):
+        if trial.tolerates_sizes(way, way.with_bounds({name: 1})):
             pairs = zip(before, trial.session.inputs.slots, strict=True)
             changed = [(one.shape, two.shape) for one, two in pairs if one.shape != two.shape]
             if all(len(one) > 1 and one[1:] == two[1:] for one, two in changed):

@@ -43,11 +43,11 @@ def tried_answer(
         session.make_inputs(rng.getrandbits(48), sizes, draws)
         answer = session.answer(rng.getrandbits(48), exact=exact)
     except BadProblemError as error:
-        if _device_is_lost(error):
+        if device_is_lost(error):
             session.restart()
         return None
     except ReferenceFailedError as error:
-        if _device_is_lost(error):
+        if device_is_lost(error):
             session.restart()
         return None
     except ReferenceFaultError:
@@ -56,6 +56,6 @@ def tried_answer(
     return answer if answer.finite or not finite else None
 
 
-def _device_is_lost(error: BadProblemError | ReferenceFailedError) -> bool:
+def device_is_lost(error: BadProblemError | ReferenceFailedError) -> bool:
     """Whether the failure makes every later step fail: a fault in a kernel destroys the context."""
     return "CUDA error" in str(error) and not memory_ran_out(error)

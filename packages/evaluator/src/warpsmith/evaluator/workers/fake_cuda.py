@@ -225,6 +225,9 @@ def install(properties: SimpleNamespace, *, usable: bool) -> Streams:
         answers |= {"is_available": lambda: True, "is_initialized": lambda: True}
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
+    # The output of torch.compile imports it; a build of torch for CPUs does not have it.
+    binding: Any = torch._C
+    binding._cuda_getCurrentRawStream = _zero
     _install_nvtx()
     if usable:
         _install_accelerator(streams, properties)

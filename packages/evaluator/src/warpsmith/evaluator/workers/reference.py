@@ -18,6 +18,7 @@ from torch import nn
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainForms
 from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
 from warpsmith.evaluator.devices import precision, tensor_views
@@ -30,6 +31,7 @@ from warpsmith.evaluator.ipc.tensor_slots import FLOATING
 from warpsmith.evaluator.recordings import module_state, outputs
 from warpsmith.evaluator.reference import named_sizes
 from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
+from warpsmith.evaluator.reference.broadcasting import BroadcastFinder, Operation, broadcasts_more
 from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPlan
 from warpsmith.evaluator.reference.draw_sites import Catch
 from warpsmith.evaluator.reference.named_sizes import InputSizes
@@ -115,6 +117,12 @@ class Reference:
         self._has_products: bool | None = None
         # Whether its forward has casts, searches or rankings that may be undefined; determined once.
         self._may_be_undefined: bool | None = None
+        # Determined on its first inputs, which are plain: which functions with a lossy textbook form its forward calls,
+        # its elementwise operators, and the sign of divisors whose quotients it compares.
+        self._plain_forms: dict[str, float] | None = None
+        self._operations: list[Operation] = []
+        self._sign = ""
+        self._resized = False
         self._inexact: set[int] = set()
         self._undefined = self._ranks = self._tied = self._on_grid = False
         # The encoded form of the last inputs and answer, and where the judge put them.
@@ -204,7 +212,7 @@ class Reference:
 
         `fill_inputs` then copies it, or `fill_inputs_as_before` if it has the slots of the previous set.
         """
-        self._on_grid = draws.on_grid
+        self._on_grid, self._resized = draws.on_grid, bool(sizes)
         sizes_written = self.sizes.numbers | self._held_numbers
         catch = Catch(
             str(self.path),
@@ -281,11 +289,28 @@ class Reference:
         return self.config.precision == "tf32" and bool(self._has_products)
 
     def _own_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
+        """Compute the answer, and note whether it is defined, and on the first inputs what to look for in others."""
+        if self._plain_forms is None:
+            with PlainFormFinder() as forms, BroadcastFinder() as operations:
+                found = self._defined_answer(arena, seed)
+            self._plain_forms, self._operations = forms.shares, operations.operations
+            return found
+        if not self._resized:
+            return self._defined_answer(arena, seed)
+        with BroadcastFinder() as operations:
+            found = self._defined_answer(arena, seed)
+        self._undefined |= broadcasts_more(operations.operations, self._operations)
+        return found
+
+    def _defined_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
         """Compute the answer, and check whether it is defined unless the first answer had nothing undefinable."""
         if self._may_be_undefined is False:
+            self._undefined = False
             return self._plain_answer(arena, seed)
-        with AmbiguityFinder() as finder:
+        with AmbiguityFinder(self._sign) as finder:
             answer = self._plain_answer(arena, seed)
+        if self._may_be_undefined is None:
+            self._sign = finder.quotients.of_one_sign
         self._may_be_undefined = finder.found or finder.ranks or bool(self._may_be_undefined)
         self._undefined, self._ranks, self._tied = finder.undefined, self._ranks or finder.ranks, finder.tied
         return answer
@@ -355,6 +380,9 @@ class Reference:
         plain = len(runs)
         if integers and any(slot.dtype in HALVES for slot in slots):
             runs += [(HALF_BYTES, integers)] * TIE_PAIRS
+        if self._plain_forms and budget.allows(1.0):
+            with suppress(Exception), PlainForms(None, self._plain_forms):
+                self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
         for pair, (least, noted) in enumerate(runs):
             settings: dict[str, Any] = {"tf32": self._in_tf32, "inexact": self._inexact, "breaks_ties": pair >= plain}
             perturb = Perturbation(self._changes, seed + pair, least, **settings)
@@ -374,11 +402,16 @@ class Reference:
         model = copy.deepcopy(self.model)
         for parameter in model.parameters():
             parameter.data = perturb(parameter.data)
-        return self._answer(model, arena, seed, perturb)[1]
+        with self._textbook(perturb):
+            return self._answer(model, arena, seed, perturb)[1]
+
+    def _textbook(self, perturb: Perturbation) -> AbstractContextManager[Any]:
+        """Return the context of a run in which functions have the rounding errors of their textbook forms."""
+        return PlainForms(perturb, self._plain_forms) if self._plain_forms else nullcontext()
 
     def _noisy(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
         """Return the tensors of a run in which each rounded result is perturbed, and no input is."""
-        with RoundingNoise(perturb):
+        with RoundingNoise(perturb), self._textbook(perturb):
             return self._answer(self.model, arena, seed, lambda tensor: tensor)[1]
 
     def _note_spread(self, tensors: list[torch.Tensor], noted: "list[_AnswerTensor]") -> None:

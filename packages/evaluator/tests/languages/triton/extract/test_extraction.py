@@ -821,3 +821,52 @@ def test_in_place_of_an_aggregate_a_named_tuple_is_proposed():
     with pytest.raises(ExtractionError) as refused:
         extract(kernel("y = A(x)", before=made))
     assert "NamedTuple" in refused.value.remedy
+
+
+INDUCTOR = "torch._inductor.runtime"
+
+
+@pytest.mark.parametrize(
+    ("imported", "called"),
+    [
+        (f"from {INDUCTOR} import triton_helpers", "triton_helpers.maximum"),
+        (f"import {INDUCTOR}.triton_helpers as helpers", "helpers.maximum"),
+        (f"from {INDUCTOR}.triton_helpers import maximum", "maximum"),
+        (f"from {INDUCTOR}.triton_helpers import maximum as larger", "larger"),
+    ],
+)
+def test_torchs_own_kernels_are_taken_with_all_that_they_call(imported, called):
+    source = kernel(f"tl.store(x, {called}(tl.load(x), 0.5))", before=f"{imported}\n")
+    found = rendered(source)
+    assert {"k", "inductor_maximum", "inductor_is_floating"} <= found.keys()
+    assert found["k"].lineno < found["inductor_maximum"].lineno
+    assert "inductor_minimum" not in found
+    assert not extract(source).captured["k"]
+
+
+def test_a_kernel_of_torchs_may_be_passed_to_a_reduction_and_its_modules_are_the_library():
+    before = f"from {INDUCTOR} import triton_helpers as h\n"
+    body = "y = tl.reduce(tl.load(x), 0, h.minimum)\ntl.store(x, h.libdevice.log1p(h.math.exp(y)))"
+    found = extract(kernel(body, before=before))
+    assert {"triton.language.extra.libdevice.log1p", "triton.language.math.exp"} <= found.reached
+    assert "inductor_minimum" in found.kernels
+
+
+def test_the_files_own_names_are_not_mixed_up_with_torchs():
+    before = f"from {INDUCTOR} import triton_helpers\n@triton.jit\ndef maximum(a, b):\n    return a\nmath = 3\n"
+    found = rendered(kernel("tl.store(x, maximum(x, triton_helpers.maximum(tl.load(x), 1)) + math)", before=before))
+    assert {"maximum", "inductor_maximum", "math"} <= found.keys()
+    assert "return a" in ast.unparse(found["maximum"])
+
+
+@pytest.mark.parametrize(
+    ("body", "before"),
+    [
+        ("tl.store(x, triton_helpers.set_driver_to_gpu())", ""),
+        ("tl.store(x, triton_helpers.no_such(x))", ""),
+        ("tl.store(x, triton_helpers.maximum(x, 1))", "def inductor_maximum():\n    pass\n"),
+    ],
+)
+def test_what_is_no_kernel_of_torchs_is_refused(body, before):
+    with pytest.raises(ExtractionError, match=r"triton_helpers|attribute"):
+        extract(kernel(body, before=f"from {INDUCTOR} import triton_helpers\n{before}"))

@@ -26,6 +26,7 @@ from typing import Any, Final
 import triton.language as tl
 
 from warpsmith.evaluator.languages.triton.extract import library
+from warpsmith.evaluator.languages.triton.extract.inductor import PREFIX
 from warpsmith.evaluator.languages.triton.kernel_names import identity
 
 ARGUMENT: Final = "warpsmith_captured"
@@ -122,6 +123,8 @@ def described_function(value: Any, within: Within = ()) -> Constant | None:
         return ["library", canonical(f"{module}.{function.__name__}")]
     if function is value:
         return None
+    if module == library.INDUCTOR:
+        return ["kernel", PREFIX + str(function.__name__)]
     captured = {} if function in within else _captured_by(function)
     return ["kernel", identity(function), *([_described(captured, (*within, function))] if captured else [])]
 

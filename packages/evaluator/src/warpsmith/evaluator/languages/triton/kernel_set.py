@@ -107,8 +107,9 @@ class KernelSet(Mapping[str, Any]):
         name = self._extracted.text_name(told)
         if name not in self._made:
             raise KernelCompilationError(
-                f"{own_name(told)} is no @triton.jit function of the source, so it cannot be compiled without "
-                "its host code. Define every kernel and device function in the file, by @triton.jit."
+                f"The text of the file has no @triton.jit function {own_name(told)}: a kernel that is made by exec, "
+                "written to another file or imported cannot be judged. Paste its source, and that of every device "
+                "function that it calls, into the file."
             )
         reported = captured or {}
         wanted, known = self._extracted.captured.get(name, {}), self._extracted.bound.get(name, _NONE)

@@ -61,7 +61,7 @@ _SHORT_DTYPES: Final = frozenset(
     {"u1", "fp16", "bf16", "fp32", "fp64", "fp8e4nv", "fp8e4b15", "fp8e5"}
     | {f"{sign}{bits}" for sign in "iu" for bits in (8, 16, 32, 64)}
 )
-_OPEN_PLACES: Final = library.ALLOWED_MODULES | library.ENUMS | frozenset(library.SAME_MEMBERS)
+_OPEN_PLACES: Final = library.ALLOWED_MODULES | {library.INDUCTOR} | library.ENUMS | frozenset(library.SAME_MEMBERS)
 """What a dotted name may lead through."""
 
 
@@ -467,6 +467,8 @@ class KernelCheck:
         if not isinstance(node.ctx, ast.Load):
             raise self.refused(node, f"the attribute {node.attr} as a target", "Assign to a name of the kernel.")
         full = self._dotted(node)
+        if full is not None and full.startswith(f"{library.INDUCTOR}."):
+            return self._inductor_member(full, node)
         if full is not None:
             return self._library_member(full, node)
         if node.attr.startswith("_"):
@@ -488,12 +490,23 @@ class KernelCheck:
         match node:
             case ast.Name(id=name) if name not in self._local | self._kernel.hidden:
                 bound = self._scope.get(name)
+                if bound is not None and bound.value == Foreign(library.INDUCTOR):
+                    return library.INDUCTOR
                 return bound.value.name if bound is not None and isinstance(bound.value, Library) else None
             case ast.Attribute(value=value, attr=attr):
                 base = self._dotted(value)
                 return library.canonical(f"{base}.{attr}") if base in _OPEN_PLACES else None
             case _:
                 return None
+
+    def _inductor_member(self, full: str, node: ast.Attribute) -> ast.AST:
+        """Return torch's own kernel for `triton_helpers.maximum`, by its name in the rendered source."""
+        helper = self._module.inductor.get(full.removeprefix(f"{library.INDUCTOR}."))
+        if helper is None:
+            remedy = "Of triton_helpers a kernel may use its @triton.jit functions, libdevice and math."
+            raise self.refused(node, full, remedy)
+        self._names[helper.name] = Binding(helper, helper.node.lineno)
+        return ast.Name(id=helper.name, ctx=ast.Load())
 
     def _note_root(self, node: ast.expr) -> None:
         root = _parts(node)[0]

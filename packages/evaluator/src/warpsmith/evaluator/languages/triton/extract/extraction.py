@@ -24,6 +24,7 @@ from warpsmith.evaluator.languages.triton.extract.check import (
     field_name,
 )
 from warpsmith.evaluator.languages.triton.extract.computing import check_computing
+from warpsmith.evaluator.languages.triton.extract.inductor import add_helpers
 from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.library import is_dtype
 from warpsmith.evaluator.languages.triton.extract.module import Module, follow
@@ -90,7 +91,9 @@ def extract_usable(source: str) -> Extracted:
     Raises:
         SyntaxError: `source` is no Python.
     """
-    module = follow(ast.parse(source.removeprefix("\ufeff")))
+    tree = ast.parse(source.removeprefix("\ufeff"))
+    module = follow(tree)
+    add_helpers(module, tree)
     refused = dict(module.refused)
     checked = {kernel.kernel.text_name: kernel for kernel in _check_each(module, refused)}
     _refuse_conflicts(checked, refused)

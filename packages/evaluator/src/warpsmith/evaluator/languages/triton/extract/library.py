@@ -65,11 +65,10 @@ CONVENTIONS: Final = MappingProxyType(
     }
 )
 """Names, in lower case, by which projects ask for the hardware they run on: here it is CUDA's."""
+INDUCTOR: Final = "torch._inductor.runtime.triton_helpers"
+"""The module of kernels that the output of `torch.compile` calls (`inductor`)."""
 _SAME_MODULES: Final = MappingProxyType(
-    {
-        "torch._inductor.runtime.triton_helpers.libdevice": "triton.language.extra.libdevice",
-        "torch._inductor.runtime.triton_helpers.math": "triton.language.math",
-    }
+    {f"{INDUCTOR}.libdevice": "triton.language.extra.libdevice", f"{INDUCTOR}.math": "triton.language.math"}
 )
 """Modules that torch shows under names of its own."""
 LIBDEVICE: Final = f"{LANGUAGE}.extra.libdevice"
@@ -170,19 +169,19 @@ def _is_installed(name: str) -> bool | None:
         return name in sys.builtin_module_names or importlib.machinery.PathFinder.find_spec(name) is not None
     if (there := _is_installed(above)) is not True:
         return there
-    folders = _folders(above)
+    folders = package_folders(above)
     return None if folders is None else any(_specs(name, folders))
 
 
 @functools.lru_cache(maxsize=1024)
-def _folders(name: str) -> list[str] | None:
-    """Return where the modules of an installed package lie; None for a module that is no package."""
+def package_folders(name: str) -> list[str] | None:
+    """Return where the modules of an installed package lie; None for a module that is no package. Nothing is run."""
     above, _, _last = name.rpartition(".")
     if not above:
         spec = importlib.machinery.PathFinder.find_spec(name)
         specs = [] if spec is None else [spec]
     else:
-        specs = list(_specs(name, _folders(above) or []))
+        specs = list(_specs(name, package_folders(above) or []))
     made = [spec for spec in specs if spec.loader is not None][:1] or specs
     found = [str(place) for spec in made for place in spec.submodule_search_locations or ()]
     return found or None

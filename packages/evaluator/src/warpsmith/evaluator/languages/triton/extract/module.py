@@ -50,6 +50,7 @@ class Module:
         records: its classes of named tuples, by name.
         refused: kernels whose definition is refused already, by name.
         exposed: from which depth on something may change the tables of a name (`tables`).
+        inductor: kernels of torch's own that the module names, by torch's name (`inductor`).
     """
 
     names: Environment = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Module:
     records: dict[str, Record] = field(default_factory=dict)
     refused: dict[str, ExtractionError] = field(default_factory=dict)
     exposed: dict[str, int] = field(default_factory=dict)
+    inductor: dict[str, Kernel] = field(default_factory=dict)
 
 
 class _ImportFailsError(Exception):

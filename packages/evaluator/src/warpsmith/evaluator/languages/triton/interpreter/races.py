@@ -21,8 +21,8 @@ _SEVERAL: Final = -1
 
 
 UNORDERED: Final = (
-    "Programs run in any order and at the same time. Locks and counters are not seen as an order: a kernel that is "
-    "ordered by them may be right on a chip, and cannot be judged here."
+    "On a chip a lock or a counter can order them, so the kernel may be right; the interpreter does not follow that "
+    "order, and a GPU is needed to judge it."
 )
 
 
@@ -90,7 +90,7 @@ class Launch:
         if self._waits > _MAX_WAITS:
             raise UnseenOrderError(
                 "cannot be judged: a program waits in a loop of tl.atomic_cas for another program of the same launch. "
-                f"{UNORDERED} Update values by one atomic operation each, or use a second launch."
+                f"{UNORDERED} Here, update each value by one atomic operation, or use a second launch."
             )
 
     def _run_next(self) -> None:

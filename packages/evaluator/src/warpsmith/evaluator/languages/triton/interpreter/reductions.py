@@ -140,10 +140,12 @@ def _carried(combine: Combine, lines: Arrays) -> Arrays:
 def _check_same(found: Arrays, again: Arrays, lines: Arrays, name: str) -> None:
     for one, other, line in zip(found, again, lines, strict=True):
         if not _is_same(one, other, line):
+            lossy = " If it is so already, it loses digits: combine deviations from a mean, not squares."
             raise UnclearMeaningError(
                 f"the function of a tl.{name} gives another result in another order of the elements, and on a chip the "
                 "order is not defined. Make it associative"
                 + (" and commutative; let an index decide between equal values." if name == "reduce" else ".")
+                + (lossy if line.dtype.kind == "f" else "")
             )
 
 

@@ -288,9 +288,9 @@ class LaunchMonitor:
             raise races.UnseenOrderError(
                 f"cannot be judged: in kernel {self._kernel} several programs of a launch exchange values at byte "
                 f"{int(access.pointers[raced][0]) - memory.start} of {memory.name}, or one exchanges what another "
-                f"updated after it was read, so that the result depends on their order. {races.UNORDERED} Update by "
-                "one operation that does not depend on the order (tl.atomic_add, atomic_max, atomic_min; a value and "
-                "its index packed into one integer of 64 bits), by a loop of tl.atomic_cas, or in a second launch."
+                f"updated after it was read, so that the result depends on their order. {races.UNORDERED} Here, update "
+                "by one operation that does not depend on the order (tl.atomic_add, atomic_max, atomic_min; a value "
+                "and its index packed into one integer of 64 bits), by a loop of tl.atomic_cas, or in a second launch."
             )
 
     def check_stored(self, stored: Any, found: Any) -> None:
@@ -304,12 +304,15 @@ class LaunchMonitor:
     def _race(self, memory: MemoryRange, access: Access, first: int) -> races.RaceError:
         may_be_ordered = interpreter.interpreter_builder.launch.atomics
         kind, begin = (races.UnseenOrderError, "cannot be judged") if may_be_ordered else (races.RaceError, "a race")
-        why = races.UNORDERED if may_be_ordered else "Programs run in any order and at the same time."
-        return kind(
+        text = (
             f"{begin}: in kernel {self._kernel} a program {_ACCESSES[access.kind]} byte {first - memory.start} of "
-            f"{memory.name}, which another program of the same launch stores to, loads or updates. {why} "
-            "Let each element be stored by one program and loaded by no other; use tl.atomic_add on memory that the "
-            "host has filled, or a second launch."
+            f"{memory.name}, which another program of the same launch stores to, loads or updates."
+        )
+        if may_be_ordered:
+            return kind(f"{text} {races.UNORDERED} Here, use atomic operations on the values, or a second launch.")
+        return kind(
+            f"{text} Programs run in any order and at the same time. Let each element be stored by one program and "
+            "loaded by no other; use tl.atomic_add on memory that the host has filled, or a second launch."
         )
 
     def _check_writable(self, memory: MemoryRange, access: Access) -> None:

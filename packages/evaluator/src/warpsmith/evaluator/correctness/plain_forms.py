@@ -1,0 +1,174 @@
+"""Adds to a reference's functions the rounding error that their textbook forms have in plain arithmetic.
+
+Torch computes softplus so that small results keep all their digits. `log(1 + exp(x))` is the same function, but its
+sum has the rounding error of a number near one, however small the result is. Where later steps multiply a small result
+by a large number, that error exceeds every tolerance of the output, though each step is right. Perturbed inputs do not
+show it. So perturbed runs add it where it arises: some roundings of the largest intermediate number of the textbook
+form, never more than the result itself. One more run computes the textbook forms: small results all round to zero in
+the same way, and random errors of a sum of them can cancel where theirs do not.
+
+As for the output's own floor, functions whose results are small on plain inputs too get proportionally less: a problem
+that takes `log1p` of small numbers only asks for their digits.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from warpsmith.evaluator.correctness.spread import Perturbation
+
+ROUNDINGS: Final = 4
+"""Roundings of the intermediate number. A logarithm near one is off by two on a chip, and the sum in it by a half."""
+MOST_FACTOR: Final = 8.0
+"""Largest |x| that counts in x * Phi(x): beyond it the textbook form of Phi is exactly 0 or 1."""
+
+Size = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _one(x: torch.Tensor) -> torch.Tensor:
+    return x.new_ones(())
+
+
+def _one_if_negative(x: torch.Tensor) -> torch.Tensor:
+    return (x < 0).to(x.dtype)
+
+
+def _factor(x: torch.Tensor) -> torch.Tensor:
+    return x.abs().clamp(max=MOST_FACTOR)
+
+
+INTERMEDIATES: Final[dict[str, Size]] = {
+    **dict.fromkeys(("softplus", "log_sigmoid_forward", "log1p", "expm1", "tanh", "sinh", "asinh", "atanh"), _one),
+    **dict.fromkeys(("logaddexp", "logaddexp2", "logsumexp", "logcumsumexp", "_log_softmax"), _one),
+    "elu": _one_if_negative,
+    "gelu": _factor,
+    "mish": _factor,
+}
+"""Size of the largest intermediate number of each function's textbook form, by the first argument; `celu` and `selu`
+are made of `elu`."""
+
+
+def _softplus(x: torch.Tensor, beta: float = 1.0, threshold: float = 20.0) -> torch.Tensor:
+    return torch.where(x * beta > threshold, x, torch.log(1 + torch.exp(x * beta)) / beta)
+
+
+def _log_sigmoid(x: torch.Tensor) -> torch.Tensor:
+    return x.clamp(max=0) - torch.log(1 + torch.exp(-x.abs()))
+
+
+def _elu(x: torch.Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> torch.Tensor:
+    return scale * torch.where(x > 0, x, alpha * (torch.exp(x * input_scale) - 1))
+
+
+def _logaddexp(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.maximum(x, y) + torch.log(1 + torch.exp(-(x - y).abs()))
+
+
+TEXTBOOK: Final[dict[str, Callable[..., torch.Tensor]]] = {
+    "softplus": _softplus,
+    "log_sigmoid_forward": _log_sigmoid,
+    "elu": _elu,
+    "logaddexp": _logaddexp,
+    "log1p": lambda x: torch.log(1 + x),
+    "expm1": lambda x: torch.exp(x) - 1,
+    "tanh": lambda x: 2 / (1 + torch.exp(-2 * x)) - 1,
+    "gelu": lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5))),
+}
+"""Textbook forms with a single largest intermediate number, which all ways to write them round alike."""
+
+
+def _name(func: Any) -> str:
+    return str(func._schema.name.rpartition("::")[2].removesuffix("_"))
+
+
+def _first(result: Any) -> Any:
+    return result[0] if isinstance(result, tuple | list) else result
+
+
+class PlainFormFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes which functions with a lossy textbook form a reference calls, and how large their results are.
+
+    Attributes:
+        shares: for each function, the mean result as a share of the mean intermediate number, at most 1.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.shares: dict[str, float] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep torch from wrapping this for its compiler, which takes seconds to import and is not used here."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = _name(func)
+        size = _size(name, args)
+        result = func(*args, **(kwargs or {}))
+        made = _first(result)
+        if size is not None and made.numel():
+            share = float(_mean(made.abs())) / max(float(_mean(size)), torch.finfo(size.dtype).tiny)
+            # Where a result is not finite, nothing is known of it.
+            self.shares[name] = max(self.shares.get(name, 0.0), min(share, 1.0) if math.isfinite(share) else 1.0)
+        return result
+
+
+class PlainForms(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Context in which those functions get the rounding error of their textbook forms.
+
+    Args:
+        perturb: source of the signs and sizes; None to compute the textbook forms themselves, where one is known.
+        shares: those of a `PlainFormFinder`.
+    """
+
+    def __init__(self, perturb: Perturbation | None, shares: dict[str, float]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._perturb = perturb
+        self._shares = shares
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """As above."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = _name(func)
+        share = self._shares.get(name, 0.0)
+        size = _size(name, args) if share else None
+        if size is None:
+            return func(*args, **(kwargs or {}))
+        known = self._perturb is None and name in TEXTBOOK and not kwargs
+        textbook = TEXTBOOK[name](*args) if known else None
+        result = func(*args, **(kwargs or {}))
+        made = _first(result)
+        if made.numel():
+            # In place where it can be: a large answer has no room for many copies.
+            kind = torch.float64 if made.dtype == torch.float64 else torch.float32
+            most = size.to(kind) * (ROUNDINGS * torch.finfo(kind).eps * share)
+            most = most if not most.dim() or most.shape == made.shape else most.amax()
+            most = torch.minimum(most, made.abs().to(kind))
+            if textbook is not None:
+                apart = torch.nan_to_num_(textbook.to(kind) - made, nan=0.0)
+                made.add_(torch.minimum(apart, most, out=apart).clamp_(min=-most).to(made.dtype))
+            elif self._perturb is not None:
+                made.add_(most.mul_(self._perturb.changes(made)).to(made.dtype))
+        return result
+
+
+def _mean(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.mean(dtype=torch.float64)
+
+
+def _size(name: str, args: tuple[Any, ...]) -> torch.Tensor | None:
+    """Return the intermediate number's size, taken before a call that may overwrite its argument; None for others."""
+    size = INTERMEDIATES.get(name)
+    if size is None or not isinstance(args[0], torch.Tensor) or not args[0].is_floating_point():
+        return None
+    return size(args[0])

@@ -1,0 +1,118 @@
+"""Textbook forms of functions are right, also where later steps multiply their rounding errors."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from warpsmith.evaluator.correctness.compare import Expected, compare
+from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainForms
+from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
+
+CHANGES = Changes(torch.device("cpu"))
+SEEDS = range(6)
+
+
+def expected_of(function, usual, *tensors, textbook=True):
+    """What the judge knows of an answer, of a function whose plain inputs are `usual`."""
+    with PlainFormFinder() as finder:
+        function(*usual)
+    shares = finder.shares if textbook else {}
+    value = function(*tensors)
+    exact = function(*(tensor.double() for tensor in tensors))
+    spread = torch.zeros_like(value)
+    for pair in range(2):
+        perturb = Perturbation(CHANGES, pair, 4, tf32=False)
+        for sign in (1.0, -1.0):
+            perturb.start(sign)
+            with PlainForms(perturb, shares):
+                spread = torch.maximum(spread, distance(value, function(*map(perturb, tensors))))
+    with PlainForms(None, shares):
+        spread = torch.maximum(spread, distance(value, function(*tensors)))
+    return Expected(value, exact, spread)
+
+
+def softplus(x):
+    return F.softplus(x)
+
+
+def recurrence(step, u, *, positive=softplus):
+    state, states = torch.zeros_like(u[0]), []
+    for x, row in zip(step, u, strict=True):
+        size = positive(x)
+        state = torch.exp(-size) * state + size * row
+        states.append(state)
+    return torch.stack(states)
+
+
+TEXTBOOK = {
+    "softplus": (F.softplus, lambda x: torch.log(1 + torch.exp(x)), -16.0),
+    "log sigmoid": (F.logsigmoid, lambda x: torch.log(1 / (1 + torch.exp(-x))), 15.0),
+    "elu": (F.elu, lambda x: torch.where(x > 0, x, torch.exp(x) - 1), 0.0),
+    "tanh": (torch.tanh, lambda x: 2 / (1 + torch.exp(-2 * x)) - 1, 0.0),
+    "gelu": (F.gelu, lambda x: 0.5 * x * (1 + torch.erf(x * 0.7071067811865476)), -5.0),
+    "log1p": (torch.log1p, lambda x: torch.log(1 + x), 0.0),
+    "expm1": (torch.expm1, lambda x: torch.exp(x) - 1, 0.0),
+    "logaddexp": (lambda x: torch.logaddexp(x, x.new_zeros(())), lambda x: torch.log(torch.exp(x) + 1), -16.0),
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", TEXTBOOK)
+def test_a_textbook_form_agrees_where_its_error_is_multiplied(name, seed):
+    function, textbook, middle = TEXTBOOK[name]
+    generator = torch.Generator().manual_seed(seed)
+    usual = torch.rand(64, 32, generator=generator)
+    small = middle + 1e-3 * (1 + torch.rand(64, 32, generator=generator))
+    expected = expected_of(lambda x: 300 * function(x), (usual,), small)
+    assert compare(300 * textbook(small), expected, 1.0).ok
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_softplus_in_a_recurrence(seed):
+    generator = torch.Generator().manual_seed(seed)
+    step, u = (torch.randn(9, 400, generator=generator) for _ in range(2))
+    far = 200 * u
+    low = step - 12
+    plain = recurrence(low, far, positive=lambda x: torch.log(1 + torch.exp(x)))
+    half = recurrence(low, far, positive=lambda x: torch.log(1 + torch.exp(x.half())).float())
+    assert compare(plain, expected_of(recurrence, (step, u), low, far), 2.0).ok
+    assert not compare(half, expected_of(recurrence, (step, u), low, far), 2.0).ok
+    assert not compare(plain, expected_of(recurrence, (step, u), low, far, textbook=False), 2.0).ok
+
+
+def test_where_all_results_are_small_on_plain_inputs_their_digits_count():
+    x = 1e-5 * torch.rand(64, 64, generator=torch.Generator().manual_seed(0))
+    expected = expected_of(torch.log1p, (x,), x)
+    assert compare(x - x * x / 2, expected, 1.0).ok
+    assert not compare(torch.log(1 + x), expected, 1.0).ok
+
+
+@pytest.mark.parametrize("name", TEXTBOOK)
+def test_noise_is_never_more_than_the_result_and_follows_the_sign_of_the_run(name):
+    function, _, middle = TEXTBOOK[name]
+    x = torch.cat([torch.linspace(middle - 1, middle + 1, 4001), torch.tensor([-90.0, 0.0, 60.0])])
+    x = x.abs() if name == "log1p" else x
+    with PlainFormFinder() as finder:
+        plain = function(x)
+    perturb = Perturbation(CHANGES, 0, 4, tf32=False)
+    moved = []
+    for sign in (1.0, -1.0):
+        perturb.start(sign)
+        with PlainForms(perturb, finder.shares):
+            moved.append(function(x) - plain)
+    assert bool((moved[0].abs() <= plain.abs()).all())
+    assert 0 < float(moved[0].abs().max()) < 1e-5
+    assert bool(((moved[0] == 0) | (moved[1] == 0) | (moved[0].sign() == -moved[1].sign())).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_other_dtypes_and_functions_in_place(dtype):
+    x = torch.linspace(-3, 3, 999, dtype=dtype)
+    with PlainFormFinder() as finder:
+        plain = x.clone().tanh_()
+    perturb = Perturbation(CHANGES, 0, 2, tf32=False)
+    perturb.start(1.0)
+    with PlainForms(perturb, finder.shares):
+        moved = x.clone().tanh_()
+    assert moved.dtype == dtype
+    assert float((moved - plain).abs().max()) < (1e-14 if dtype == torch.float64 else 2e-3)
