@@ -86,7 +86,7 @@ class Conversation:
             fields: the request's fields.
             fds: file descriptors to send with it.
             answer: the expected kind of the reply.
-            on_launch: called with each LAUNCH received before the reply; without it a LAUNCH is a failure.
+            on_launch: called with each LAUNCH or BUILD received before the reply; without it one is a failure.
             at_most_s: limit for this request, in seconds of the candidate's time.
 
         Raises:
@@ -124,7 +124,7 @@ class Conversation:
                 return message
             if message.kind is Kind.FAILED:
                 raise failure_attribution.reported(message.fields, worker, self._config, self._evidence.flags)
-            if message.kind is not Kind.LAUNCH or on_launch is None:
+            if message.kind not in {Kind.LAUNCH, Kind.BUILD} or on_launch is None:
                 raise WireError(f"{message.kind.name} was received; {answer.name} was expected.")
             on_launch(message, worker)
 

@@ -5,6 +5,7 @@ holds the kernels of the source and none of its host code.
 """
 
 import random
+from typing import NoReturn
 
 import torch
 
@@ -68,6 +69,8 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
     planned = trials.plan(count, rng, learned)
     with lease.shared():
         planned = _record(evaluation, learned, planned, rng)
+    if not evaluation.machine.runs_kernels:
+        _end_undecided(evaluation, rng)
     for trial in planned:
         with lease.shared():
             run_trial(evaluation, trial, learned, rng)
@@ -118,6 +121,21 @@ def _record(
         with evaluation.launches.uncounted():
             evaluation.recordings.record_early(answer)
     return [*planned[:number], trial, *planned[number + 1 :]]
+
+
+@in_phase("correctness")
+@claims()
+def _end_undecided(evaluation: Evaluation, rng: random.Random) -> NoReturn:
+    """End where nothing can replay a recording: what is known is that host code records and that kernels compile."""
+    with evaluation.machine.lease.shared():
+        evaluation.recordings.of_recorded_inputs(rng)
+    language, machine = evaluation.machine.language, evaluation.machine
+    raise CandidateFailedError(
+        "undecided",
+        "needs_device",
+        f"The kernels compile for sm_{machine.config.target_arch} and forward launches them. Whether they are right "
+        f"only a GPU can tell: nothing here runs {language.title}.",
+    )
 
 
 def _memory_ran_out(evidence: Evidence, error: Exception) -> Failure:

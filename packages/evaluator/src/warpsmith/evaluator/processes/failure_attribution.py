@@ -17,6 +17,8 @@ MAX_TEXT: Final = 4000
 STARVED_SHARE: Final = 0.2
 USED_SHARE: Final = 0.5
 _COMPUTED_SHARE: Final = 0.8
+UNDECIDED: Final = frozenset({"interpreter_differs", "needs_device"})
+"""Categories of what only a device can decide."""
 _SIGKILL: Final = 9
 _SIGXCPU: Final = 24
 _FAULTS: Final = {
@@ -75,7 +77,7 @@ def reported(fields: codec.Fields, worker: Worker, config: EvaluatorConfig, flag
     text = f"{kind}: {message}" + (f"\n{trace}" if trace else "")
     loading = fields.text("stage", 20) == "load"
     status = "compile_error" if loading and category in {"syntax_error", "parse_error"} else "runtime_error"
-    if category == "interpreter_differs":
+    if category in UNDECIDED:
         status = "undecided"
     if kind == "MemoryError" or "can't allocate memory" in message:
         failure = Failure(status, "out_of_memory", f"out of memory: {text}"[:MAX_TEXT])

@@ -16,6 +16,7 @@ from warpsmith.evaluator.languages.base import (
     KernelLanguage,
     LoadedKernel,
     MakeTensor,
+    RequestBuild,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Triton(KernelLanguage):
     title = "Triton"
     kernel_form = "@triton.jit kernels"
     slow_compile_advice = "Use smaller blocks, and range in place of tl.static_range."
+    compilation_category = "triton_compilation_error"
 
     def version(self) -> str:
         """See `KernelLanguage`: the version of the installed Triton."""
@@ -126,7 +128,7 @@ class Triton(KernelLanguage):
         autotune.install(turns)
         return Hooks(monitor, turns)
 
-    def record_detached(self, *, has_device: bool) -> Hooks:
+    def record_detached(self, *, has_device: bool, build: RequestBuild | None = None) -> Hooks:
         """See `KernelLanguage`; without a device an autotuned kernel runs with its configurations in turn."""
         from warpsmith.evaluator.languages.triton import autotune, launch_monitors
 
