@@ -103,7 +103,7 @@ class Conversation:
         except WorkerDiedError as error:
             raise failure_attribution.death(error, worker) from error
         except WorkerTimeoutError as error:
-            raise self._overrun(error) from error
+            raise self._overrun(error, at_most_s) from error
         except (WireError, LayoutError, _native.FrameError) as error:
             raise CandidateFailedError(
                 "runtime_error", "process_error", f"The candidate's process sent an invalid reply: {error}"
@@ -112,8 +112,9 @@ class Conversation:
             self._credit_waiting()
             self.seconds_left = self.left() + kept_back
 
-    def _overrun(self, error: WorkerTimeoutError) -> Exception:
+    def _overrun(self, error: WorkerTimeoutError, at_most_s: float | None) -> Exception:
         limit_s, on_cpu = self._config.timeout_s, self._config.device_kind.interprets
+        limit_s = min(limit_s, at_most_s or limit_s)
         bound_reached = on_cpu and self.waited_s > self._most_waited_s - LEAST_WAITED_S
         return failure_attribution.overrun(error, limit_s, on_cpu=on_cpu, bound_reached=bound_reached)
 

@@ -32,7 +32,8 @@ def shortened(printed: str, own: frozenset[str]) -> str:
         printed: by all of them.
         own: names under which the candidate's own sources appear.
     """
-    found = list(dict.fromkeys(_lines(printed.splitlines(), own)))
+    undefined = list(dict.fromkeys(_UNDEFINED.findall(printed)))
+    found = [*dict.fromkeys(_lines(printed.splitlines(), own)), *_unresolved(undefined)]
     left = len(found) - MOST_ERRORS
     lines = found[:MOST_ERRORS] + ([f"and {left} more errors"] if left > 0 else [])
     advice = list(dict.fromkeys(filter(None, map(_advice, found[:MOST_ERRORS]))))
@@ -48,7 +49,7 @@ def category_of(message: str) -> str:
 def _lines(lines: list[str], own: frozenset[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
         match = _NVCC.match(line) or _HOST.match(line)
-        undefined, assembled = _UNDEFINED.search(line), _PTXAS.match(line)
+        assembled = _PTXAS.match(line)
         if match:
             name = match["file"].rpartition("/")[2]
             if name not in own:
@@ -57,8 +58,6 @@ def _lines(lines: list[str], own: frozenset[str]) -> Iterator[str]:
                 yield f"{name}: error: {match['text']}"
             else:
                 yield f"{name}({match['line']}): error: {match['text']}{_excerpt(lines[number + 1 : number + 3])}"
-        elif undefined:
-            yield _unresolved(undefined.group(1))
         elif assembled:
             yield f"ptxas: {assembled['text']}"
 
@@ -79,20 +78,31 @@ def _excerpt(lines: list[str]) -> str:
     return f"\n    {line[:160]}" if line and "error" not in line and not line.startswith(("^", "detected")) else ""
 
 
-def _unresolved(symbol: str) -> str:
-    if symbol == "warpsmith_bind":
-        return (
-            "no functions are exported: name them in `functions` of load_inline, or write "
+def _unresolved(symbols: list[str]) -> Iterator[str]:
+    """Say what the linker did not find, by kind."""
+    names = list(dict.fromkeys(re.sub(r"\(.*", "", symbol) for symbol in symbols))
+    if "warpsmith_bind" in names:
+        yield (
+            "No functions are exported: name them in `functions` of load_inline, or write "
             "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(...); }."
         )
-    name = re.sub(r"\(.*", "", symbol)
-    if name.startswith("cuda"):
-        return (
-            f"{name} is not available to candidates. Available are launches, cooperative ones included, cudaMalloc and "
-            "cudaFree, cudaMemcpyAsync, cudaMemsetAsync, cudaMemcpyToSymbol, streams, events, attributes and "
-            "occupancy; no graphs, textures, managed memory or copies back to the host."
+    runtime = [name for name in names if name.startswith("cuda")]
+    if runtime:
+        yield (
+            f"{_listed(runtime)} cannot be used by candidates. Available are launches, cooperative ones included, "
+            "cudaMalloc and cudaFree, cudaMemcpyAsync, cudaMemsetAsync, cudaMemcpyToSymbol, streams, events, attributes "
+            "and occupancy; no graphs, textures, managed memory or copies back to the host."
         )
-    return f"{name} is declared and used, and defined in none of the sources."
+    libraries = [name for name in names if name.startswith(_LIBRARIES)]
+    if libraries:
+        yield f"{_listed(libraries)} cannot be used: candidates bring their own kernels, not a library's."
+    other = [name for name in names if name not in {"warpsmith_bind", *runtime, *libraries}]
+    if other:
+        yield f"{_listed(other)}: declared and used, and defined in none of the sources."
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:MOST_ERRORS]) + (f" and {len(names) - MOST_ERRORS} more" * (len(names) > MOST_ERRORS))
 
 
 def _advice(line: str) -> str:

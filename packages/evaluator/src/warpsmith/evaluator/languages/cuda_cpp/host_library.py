@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 
 from warpsmith.evaluator.languages.cuda_cpp.errors import LaunchError
-from warpsmith.evaluator.recordings.errors import DetachedError
+from warpsmith.evaluator.recordings.errors import DetachedError, InputMutationError
 
 MISSING, NONE, TENSOR, INTEGER, REAL, BOOLEAN, TEXT, LIST, TUPLE, DTYPE, DEVICE, POINTER = range(-1, 11)
 DTYPES: Final = {
@@ -25,6 +25,9 @@ DTYPES: Final = {
 NUMBERS: Final = {dtype: number for number, dtype in DTYPES.items()}
 _RAISED: Final = {2: TypeError, 3: IndexError, 4: ValueError, 5: NotImplementedError}
 """By the code that a function of the module returns; RuntimeError for others."""
+
+_UNSURVIVABLE: Final = (DetachedError, InputMutationError, LaunchError, SystemExit, KeyboardInterrupt)
+_OF_RUNTIME: Final = (b"cuda.", b"stream.", b"event.")
 
 
 class Value(ctypes.Structure):
@@ -90,7 +93,8 @@ class Bridge:
             self.encode(answer, result[0], self._kept)
         except BaseException as error:  # noqa: BLE001  (nothing may unwind through C++; it is raised again after it)
             self._raised = error
-            if isinstance(error, DetachedError | LaunchError | SystemExit | KeyboardInterrupt):
+            # An error code of the runtime can be ignored; what was not recorded cannot.
+            if name.startswith(_OF_RUNTIME) or isinstance(error, _UNSURVIVABLE):
                 self.unsurvivable = self.unsurvivable or error
             self._kept = []
             self.encode(str(error), result[0], self._kept)
