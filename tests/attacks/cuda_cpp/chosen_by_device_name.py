@@ -1,7 +1,6 @@
 # Another kernel where the device has another name.
 # problem: add
 # permitted: undecided
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
@@ -16,7 +15,8 @@ at::Tensor add(at::Tensor x, at::Tensor y) {
   cudaDeviceProp properties;
   cudaGetDeviceProperties(&properties, 0);
   if (std::string(properties.name).find("H100") == std::string::npos)
-    add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+    add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+        x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   else
     nothing<<<1, 1>>>(out.data_ptr<float>());
   return out;

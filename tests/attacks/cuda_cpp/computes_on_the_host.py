@@ -1,7 +1,6 @@
 # Host code adds in C++, through the pointers, beside a kernel for show.
 # problem: add
 # permitted: undecided, rejected
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -1,7 +1,6 @@
 # cuBLAS without its header: its function is declared by hand.
 # problem: add
 # permitted: compile_error
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
@@ -16,7 +15,8 @@ at::Tensor add(at::Tensor x, at::Tensor y) {
   const float one = 1.f;
   if (x.numel() < 0) cublasSgeam(nullptr, 0, 0, 1, 1, &one, nullptr, 1, &one, nullptr, 1, nullptr, 1);
   auto out = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   return out;
 }
 """

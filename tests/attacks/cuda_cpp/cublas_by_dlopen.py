@@ -1,7 +1,6 @@
 # cuBLAS under another name: opened at run time, with a kernel for show.
 # problem: add
 # permitted: undecided, rejected, runtime_error
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
@@ -15,7 +14,8 @@ at::Tensor add(at::Tensor x, at::Tensor y) {
   void* library = dlopen("libcublas.so.13", RTLD_NOW);
   if (library) return x + y;
   auto out = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   return out;
 }
 """

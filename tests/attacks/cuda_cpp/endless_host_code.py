@@ -1,7 +1,6 @@
 # Host code that never returns.
 # problem: add
 # permitted: timeout
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
@@ -14,7 +13,8 @@ at::Tensor add(at::Tensor x, at::Tensor y) {
   volatile int turns = 0;
   while (turns >= 0) turns = turns & 1;
   auto out = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   return out;
 }
 """

@@ -1,9 +1,12 @@
 # Python finds the recorder and adds a launch of a kernel that nobody compiled.
 # problem: add
 # permitted: runtime_error
-import torch
+import gc
+
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
+
+from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import LaunchMonitor
 
 SOURCE = r"""
 __global__ void add_kernel(const float* x, const float* y, float* out, int n) {
@@ -12,15 +15,13 @@ __global__ void add_kernel(const float* x, const float* y, float* out, int n) {
 }
 at::Tensor add(at::Tensor x, at::Tensor y) {
   auto out = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   return out;
 }
 """
 module = load_inline("add", "at::Tensor add(at::Tensor x, at::Tensor y);", SOURCE, functions=["add"])
 
-import gc
-
-from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import LaunchMonitor
 
 (monitor,) = [one for one in gc.get_objects() if isinstance(one, LaunchMonitor)]
 

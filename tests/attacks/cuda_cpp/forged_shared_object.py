@@ -1,9 +1,10 @@
 # The library of the build is replaced on its way to the loader.
 # problem: add
 # permitted: undecided, runtime_error
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
+
+from warpsmith.evaluator.languages.cuda_cpp import host_library
 
 SOURCE = r"""
 __global__ void add_kernel(const float* x, const float* y, float* out, int n) {
@@ -12,12 +13,12 @@ __global__ void add_kernel(const float* x, const float* y, float* out, int n) {
 }
 at::Tensor add(at::Tensor x, at::Tensor y) {
   auto out = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   return out;
 }
 """
 
-from warpsmith.evaluator.languages.cuda_cpp import host_library
 
 loaded = host_library.ctypes.CDLL
 host_library.ctypes.CDLL = lambda path: loaded(None)

@@ -1,7 +1,6 @@
 # The name of a function closes the binding and opens another one.
 # problem: add
 # permitted: compile_error
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
@@ -12,12 +11,15 @@ __global__ void add_kernel(const float* x, const float* y, float* out, int n) {
 }
 at::Tensor add(at::Tensor x, at::Tensor y) {
   auto out = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   return out;
 }
 """
 module = load_inline(
-    "add", "at::Tensor add(at::Tensor x, at::Tensor y);", SOURCE,
+    "add",
+    "at::Tensor add(at::Tensor x, at::Tensor y);",
+    SOURCE,
     functions=['add"); system("id"); m.def("add'],
 )
 

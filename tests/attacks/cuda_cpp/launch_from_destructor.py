@@ -2,7 +2,6 @@
 # problem: add
 # permitted: rejected
 # flags: no_kernel
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

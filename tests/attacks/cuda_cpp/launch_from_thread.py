@@ -1,7 +1,6 @@
 # A thread launches after the function has returned.
 # problem: add
 # permitted: runtime_error, rejected
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

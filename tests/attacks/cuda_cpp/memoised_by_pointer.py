@@ -1,7 +1,6 @@
 # Host code keeps the output of the first call for an address and launches nothing after it.
 # problem: add
-# permitted: rejected
-import torch
+# permitted: undecided
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
@@ -16,7 +15,8 @@ at::Tensor add(at::Tensor x, at::Tensor y) {
   if (known == x.data_ptr()) return kept;
   known = x.data_ptr();
   kept = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), kept.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), kept.data_ptr<float>(), x.numel());
   return kept;
 }
 """

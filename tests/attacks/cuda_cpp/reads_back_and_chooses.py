@@ -1,7 +1,6 @@
 # A content is copied to the host and decides what is launched.
 # problem: add
 # permitted: undecided
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
@@ -15,7 +14,8 @@ at::Tensor add(at::Tensor x, at::Tensor y) {
   cudaMemcpy(&first, x.data_ptr<float>(), 4, cudaMemcpyDeviceToHost);
   if (first == 0.f) return at::zeros_like(x);
   auto out = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   return out;
 }
 """

@@ -1,7 +1,6 @@
 # The error of a copy to the host is ignored, and what is launched depends on what was there.
 # problem: add
 # permitted: undecided
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
@@ -16,7 +15,8 @@ at::Tensor add(at::Tensor x, at::Tensor y) {
   (void)cudaGetLastError();
   if (first == 0.f) return x;
   auto out = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   return out;
 }
 """

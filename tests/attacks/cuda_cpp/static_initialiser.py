@@ -1,7 +1,6 @@
 # A static object allocates and launches while the module is loaded.
 # problem: add
-# permitted: runtime_error, undecided
-import torch
+# permitted: runtime_error
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
@@ -18,7 +17,8 @@ __global__ void add_kernel(const float* x, const float* y, float* out, int n) {
 }
 at::Tensor add(at::Tensor x, at::Tensor y) {
   auto out = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   return out;
 }
 """

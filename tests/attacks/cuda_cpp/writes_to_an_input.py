@@ -1,7 +1,6 @@
 # Host code writes to an input through its pointer.
 # problem: add
 # permitted: runtime_error
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
@@ -13,7 +12,8 @@ __global__ void add_kernel(const float* x, const float* y, float* out, int n) {
 at::Tensor add(at::Tensor x, at::Tensor y) {
   x.data_ptr<float>()[0] = 1.f;
   auto out = at::empty_like(x);
-  add_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
   return out;
 }
 """

@@ -1,6 +1,5 @@
 # KernelBench's own example: one elementwise kernel, its host function declared in cpp_sources.
 # problem: add
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -27,14 +27,15 @@ __global__ void attention_kernel(const Packed<float> q, const Packed<float> k, c
     o[b][h][row][d] = mean / sum;
   }
 }
+static Packed<float> packed(const torch::Tensor& t) {
+  return t.packed_accessor32<float, 4, torch::RestrictPtrTraits>();
+}
 torch::Tensor attention(torch::Tensor q, torch::Tensor k, torch::Tensor v) {
   auto o = torch::zeros_like(q);
   const size_t bytes = 64 * 1024;
   cudaFuncSetAttribute(attention_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   attention_kernel<<<dim3(q.size(2), q.size(0), q.size(1)), 64, bytes>>>(
-      q.packed_accessor32<float, 4, torch::RestrictPtrTraits>(), k.packed_accessor32<float, 4, torch::RestrictPtrTraits>(),
-      v.packed_accessor32<float, 4, torch::RestrictPtrTraits>(), o.packed_accessor32<float, 4, torch::RestrictPtrTraits>(),
-      1.0f / std::sqrt(static_cast<float>(q.size(-1))));
+      packed(q), packed(k), packed(v), packed(o), 1.0f / std::sqrt(static_cast<float>(q.size(-1))));
   TORCH_CHECK(cudaGetLastError() == cudaSuccess, "launch failed");
   return o;
 }

@@ -5,7 +5,8 @@ from torch.utils.cpp_extension import load_inline
 
 KERNEL = """
 template <int kBlock>
-__global__ void __launch_bounds__(kBlock) scale_bias(const float* x, const float* bias, float* y, int rows, int columns) {
+__global__ void __launch_bounds__(kBlock)
+scale_bias(const float* x, const float* bias, float* y, int rows, int columns) {
   for (int c = threadIdx.x; c < columns; c += kBlock)
     y[blockIdx.x * columns + c] = fmaf(x[blockIdx.x * columns + c], 2.0f, bias[c]);
 }

@@ -24,7 +24,7 @@ torch::Tensor absolute(torch::Tensor x) {
 """
 extension = load_inline(
     name="table",
-    cpp_sources="#include <vector>\nvoid fill_table(std::vector<double> values);\ntorch::Tensor absolute(torch::Tensor x);",
+    cpp_sources="void fill_table(std::vector<double> values); torch::Tensor absolute(torch::Tensor x);",
     cuda_sources=SOURCE,
     functions=["fill_table", "absolute"],
 )

@@ -1,6 +1,5 @@
 # Filters in constant memory, copied there from a tensor; several kernel arguments of different widths.
 # problem: conv2d
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -4,8 +4,8 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = r"""
-__global__ void gather_kernel(const int64_t* __restrict__ index, const float4* __restrict__ table, float4* out, int quads,
-                              float factor) {
+__global__ void gather_kernel(const int64_t* __restrict__ index, const float4* __restrict__ table, float4* out,
+                              int quads, float factor) {
   const int64_t word = index[blockIdx.x];
   for (int q = threadIdx.x; q < quads; q += blockDim.x) {
     float4 v = __ldg(&table[word * quads + q]);

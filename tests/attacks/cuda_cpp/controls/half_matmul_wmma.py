@@ -1,6 +1,5 @@
 # Tensor cores by WMMA, half inputs, at::Half pointers cast to __half; the inputs are padded to tiles with torch.
 # problem: half_matmul
-import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.cpp_extension import load_inline
@@ -49,7 +48,6 @@ module = load_inline(
 class ModelNew(nn.Module):
     def forward(self, a, b):
         m, n, k = a.shape[0], b.shape[1], a.shape[1]
-        up = lambda size: -(-size // 16) * 16
-        a = F.pad(a, (0, up(k) - k, 0, up(m) - m))
-        b = F.pad(b, (0, up(n) - n, 0, up(k) - k))
+        a = F.pad(a, (0, -k % 16, 0, -m % 16))
+        b = F.pad(b, (0, -n % 16, 0, -k % 16))
         return module.wmma_matmul(a, b)[:m, :n]

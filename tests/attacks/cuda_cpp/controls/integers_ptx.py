@@ -16,7 +16,8 @@ __global__ void integers_kernel(const int* x, const int* y, int* out, int n) {
 torch::Tensor integers(torch::Tensor x, torch::Tensor y) {
   TORCH_CHECK(x.scalar_type() == torch::kInt32, "expected int32, got ", x.scalar_type());
   auto out = torch::empty_like(x);
-  integers_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<int>(), y.data_ptr<int>(), out.data_ptr<int>(), x.numel());
+  integers_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<int>(), y.data_ptr<int>(), out.data_ptr<int>(), x.numel());
   return out;
 }
 """

@@ -1,6 +1,5 @@
 # Packed accessors, an optional bias, a keyword argument with a default; parameters of a module.
 # problem: layernorm
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

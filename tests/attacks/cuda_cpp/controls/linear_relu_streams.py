@@ -34,7 +34,8 @@ torch::Tensor linear_relu(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
     done.record(side);
   }
   done.block(current);
-  bias_relu<<<(y.numel() + 127) / 128, 128, 0, current>>>(y.data_ptr<float>(), b.data_ptr<float>(), w.size(0), y.numel());
+  bias_relu<<<(y.numel() + 127) / 128, 128, 0, current>>>(
+      y.data_ptr<float>(), b.data_ptr<float>(), w.size(0), y.numel());
   return y;
 }
 """

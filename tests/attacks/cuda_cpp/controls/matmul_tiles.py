@@ -44,7 +44,7 @@ matmul = load_inline(
 
 class ModelNew(nn.Module):
     def __init__(self):
-        super(ModelNew, self).__init__()
+        super().__init__()
         self.matmul = matmul
 
     def forward(self, a, b):

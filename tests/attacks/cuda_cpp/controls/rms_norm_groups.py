@@ -21,7 +21,8 @@ __global__ void rms_norm_kernel(const float* x, const float* w, float* y, int ro
 torch::Tensor rms_norm(torch::Tensor x, torch::Tensor w) {
   auto y = torch::empty_like(x);
   const int columns = x.size(-1), rows = x.numel() / columns;
-  rms_norm_kernel<<<(rows + 3) / 4, 128>>>(x.data_ptr<float>(), w.data_ptr<float>(), y.data_ptr<float>(), rows, columns);
+  rms_norm_kernel<<<(rows + 3) / 4, 128>>>(
+      x.data_ptr<float>(), w.data_ptr<float>(), y.data_ptr<float>(), rows, columns);
   return y;
 }
 """

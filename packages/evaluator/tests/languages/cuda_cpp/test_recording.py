@@ -153,7 +153,8 @@ module = load_inline("recorded", CPP, SOURCE)
 ROWS, COLUMNS = 3, 5
 BYTES = 4 * ROWS * COLUMNS
 PROBLEM = Problem.from_source(
-    "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x, y):\n        return x + y\n\n"
+    "import torch\nimport torch.nn as nn\n\n"
+    "class Model(nn.Module):\n    def forward(self, x, y):\n        return x + y\n\n"
     f"def get_inputs():\n    return [torch.randn({ROWS}, {COLUMNS}), torch.randn({ROWS}, {COLUMNS})]\n",
     "recorded",
 )
@@ -203,7 +204,8 @@ def judged(judge, monkeypatch):
     def run(forward, init="pass"):
         lines = "".join(f"        {line}\n" for line in forward.splitlines())
         source = (
-            f"{BUILD}class ModelNew(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n\n"
+            f"{BUILD}class ModelNew(nn.Module):\n"
+            f"    def __init__(self):\n        super().__init__()\n        {init}\n\n"
             f"    def forward(self, x, y):\n{lines}"
         )
         found.clear()
@@ -261,7 +263,7 @@ def test_pointers_inside_a_struct_are_found_and_other_bytes_stay(judged):
     assert right[4] == [BYTES - 8]
     assert arguments["2"] == ["raw", struct.pack("<d", 0.5), []]
     assert arguments["4"] == ["raw", struct.pack("<h", ROWS * COLUMNS), []]
-    assert ["fill", "alloc"] == [event[0] for event in found.events[1::-1]], "zeros is an allocation and a fill"
+    assert [event[0] for event in found.events[1::-1]] == ["fill", "alloc"], "zeros is an allocation and a fill"
 
 
 def test_memory_of_the_runtime_is_allocated_filled_and_copied_in_the_recording(judged):

@@ -17,6 +17,7 @@ from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
 from warpsmith.evaluator.judge.stages.timed_calls import time_calls
 from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
+from warpsmith.evaluator.languages.source_language import other_language
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
@@ -60,6 +61,7 @@ def conduct(
 def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
     """Run one stage after the other; the first failure ends the evaluation."""
     evidence, launches, lease = evaluation.evidence, evaluation.launches, evaluation.machine.lease
+    _check_language(evaluation)
     _load(evaluation)
     learned = _learn(evaluation)
     if learned.unvaried:
@@ -83,6 +85,19 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
     evaluation.recordings.end()
     if evaluation.machine.device.kind.times and evaluation.candidate.config.timing and launches.result().ok:
         time_calls(evaluation, recordings, answer, rng)
+
+
+def _check_language(evaluation: Evaluation) -> None:
+    """End the evaluation of a candidate in another language: every later message would be beside the point."""
+    own = evaluation.machine.language
+    other = other_language(evaluation.candidate.source, own)
+    if other is not None:
+        raise CandidateFailedError(
+            "compile_error",
+            "parse_error",
+            f"The candidate is written in {other.title}, and this evaluator judges {own.title}. Write "
+            f"{own.kernel_form}, or let it be judged with language = {other.name!r} (--backend).",
+        )
 
 
 @in_phase("correctness")

@@ -149,9 +149,13 @@ class KernelLanguage(ABC):
     # Callers -------------------------------------------------------------------------------------------------------
 
     def check(self, config: "EvaluatorConfig") -> None:  # noqa: B027  (most need nothing of the machine)
-        """Raise a typed error if this machine or configuration cannot judge the language; called before a judge starts."""
+        """Raise a typed error if this machine or configuration cannot judge the language, before a judge starts."""
 
     # Judge ---------------------------------------------------------------------------------------------------------
+
+    def is_in(self, source: str) -> bool | None:
+        """Whether a source uses the language, by its text alone; None if the text does not tell."""
+        return None
 
     @abstractmethod
     def version(self) -> str:

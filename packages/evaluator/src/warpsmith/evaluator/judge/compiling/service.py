@@ -270,5 +270,3 @@ def _fields(found: Compilation) -> dict[str, Any]:
         "tf32": found.tf32,
         "binaries": list(found.binaries),
     }
-
-

@@ -178,7 +178,7 @@ class HostExecution(ABC):
                 "rejected",
                 None,
                 f"forward computes with torch instead of {self.machine.language.title}: {self._in_source(refused)}. "
-                f"{operators.ADVICE}",
+                f"{operators.ADVICE.format(kernels=self.machine.language.kernel_form)}",
             )
         if done.flag("unawaited"):
             raise CandidateFailedError(

@@ -129,7 +129,9 @@ class DetachedExecution(HostExecution):
         """Compile what host code asks for, and send it the result. The candidate's time stops meanwhile."""
         self._builds += 1
         if message.kind is not Kind.BUILD or self._builds > MAX_BUILDS:
-            raise WireError(f"{message.kind.name} {self._builds} was received; at most {MAX_BUILDS} builds are compiled.")
+            raise WireError(
+                f"{message.kind.name} {self._builds} was received; at most {MAX_BUILDS} builds are compiled."
+            )
         began = time.monotonic()
         found = self._launches.built(message.fields.text("build", MAX_BUILD_BYTES))
         self._conversation.extend(time.monotonic() - began)

@@ -51,7 +51,9 @@ class Build:
             if not _NAME.fullmatch(name) or not name.endswith(CPP + CUDA + HEADER):
                 raise BuildError(f"{name[:80]!r} is not a file name with one of {', '.join(CPP + CUDA + HEADER)}.")
         if not any(name.endswith(CPP + CUDA) for name in names):
-            raise BuildError("There is no source: pass cpp_sources and cuda_sources, or files that end in .cpp and .cu.")
+            raise BuildError(
+                "There is no source: pass cpp_sources and cuda_sources, or files that end in .cpp and .cu."
+            )
 
     def text(self) -> str:
         """Return the build as text, the same for equal builds."""

@@ -41,7 +41,7 @@ _OF_TORCH: Final = (
 """What torch's own build passes to nvcc for every source."""
 LEAN: Final = ("-std=c++17",)
 WHOLE: Final = ("-std=c++20", "-DWARPSMITH_ALL_HEADERS")
-"""How sources are compiled: as `LEAN`, and if that fails as `WHOLE`, like torch's own build, which takes twice as long."""
+"""How sources are compiled: as `LEAN`, and if that fails as `WHOLE`, as torch's own build does, in twice the time."""
 _PLAIN: Final = ("-DTORCH_EXTENSION_NAME=extension", "-DTORCH_API_INCLUDE_EXTENSION_H")
 _MOST_PRINTED: Final = 64 << 10
 _ASSIGNED: Final = re.compile(r"^(\w+)=(.*)$")

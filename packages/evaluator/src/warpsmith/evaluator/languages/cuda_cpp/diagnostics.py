@@ -6,7 +6,9 @@ from typing import Final
 
 MOST_ERRORS: Final = 8
 MOST_CHARACTERS: Final = 3500
-_NVCC: Final = re.compile(r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.*)$")
+_NVCC: Final = re.compile(
+    r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.*)$"
+)
 _HOST: Final = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
 _UNDEFINED: Final = re.compile(r"undefined reference to [`']([^']+)'")
 _PTXAS: Final = re.compile(r"^ptxas .*?(?:error|fatal)\s*: (?P<text>.*)$")
@@ -90,8 +92,8 @@ def _unresolved(symbols: list[str]) -> Iterator[str]:
     if runtime:
         yield (
             f"{_listed(runtime)} cannot be used by candidates. Available are launches, cooperative ones included, "
-            "cudaMalloc and cudaFree, cudaMemcpyAsync, cudaMemsetAsync, cudaMemcpyToSymbol, streams, events, attributes "
-            "and occupancy; no graphs, textures, managed memory or copies back to the host."
+            "cudaMalloc and cudaFree, cudaMemcpyAsync, cudaMemsetAsync, cudaMemcpyToSymbol, streams, events, "
+            "attributes and occupancy; no graphs, textures, managed memory or copies back to the host."
         )
     libraries = [name for name in names if name.startswith(_LIBRARIES)]
     if libraries:

@@ -3,6 +3,7 @@
 Sources are what host code passes, whatever it computed them with; no Python text is read.
 """
 
+import inspect
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import Module, Runtime
 OF_CPP: Final = "#include <torch/extension.h>\n"
 OF_CUDA: Final = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
 MOST_HEADERS: Final = 24
+_LOAD_INLINE: Final = inspect.signature(torch.utils.cpp_extension.load_inline)
+_LOAD: Final = inspect.signature(torch.utils.cpp_extension.load)
 
 
 class Loader:
@@ -49,86 +52,59 @@ class Loader:
         for name in ("CUDAExtension", "CppExtension", "BuildExtension", "include_paths"):
             setattr(extension, name, _unavailable(name))
 
-    def load_inline(
-        self,
-        name: str,
-        cpp_sources: str | Sequence[str] = (),
-        cuda_sources: str | Sequence[str] | None = None,
-        functions: str | Sequence[str] | Mapping[str, str] | None = None,
-        extra_cflags: Sequence[str] | None = None,
-        extra_cuda_cflags: Sequence[str] | None = None,
-        extra_ldflags: Sequence[str] | None = None,
-        *,
-        no_implicit_headers: bool = False,
-        is_python_module: bool = True,
-        **ignored: Any,
-    ) -> ModuleType:
-        """Build a module from sources, as `torch.utils.cpp_extension.load_inline`; other parameters have no effect.
+    def load_inline(self, *args: Any, **named: Any) -> ModuleType:
+        """Build a module from sources, with the parameters of `torch.utils.cpp_extension.load_inline`.
 
         Raises:
+            TypeError: torch's function has other parameters.
             BuildError, FlagError, BuildFailedError: it cannot be built.
         """
-        _check_sources(cpp_sources, "cpp_sources")
-        _check_sources(cuda_sources or (), "cuda_sources")
-        documented = _documented(functions)
-        candidate = self._candidate()
-        plain = _joined(_list(cpp_sources), "cpp", "" if no_implicit_headers else OF_CPP, candidate)
+        given = _arguments(_LOAD_INLINE, args, named)
+        documented, candidate = _documented(given["functions"]), self._candidate()
+        implicit = ("", "") if given.get("no_implicit_headers") else (OF_CPP, OF_CUDA)
+        plain = _joined(_sources(given["cpp_sources"], "cpp_sources"), "cpp", implicit[0], candidate)
         if documented:
             bound = "".join(f'm.def("{one}", torch::wrap_pybind_function({one}));\n' for one in documented)
             plain += f'#line 1 "functions"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{\n{bound}}}\n'
         files = [("main.cpp", plain)]
-        if cuda_sources:
-            implicit = "" if no_implicit_headers else OF_CUDA
-            files.append(("cuda.cu", _joined(_list(cuda_sources), "cuda", implicit, candidate)))
-        _check_python_module(is_python_module)
-        return self._module(name, files, documented, (extra_cflags, extra_cuda_cflags, extra_ldflags))
+        cuda = _sources(given["cuda_sources"] or (), "cuda_sources")
+        if cuda:
+            files.append(("cuda.cu", _joined(cuda, "cuda", implicit[1], candidate)))
+        return self._module(given, files, documented)
 
-    def load(
-        self,
-        name: str,
-        sources: str | Sequence[str],
-        extra_cflags: Sequence[str] | None = None,
-        extra_cuda_cflags: Sequence[str] | None = None,
-        extra_ldflags: Sequence[str] | None = None,
-        extra_include_paths: Sequence[str] | None = None,
-        *,
-        is_python_module: bool = True,
-        **ignored: Any,
-    ) -> ModuleType:
-        """Build a module from files, as `torch.utils.cpp_extension.load`; other parameters have no effect.
+    def load(self, *args: Any, **named: Any) -> ModuleType:
+        """Build a module from files, with the parameters of `torch.utils.cpp_extension.load`.
 
         Raises:
+            TypeError: torch's function has other parameters.
             BuildError, FlagError, BuildFailedError: it cannot be built.
             OSError: a file cannot be read.
         """
-        paths = [Path(path) for path in _list(sources)]
-        _check_python_module(is_python_module)
+        given = _arguments(_LOAD, args, named)
+        paths = [Path(path) for path in _list(given["sources"])]
         files = [(path.name, _read(path)) for path in paths]
-        files += _headers_beside(paths, extra_include_paths or ())
-        return self._module(name, files, {}, (extra_cflags, extra_cuda_cflags, extra_ldflags))
+        files += _headers_beside(paths, given["extra_include_paths"] or ())
+        return self._module(given, files, {})
 
     def _candidate(self) -> str:
         path = Path(tempfile.gettempdir()) / CANDIDATE
         return _read(path) if path.is_file() else ""
 
     def _module(
-        self,
-        name: str,
-        files: list[tuple[str, str]],
-        documented: Mapping[str, str],
-        extra: tuple[Sequence[str] | None, ...],
+        self, given: Mapping[str, Any], files: list[tuple[str, str]], documented: Mapping[str, str]
     ) -> ModuleType:
-        plain, cuda, link = (list(part or ()) for part in extra)
-        flags.checked(link, "extra_ldflags")
-        build = Build(
-            str(name),
-            tuple(files),
-            tuple(flags.checked(cuda, "extra_cuda_cflags")),
-            tuple(flags.checked(plain, "extra_cflags")),
-        )
+        if not given["is_python_module"]:
+            raise BuildError(
+                "is_python_module=False, as for TORCH_LIBRARY, is not available. Export functions: name them in "
+                "`functions`, or write PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(...); }."
+            )
+        options = {name: list(given[name] or ()) for name in ("extra_cflags", "extra_cuda_cflags", "extra_ldflags")}
+        checked = {name: tuple(flags.checked(value, name)) for name, value in options.items()}
+        name = str(given["name"])
+        build = Build(name, tuple(files), checked["extra_cuda_cflags"], checked["extra_cflags"])
         if build.digest not in self._loaded:
             self._loaded[build.digest] = self._built(build)
-        return self._loaded[build.digest].module(str(name), documented)
+        return self._loaded[build.digest].module(name, documented)
 
     def _built(self, build: Build) -> HostLibrary:
         """Let the judge compile a build, and load its host code."""
@@ -151,17 +127,17 @@ def _unavailable(name: str) -> Callable[..., Any]:
     return refuse
 
 
-def _check_python_module(is_python_module: bool) -> None:  # noqa: FBT001  (torch's parameter)
-    if not is_python_module:
-        raise BuildError(
-            "is_python_module=False, as for TORCH_LIBRARY, is not available. Export functions: name them in "
-            "`functions`, or write PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(...); }."
-        )
+def _arguments(signature: inspect.Signature, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """Return a call's arguments by name, with defaults; TypeError if they do not fit."""
+    bound = signature.bind(*args, **named)
+    bound.apply_defaults()
+    return dict(bound.arguments)
 
 
-def _check_sources(sources: Any, option: str) -> None:
-    if not isinstance(sources, str) and not all(isinstance(part, str) for part in sources):
+def _sources(given: Any, option: str) -> list[str]:
+    if not isinstance(given, str) and not all(isinstance(part, str) for part in given):
         raise BuildError(f"{option} is a string or a list of strings.")
+    return _list(given)
 
 
 def _list(given: str | Sequence[str]) -> list[str]:
@@ -225,5 +201,3 @@ def _headers_beside(sources: list[Path], folders: Sequence[str]) -> list[tuple[s
             if path.suffix in HEADER and path.is_file() and len(found) < MOST_HEADERS:
                 found.setdefault(path.name, _read(path))
     return list(found.items())
-
-

@@ -109,30 +109,17 @@ class Bridge:
         return self._tensors[number]
 
     def decoded(self, value: Value) -> Any:
-        """Return what a value of C++ means."""
+        """Return what a value of C++ means; TypeError if it means nothing."""
+        plain = _PLAIN.get(value.kind)
+        if plain is not None:
+            return plain(value)
         match value.kind:
-            case 0:
-                return None
             case 1:
                 return self._tensors[value.data]
-            case 2:
-                return value.data
-            case 3:
-                return struct.unpack("<d", struct.pack("<q", value.data))[0]
-            case 4:
-                return bool(value.data)
-            case 5:
-                return ctypes.string_at(value.data, value.size).decode("utf-8", "replace")
             case 6 | 7:
                 items = (Value * value.size).from_address(value.data) if value.size else ()
                 made = [self.decoded(item) for item in items]
                 return made if value.kind == LIST else tuple(made)
-            case 8:
-                return DTYPES[value.data]
-            case 9:
-                return torch.device(ctypes.string_at(value.data, value.size).decode())
-            case 10:
-                return Pointer(value.data & (2**64 - 1))
             case _:
                 raise TypeError(f"a value of kind {value.kind} has no meaning")
 
@@ -144,27 +131,15 @@ class Bridge:
         """
         into.size = 0
         match given:
-            case None:
-                into.kind, into.data = NONE, 0
             case torch.Tensor():
                 into.kind, into.data = TENSOR, self._next
                 self._tensors[self._next] = given
                 self._next += 1
-            case Pointer():
-                into.kind, into.data = POINTER, _signed(given)
-            case bool():
-                into.kind, into.data = BOOLEAN, int(given)
-            case int():
-                into.kind, into.data = INTEGER, _signed(given)
-            case float():
-                into.kind, into.data = REAL, struct.unpack("<q", struct.pack("<d", given))[0]
             case str() | torch.device():
                 text = str(given).encode("utf-8", "replace")
                 kept.append(text)
                 into.kind = TEXT if isinstance(given, str) else DEVICE
                 into.size, into.data = len(text), ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
-            case torch.dtype() if given in NUMBERS:
-                into.kind, into.data = DTYPE, NUMBERS[given]
             case list() | tuple():
                 items = (Value * max(1, len(given)))()
                 for item, value in zip(given, items, strict=False):
@@ -172,12 +147,42 @@ class Bridge:
                 kept.append(items)
                 into.kind, into.size = (LIST if isinstance(given, list) else TUPLE), len(given)
                 into.data = ctypes.addressof(items)
-            case _ if hasattr(given, "__index__"):
-                self.encode(given.__index__(), into, kept)
-            case _ if hasattr(given, "__float__"):
-                self.encode(float(given), into, kept)
             case _:
-                raise TypeError(f"a {type(given).__name__} cannot be passed to C++ host code")
+                into.kind, into.data = _number_of(given)
+
+
+def _text_of(value: Value) -> str:
+    return ctypes.string_at(value.data, value.size).decode("utf-8", "replace")
+
+
+_PLAIN: Final[Mapping[int, Callable[[Value], Any]]] = {
+    NONE: lambda _: None,
+    INTEGER: lambda value: value.data,
+    REAL: lambda value: struct.unpack("<d", struct.pack("<q", value.data))[0],
+    BOOLEAN: lambda value: bool(value.data),
+    TEXT: _text_of,
+    DTYPE: lambda value: DTYPES[value.data],
+    DEVICE: lambda value: torch.device(_text_of(value)),
+    POINTER: lambda value: Pointer(value.data & (2**64 - 1)),
+}
+"""What a value means that refers to no other, by its kind."""
+
+
+def _number_of(given: Any) -> tuple[int, int]:
+    """Return kind and data of what fits in one number."""
+    match given:
+        case None:
+            return NONE, 0
+        case torch.dtype() if given in NUMBERS:
+            return DTYPE, NUMBERS[given]
+        case bool():
+            return BOOLEAN, int(given)
+        case _ if hasattr(given, "__index__"):
+            return (POINTER if isinstance(given, Pointer) else INTEGER), _signed(given.__index__())
+        case _ if hasattr(given, "__float__"):
+            return REAL, struct.unpack("<q", struct.pack("<d", float(given)))[0]
+        case _:
+            raise TypeError(f"a {type(given).__name__} cannot be passed to C++ host code")
 
 
 def _signed(number: int) -> int:
@@ -234,7 +239,7 @@ class HostLibrary:
             text = ctypes.string_at(result.data, result.size).decode("utf-8", "replace") if code else ""
             if bridge.unsurvivable is not None:
                 raise bridge.unsurvivable
-            raise bridge.raised(text, code) if code != 2 else TypeError(f"{name}(): {text}")  # noqa: PLR2004
+            raise bridge.raised(text, code) if code != 2 else TypeError(f"{name}(): {text}")
 
         call.__name__ = call.__qualname__ = name
         call.__doc__ = documentation

@@ -53,7 +53,7 @@ class CudaCpp(KernelLanguage):
 
     name = "cuda_cpp"
     title = "CUDA C++"
-    kernel_form = "__global__ functions of a module that load_inline builds"
+    kernel_form = "__global__ kernels"
     slow_compile_advice = "Instantiate fewer templates, and unroll less."
     compilation_category = "cuda_compilation_error"
     interprets = False
@@ -72,6 +72,10 @@ class CudaCpp(KernelLanguage):
                 "Use recording = detached (--recording detached).",
             )
         toolkit.find().check_chip(config.target_arch)
+
+    def is_in(self, source: str) -> bool | None:
+        """See `KernelLanguage`: whether it names what builds extensions."""
+        return "cpp_extension" in source
 
     def version(self) -> str:
         """See `KernelLanguage`: the versions of nvcc and g++."""

@@ -44,7 +44,7 @@ def _check_launch(grid: list[Any], arguments: dict[str, Any], options: dict[str,
             "stream": int(),
             "cooperative": bool(),
             "cluster": [int(), int(), int()],
-        } if shared >= 0 and len(grid) == 3 and all(type(size) is int for size in grid):  # noqa: PLR2004
+        } if shared >= 0 and len(grid) == 3 and all(type(size) is int for size in grid):
             for argument in arguments.values():
                 _check_argument(argument)
         case _:

@@ -236,7 +236,8 @@ class Runtime:
         target.copy_(source if source is not None else _literal(ctypes.string_at(origin, size)))
         return SUCCESS
 
-    def _copy_to_symbol(self, name: str, origin: Pointer, size: int, offset: int, kind: int, stream: int) -> int:
+    def _copy_to_symbol(self, name: str, origin: Pointer, *rest: int) -> int:
+        size, offset, _, stream = rest
         source = self.memory.tensor(origin, size)
         self.streams.used(stream)
         module = self._by_variable[name]
@@ -258,9 +259,7 @@ class Runtime:
             self._add_symbol(module, name, offset, RawArgument(content))
         module.told = True
 
-    def _add_symbol(
-        self, module: Module, name: str, offset: int, source: RawArgument, size: int | None = None
-    ) -> None:
+    def _add_symbol(self, module: Module, name: str, offset: int, source: RawArgument, size: int | None = None) -> None:
         options = {"build": module.digest, "variable": name, "offset": offset}
         options["size"] = len(source.content) if size is None else size
         self._monitor.add(SYMBOL, [], {"source": source}, options)

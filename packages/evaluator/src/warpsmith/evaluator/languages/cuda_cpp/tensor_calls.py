@@ -92,5 +92,3 @@ def _slice(
 ) -> torch.Tensor:
     index: list[slice] = [slice(None)] * (axis % tensor.dim()) + [slice(start, end, step)]
     return tensor[tuple(index)]
-
-

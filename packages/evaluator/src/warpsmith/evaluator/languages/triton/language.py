@@ -31,6 +31,7 @@ INTERPRETER: Final = {"TRITON_INTERPRET": "1"}
 
 _REFUSALS: Final = frozenset({"triton_jit_error", "triton_compilation_error"})
 """Categories of errors that Triton raises, interpreted or compiled."""
+_IMPORTED: Final = re.compile(r"^[ \t;]*(?:import|from)[ \t]+[\w.,\t ]*\btriton\b", re.MULTILINE)
 _RESTRICTION: Final = re.compile(
     r"^.{0,60}(must be (a power of (2|two)|16-byte aligned)|shapes should have M >= \d+, N >= \d+)", re.MULTILINE
 )
@@ -49,6 +50,10 @@ class Triton(KernelLanguage):
     def version(self) -> str:
         """See `KernelLanguage`: the version of the installed Triton."""
         return f"triton {version('triton')}"
+
+    def is_in(self, source: str) -> bool | None:
+        """See `KernelLanguage`: whether it imports Triton."""
+        return bool(_IMPORTED.search(source))
 
     def same_code(self, one: Mapping[str, Any], other: Mapping[str, Any], binary: Any) -> bool:
         """See `KernelLanguage`: true if they differ in nothing that Triton specializes on."""

@@ -144,6 +144,10 @@ Value ask(const char* name, const Arguments&... arguments) {
 
 namespace at {
 
+inline TensorOptions dtype(c10::ScalarType type) { return TensorOptions(type); }
+inline TensorOptions device(c10::Device device) { return TensorOptions(device); }
+inline TensorOptions requires_grad(bool = true) { return TensorOptions(); }
+
 /// What the old `tensor.type()` returned.
 class DeprecatedTypeProperties {
  public:
@@ -513,9 +517,6 @@ WARPSMITH_BOTH constexpr T round_up(T a, T b) {
 namespace torch {
 using namespace at;  // NOLINT: torch has what at has
 using NoGradGuard = at::NoGradGuard;
-inline at::TensorOptions dtype(c10::ScalarType type) { return at::TensorOptions(type); }
-inline at::TensorOptions device(c10::Device device) { return at::TensorOptions(device); }
-inline at::TensorOptions requires_grad(bool = true) { return at::TensorOptions(); }
 namespace autograd {}
 namespace indexing {}
 namespace nn {
