@@ -113,7 +113,9 @@ class Loader:
             raise BuildFailedError(found.text("message"), found.text("category"))
         binary = codec.Fields(found.mapping("binary"))
         path = Path(tempfile.gettempdir()) / f"{build.digest}.so"
-        path.write_bytes(bytes(binary.value("library")))
+        library = binary.value("library")
+        assert isinstance(library, bytes)
+        path.write_bytes(library)
         for one in binary.sequence("cubins"):
             kernels = {name: Kernel.of(fields) for name, fields in one["kernels"].items()}
             self._runtime.add(Module(build.digest, kernels), list(one["variables"]))

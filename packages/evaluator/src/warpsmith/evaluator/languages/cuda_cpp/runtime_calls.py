@@ -109,7 +109,7 @@ class Runtime:
 
     def operations(self) -> dict[str, Operation]:
         """Return what the runtime of a module can ask for, by name."""
-        found = {
+        found: dict[str, Operation] = {
             "cuda.launch": self._launch,
             "cuda.set_attribute": self._set_attribute,
             "cuda.kernel_facts": self._kernel_facts,

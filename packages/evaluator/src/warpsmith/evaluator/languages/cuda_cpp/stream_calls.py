@@ -28,16 +28,17 @@ class Streams:
 
     def operations(self) -> dict[str, Operation]:
         """Return what the runtime can ask for, by name."""
+        cuda: Any = torch.cuda
         return {
             "stream.current": self._current,
             "stream.make_current": self._make_current,
-            "stream.pool": lambda: self._added(torch.cuda.Stream(), waits=False),
-            "stream.create": lambda flags: self._added(torch.cuda.Stream(), waits=not flags & NON_BLOCKING),
+            "stream.pool": lambda: self._added(cuda.Stream(), waits=False),
+            "stream.create": lambda flags: self._added(cuda.Stream(), waits=not flags & NON_BLOCKING),
             "stream.destroy": self._destroy,
             "stream.synchronize": self._synchronize,
             "stream.synchronize_all": self._synchronize_all,
             "stream.wait_event": self._wait_event,
-            "event.create": lambda: self._event_added(torch.cuda.Event()),
+            "event.create": lambda: self._event_added(cuda.Event()),
             "event.destroy": lambda event: 0 if self._events.pop(event, None) is not None else 1,
             "event.record": self._record,
             "event.synchronize": self._await_event,
