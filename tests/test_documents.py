@@ -36,6 +36,7 @@ SHORT = [
             "fence",
             "isolation",
             "host-code",
+            "cuda-cpp",
             "bench",
             "serving",
             "sandbox",

@@ -1,7 +1,7 @@
 """The options of `warpsmith-evaluator check`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -19,7 +19,12 @@ Problem = Annotated[
     Path, typer.Argument(help="A KernelBench file, which defines Model, get_inputs and get_init_inputs.")
 ]
 Candidate = Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")]
-Backend = Annotated[Literal["triton"], typer.Option(help="Language of the candidate's kernels.")]
+Backend = Annotated[
+    Literal["triton", "cuda"],
+    typer.Option(help="Language of the candidate's kernels: Triton, or CUDA C++, which is not run yet, only compiled."),
+]
+LANGUAGES: Final = {"triton": "triton", "cuda": "cuda_cpp"}
+"""The kernel language that `--backend` names, as KernelBench does."""
 Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")]
 Gpu = Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")]
 CorrectnessTrials = Annotated[

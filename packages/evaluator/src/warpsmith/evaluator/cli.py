@@ -83,7 +83,7 @@ def check(
         ready_workers=1,
         **tiers_of(isolation),
         device=device,
-        language=backend,
+        language=check_options.LANGUAGES[backend],
         gpu=gpu,
         trials=correctness_trials,
         **timing_of(timed_trials),

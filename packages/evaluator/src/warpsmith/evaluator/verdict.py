@@ -19,7 +19,9 @@ ErrorCategory = Literal[
     "unsupported_architecture",
     "unsupported_dtype",
     "interpreter_differs",
+    "needs_device",
     "triton_compilation_error",
+    "cuda_compilation_error",
     "triton_jit_error",
     "syntax_error",
     "timeout",
@@ -110,7 +112,8 @@ class Verdict:
 
     Attributes:
         status: one of STATUSES. `invalid` means that the evaluator failed, never that the candidate did; `undecided`
-            that the candidate depends on something that a chip computes differently from the interpreter (CPU only).
+            that only a device can decide (CPU only): a chip computes something differently from the interpreter, or
+            nothing interprets the kernels.
         compiled: whether every kernel that ran on inputs of the problem's own shapes was compiled for the target chip
             by the compile worker.
         correct: whether every trial's output agreed with the reference; true only with status `correct`.

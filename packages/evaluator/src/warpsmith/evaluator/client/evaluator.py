@@ -20,6 +20,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries, with_retries_async
 from warpsmith.evaluator.sandbox import temp_dirs
 from warpsmith.evaluator.system import stderr
@@ -70,6 +71,7 @@ class _Judge:
 
     @staticmethod
     def start(config: EvaluatorConfig, windows: WindowKeeper | None) -> "_Judge":
+        language_of(config.language).check(config)
         try:
             judge = _Judge._launched(config, windows)
         except (OSError, _native.NativeError) as error:

@@ -61,6 +61,8 @@ class Kind(IntEnum):
     RINGED = 70
     ROUND = 71
     ROUNDED = 72
+    BUILD = 73
+    BUILT = 74
     # judge and compile worker
     COMPILE = 80
     COMPILED = 81

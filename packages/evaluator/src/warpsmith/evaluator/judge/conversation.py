@@ -86,7 +86,7 @@ class Conversation:
             fields: the request's fields.
             fds: file descriptors to send with it.
             answer: the expected kind of the reply.
-            on_launch: called with each LAUNCH received before the reply; without it a LAUNCH is a failure.
+            on_launch: called with each LAUNCH or BUILD received before the reply; without it one is a failure.
             at_most_s: limit for this request, in seconds of the candidate's time.
 
         Raises:
@@ -103,7 +103,7 @@ class Conversation:
         except WorkerDiedError as error:
             raise failure_attribution.death(error, worker) from error
         except WorkerTimeoutError as error:
-            raise self._overrun(error) from error
+            raise self._overrun(error, at_most_s) from error
         except (WireError, LayoutError, _native.FrameError) as error:
             raise CandidateFailedError(
                 "runtime_error", "process_error", f"The candidate's process sent an invalid reply: {error}"
@@ -112,8 +112,9 @@ class Conversation:
             self._credit_waiting()
             self.seconds_left = self.left() + kept_back
 
-    def _overrun(self, error: WorkerTimeoutError) -> Exception:
+    def _overrun(self, error: WorkerTimeoutError, at_most_s: float | None) -> Exception:
         limit_s, on_cpu = self._config.timeout_s, self._config.device_kind.interprets
+        limit_s = min(limit_s, at_most_s or limit_s)
         bound_reached = on_cpu and self.waited_s > self._most_waited_s - LEAST_WAITED_S
         return failure_attribution.overrun(error, limit_s, on_cpu=on_cpu, bound_reached=bound_reached)
 
@@ -124,7 +125,7 @@ class Conversation:
                 return message
             if message.kind is Kind.FAILED:
                 raise failure_attribution.reported(message.fields, worker, self._config, self._evidence.flags)
-            if message.kind is not Kind.LAUNCH or on_launch is None:
+            if message.kind not in {Kind.LAUNCH, Kind.BUILD} or on_launch is None:
                 raise WireError(f"{message.kind.name} was received; {answer.name} was expected.")
             on_launch(message, worker)
 

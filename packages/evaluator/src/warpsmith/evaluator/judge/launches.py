@@ -22,7 +22,7 @@ class Launches:
         self._counts = True
 
     def __bool__(self) -> bool:
-        return bool(self._known)
+        return bool(self._known) or self._compiling.begun_ahead
 
     @property
     def load_code(self) -> bool:
@@ -52,6 +52,10 @@ class Launches:
         """Keep a launch that host code is about to make; return its code if the device needs it."""
         self.keep([launch])
         return self._compiling.reported(launch, counted=self._counts)
+
+    def built(self, text: str) -> Compilation:
+        """Return a build that host code asks for; only for a language whose host code is compiled too."""
+        return self._compiling.built(text)
 
     def begin(self, launches: list[Launch]) -> None:
         """Keep these launches and start to compile all of them."""

@@ -5,6 +5,7 @@ holds the kernels of the source and none of its host code.
 """
 
 import random
+from typing import NoReturn
 
 import torch
 
@@ -16,6 +17,7 @@ from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
 from warpsmith.evaluator.judge.stages.timed_calls import time_calls
 from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
+from warpsmith.evaluator.languages.source_language import other_language
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
@@ -59,6 +61,7 @@ def conduct(
 def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
     """Run one stage after the other; the first failure ends the evaluation."""
     evidence, launches, lease = evaluation.evidence, evaluation.launches, evaluation.machine.lease
+    _check_language(evaluation)
     _load(evaluation)
     learned = _learn(evaluation)
     if learned.unvaried:
@@ -68,6 +71,8 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
     planned = trials.plan(count, rng, learned)
     with lease.shared():
         planned = _record(evaluation, learned, planned, rng)
+    if not evaluation.machine.runs_kernels:
+        _end_undecided(evaluation, rng)
     for trial in planned:
         with lease.shared():
             run_trial(evaluation, trial, learned, rng)
@@ -80,6 +85,19 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
     evaluation.recordings.end()
     if evaluation.machine.device.kind.times and evaluation.candidate.config.timing and launches.result().ok:
         time_calls(evaluation, recordings, answer, rng)
+
+
+def _check_language(evaluation: Evaluation) -> None:
+    """End the evaluation of a candidate in another language: every later message would be beside the point."""
+    own = evaluation.machine.language
+    other = other_language(evaluation.candidate.source, own)
+    if other is not None:
+        raise CandidateFailedError(
+            "compile_error",
+            "parse_error",
+            f"The candidate is written in {other.title}, and this evaluator judges {own.title}. Write "
+            f"{own.kernel_form}, or let it be judged with language = {other.name!r} (--backend).",
+        )
 
 
 @in_phase("correctness")
@@ -118,6 +136,21 @@ def _record(
         with evaluation.launches.uncounted():
             evaluation.recordings.record_early(answer)
     return [*planned[:number], trial, *planned[number + 1 :]]
+
+
+@in_phase("correctness")
+@claims()
+def _end_undecided(evaluation: Evaluation, rng: random.Random) -> NoReturn:
+    """End where nothing can replay a recording: what is known is that host code records and that kernels compile."""
+    with evaluation.machine.lease.shared():
+        evaluation.recordings.of_recorded_inputs(rng)
+    language, machine = evaluation.machine.language, evaluation.machine
+    raise CandidateFailedError(
+        "undecided",
+        "needs_device",
+        f"The kernels compile for sm_{machine.config.target_arch} and forward launches them. Whether they are right "
+        f"only a GPU can tell: nothing here runs {language.title}.",
+    )
 
 
 def _memory_ran_out(evidence: Evidence, error: Exception) -> Failure:

@@ -12,7 +12,7 @@ from warpsmith.evaluator.judge.host_execution.recording_limits import claims_of_
 from warpsmith.evaluator.judge.host_execution.registry import FALLBACK, HOST_EXECUTIONS
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.past_calls import PastCalls
-from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
+from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
 from warpsmith.evaluator.recordings import module_state
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
@@ -57,8 +57,22 @@ class Recordings:
         execution = HOST_EXECUTIONS[self._candidate.config.recording]
         try:
             self._load_in(execution)
-        except NeedsDeviceError:
-            self._load_in(FALLBACK)
+        except NeedsDeviceError as error:
+            self._load_in(self._fallback(error))
+
+    def _fallback(self, error: NeedsDeviceError) -> type[HostExecution]:
+        """Return the execution that records host code that the configured one cannot.
+
+        Raises:
+            CandidateFailedError, SuspectError: there is none, since nothing here runs the kernels.
+        """
+        if self._candidate.machine.runs_kernels:
+            return FALLBACK
+        if isinstance(error.__cause__, CandidateFailedError | SuspectError):
+            raise error.__cause__
+        raise CandidateFailedError(
+            "undecided", "needs_device", f"Host code can only be recorded on a GPU, and there is none: {error}."
+        ) from error
 
     def _load_in(self, way: type[HostExecution]) -> None:
         if self._execution is not None:
@@ -156,8 +170,8 @@ class Recordings:
         placed = self.room_for(answer)
         try:
             return self._recorded(answer, placed)
-        except NeedsDeviceError:
-            self._load_in(FALLBACK)
+        except NeedsDeviceError as error:
+            self._load_in(self._fallback(error))
         return self._recorded(answer, placed)
 
     def _recorded(self, answer: Answer, placed: Form) -> tuple[list[Recording], bool]:

@@ -11,17 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from warpsmith.evaluator.errors import WireError
+
 if TYPE_CHECKING:
     import torch
 
     from warpsmith.evaluator import _native
+    from warpsmith.evaluator.config import EvaluatorConfig
     from warpsmith.evaluator.devices.base import Device
     from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
+    from warpsmith.evaluator.ipc import codec
 
 Described = list[Any]
 """A launch argument as plain values: `["tensor", ...]`, `["value", 3]`, or a kind of the language's own."""
 DescribeTensor = Callable[["torch.Tensor"], Described]
 MakeTensor = Callable[[Described], "torch.Tensor"]
+RequestBuild = Callable[[dict[str, Any]], "codec.Fields"]
 
 
 class UnsupportedDeviceError(RuntimeError):
@@ -126,18 +131,52 @@ class KernelLanguage(ABC):
         title: its name in messages.
         kernel_form: what messages call a kernel, for example "@triton.jit kernels".
         slow_compile_advice: advice on kernels that take too long to compile; a sentence.
+        compilation_category: the error category of a compiler that crashed.
+        interprets: whether kernels are interpreted on a device that interprets; otherwise a verdict there says only
+            whether they compile.
+        builds_ahead: whether host code is compiled too, so that a candidate's process asks for its builds before it
+            launches from them.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     kernel_form: ClassVar[str]
     slow_compile_advice: ClassVar[str]
+    compilation_category: ClassVar[str] = "unknown"
+    interprets: ClassVar[bool] = True
+    builds_ahead: ClassVar[bool] = False
+
+    # Callers -------------------------------------------------------------------------------------------------------
+
+    def check(self, config: "EvaluatorConfig") -> None:  # noqa: B027  (most need nothing of the machine)
+        """Raise a typed error if this machine or configuration cannot judge the language, before a judge starts."""
 
     # Judge ---------------------------------------------------------------------------------------------------------
+
+    def is_in(self, source: str) -> bool | None:
+        """Whether a source uses the language, by its text alone; None if the text does not tell."""
+        return None
 
     @abstractmethod
     def version(self) -> str:
         """Return what compiled code depends on besides source and chip; the same in every process."""
+
+    def launches_of(self, events: list[Any]) -> list[dict[str, Any]]:
+        """Return what to compile for each launch in a trace: `kernel`, `arguments` and `options`.
+
+        Raises:
+            WireError: the trace, which a candidate's process wrote, has another form.
+        """
+        from warpsmith.evaluator.recordings.launch_signatures import launches_of
+
+        return launches_of(events)
+
+    def build_name(self, text: str) -> str:
+        """Return the name by which launches refer to a build; WireError if `text` is none, or the language has none."""
+        raise WireError("a build is requested; the language has none.")
+
+    def check_launch(self, launch: dict[str, Any], binary: Any) -> None:  # noqa: B027  (only if builds_ahead)
+        """Raise WireError if a launch is not from the build that it names, whose compiled fields are `binary`."""
 
     def same_code(self, one: Mapping[str, Any], other: Mapping[str, Any], binary: Any) -> bool:
         """Whether launch `other` compiles to exactly the code `binary` of launch `one`."""
@@ -155,6 +194,10 @@ class KernelLanguage(ABC):
 
     def programs(self, arch: int) -> tuple[Path, ...]:
         """Return the programs that a compile worker can execute to compile for chip `arch`."""
+        return ()
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folders and files that a compile worker can read besides Python's and the system's libraries."""
         return ()
 
     @abstractmethod
@@ -177,7 +220,7 @@ class KernelLanguage(ABC):
         """Extract the kernels from a source without executing it, and compile every launch.
 
         Args:
-            source: the candidate's source.
+            source: the candidate's source; the text of a build if `builds_ahead`.
             launches: `kernel`, `arguments` and `options` of each.
             folder: a writable folder.
             arch: the chip to compile for.
@@ -212,8 +255,14 @@ class KernelLanguage(ABC):
         """
 
     @abstractmethod
-    def record_detached(self, *, has_device: bool) -> Hooks:
-        """Record what host code launches, without running it; `has_device`: whether replays run on a device."""
+    def record_detached(self, *, has_device: bool, build: RequestBuild | None = None) -> Hooks:
+        """Record what host code launches, without running it.
+
+        Args:
+            has_device: whether replays run on a device.
+            build: sends the judge the fields of a BUILD message, and returns those of its answer; passed only if
+                `builds_ahead`.
+        """
 
     @abstractmethod
     def record_on_device(self, device: "Device", compiled: Callable[[dict[str, Any]], Any]) -> Hooks:

@@ -17,6 +17,10 @@ MAX_TEXT: Final = 4000
 STARVED_SHARE: Final = 0.2
 USED_SHARE: Final = 0.5
 _COMPUTED_SHARE: Final = 0.8
+UNDECIDED: Final = frozenset({"interpreter_differs", "needs_device"})
+"""Categories of what only a device can decide."""
+UNCOMPILED: Final = frozenset({"cuda_compilation_error"})
+"""Categories of sources that are refused before a compiler sees them, whenever host code asks for it."""
 _SIGKILL: Final = 9
 _SIGXCPU: Final = 24
 _FAULTS: Final = {
@@ -74,8 +78,9 @@ def reported(fields: codec.Fields, worker: Worker, config: EvaluatorConfig, flag
     trace = fields.text("trace", MAX_TEXT)
     text = f"{kind}: {message}" + (f"\n{trace}" if trace else "")
     loading = fields.text("stage", 20) == "load"
-    status = "compile_error" if loading and category in {"syntax_error", "parse_error"} else "runtime_error"
-    if category == "interpreter_differs":
+    unread = category in UNCOMPILED or (loading and category in {"syntax_error", "parse_error"})
+    status = "compile_error" if unread else "runtime_error"
+    if category in UNDECIDED:
         status = "undecided"
     if kind == "MemoryError" or "can't allocate memory" in message:
         failure = Failure(status, "out_of_memory", f"out of memory: {text}"[:MAX_TEXT])

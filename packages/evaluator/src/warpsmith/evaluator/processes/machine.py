@@ -68,6 +68,11 @@ class Machine:
                 found += zygote.workers.values()
         return found
 
+    @property
+    def runs_kernels(self) -> bool:
+        """Whether kernels of the language run here, interpreted or on a device; otherwise they are only compiled."""
+        return self.language.interprets or not self.device.kind.interprets
+
     def bandwidth(self) -> Bandwidth:
         """Return the write bandwidth of the device, measured at the first call; RuntimeError if it has no clock."""
         if self._bandwidth is None:

@@ -52,11 +52,11 @@ ANNOTATIONS: Final = frozenset({f"profiler::_record_function_{name}" for name in
 """Operators of `torch.profiler.record_function`: they compute nothing and are not recorded."""
 
 ADVICE: Final = (
-    "Compute in @triton.jit kernels. Torch can allocate and fill (empty, zeros, full, arange, tensor), view and "
+    "Compute in {kernels}. Torch can allocate and fill (empty, zeros, full, arange, tensor), view and "
     "reshape, cast (to), copy (copy_, clone, contiguous) and move (cat, stack, pad, repeat, flip, roll, unfold). Casts "
     "that compute belong in a kernel: float to integer, integer to bool or to fewer than 32 bits."
 )
-"""Advice to the author of a forward that uses another operator."""
+"""Advice to the author of a forward that uses another operator; `kernels` is what the language calls kernels."""
 
 READS: Final = _operators("_local_scalar_dense")
 """Operators that read a tensor's values into Python and are allowed; detached, they reveal nothing."""

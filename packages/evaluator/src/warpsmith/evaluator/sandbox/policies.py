@@ -58,7 +58,8 @@ def policy_for(
         nodes: of the device; None where workers need none.
     """
     nodes = None if role in OFF_DEVICE else nodes
-    device = config.device_kind
+    device, language = config.device_kind, language_of(config.language)
+    libraries = [*libraries, *_of_compiler(language.folders(), libraries)] if role == "compile" else libraries
     on_gpu = nodes is not None
     return Policy(
         binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(nodes) if nodes else []),
@@ -68,6 +69,8 @@ def policy_for(
         shared_memory=on_gpu,
         dumpable=on_gpu,
         scratch_path=str(scratch) if scratch else "",
+        # It loads host code that the compile worker made; it can map executable memory of its own anyway.
+        scratch_executable=role == "host" and language.builds_ahead,
         scratch_bytes=config.scratch_bytes,
         memory_bytes=config.memory_bytes,
         data_bytes=DETACHED_DATA_BYTES if role == "host" and device.shares_memory else 0,
@@ -79,6 +82,15 @@ def policy_for(
         # Where this machine gives namespaces, a worker that cannot enter them is an error and no weaker worker.
         minimum_tier="namespaces" if scratch is None else config.minimum_isolation,
     )
+
+
+def _of_compiler(wanted: Sequence[Path], libraries: Sequence[Path]) -> list[Path]:
+    """Return what a language's compilers read, outermost folders only, and nothing that lies below `libraries`."""
+    kept: list[Path] = []
+    for path in sorted(set(wanted)):
+        if not any(path.is_relative_to(other) for other in (*libraries, *kept)):
+            kept.append(path)
+    return kept
 
 
 def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:

@@ -8,7 +8,12 @@ import torch
 from warpsmith.evaluator._native import NativeError
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.base import KernelLanguage
-from warpsmith.evaluator.recordings.errors import IllegalAccessError, InputMutationError, UnsupportedDtypeError
+from warpsmith.evaluator.recordings.errors import (
+    DetachedError,
+    IllegalAccessError,
+    InputMutationError,
+    UnsupportedDtypeError,
+)
 from warpsmith.evaluator.recordings.outputs import OutputError
 from warpsmith.evaluator.recordings.recorder import UntraceableError
 from warpsmith.evaluator.verdict import ErrorCategory
@@ -30,6 +35,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     IllegalAccessError: "illegal_memory_access",
     InputMutationError: "memory_fault",
     WireError: "process_error",
+    DetachedError: "needs_device",
 }
 """Our own types and those of torch and Triton, which are more specific than their base types, causes or effects."""
 

@@ -82,7 +82,8 @@ class Candidate:
             self.streams = gpu_stand_in.install(told, disguised=True)
             language.stand_in(told)
         if detached:
-            hooks = language.record_detached(has_device=bool(properties))
+            asks = {"build": partial(_build, channel)} if language.builds_ahead else {}
+            hooks = language.record_detached(has_device=bool(properties), **asks)
         elif device.kind.interprets:
             hooks = language.record_interpreted(partial(messages.send, channel, Kind.LAUNCH), self._is_read_only)
         else:
@@ -262,6 +263,12 @@ class Candidate:
 
     def _is_read_only(self, tensor: torch.Tensor) -> bool:
         return self.memory.is_read_only(tensor.untyped_storage().data_ptr())
+
+
+def _build(channel: _native.Channel, fields: dict[str, Any]) -> codec.Fields:
+    """Let the judge compile what host code asks for."""
+    messages.send(channel, Kind.BUILD, fields)
+    return messages.receive(channel).fields
 
 
 def _on_device(channel: _native.Channel, device: Device, language: KernelLanguage) -> Hooks:

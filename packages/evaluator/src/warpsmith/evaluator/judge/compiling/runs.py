@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.compiling.service import Compilation, CompileService, Job
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
@@ -21,9 +22,15 @@ class CompileRun(ABC):
 
     Attributes:
         loads_code: whether replays wait for the code.
+        begun_ahead: whether something was compiled before the first launch.
     """
 
     loads_code: bool
+    begun_ahead = False
+
+    def built(self, text: str) -> Compilation:
+        """Return a build that host code asks for before it launches; WireError if the language has none."""
+        raise WireError("a build is requested; the language has none.")
 
     @abstractmethod
     def reported(self, launch: Launch, *, counted: bool) -> Compilation | None:
@@ -64,6 +71,8 @@ class CompileRun(ABC):
 
 def run_of(service: CompileService, source: str) -> CompileRun:
     """Return the compilation of one candidate: launch by launch if a device runs the code, otherwise all at once."""
+    if service.language.builds_ahead:
+        return Ahead(service)
     return LaunchByLaunch(service, source) if service.loads_code else AllAtOnce(service, source)
 
 
@@ -215,6 +224,77 @@ class LaunchByLaunch(CompileRun):
         for job in self._jobs.values():
             self._service.give_up(job)
         self._jobs, self._same, self._compiled = {}, {}, {}
+
+
+class Ahead(CompileRun):
+    """The compilation of one candidate's builds, each when host code asks for it; launches name their build."""
+
+    def __init__(self, service: CompileService) -> None:
+        self.loads_code = service.loads_code
+        self._service = service
+        self._jobs: dict[str, Job] = {}
+        self._used: set[str] = set()
+
+    @property
+    def begun_ahead(self) -> bool:  # type: ignore[override]
+        """Whether a build was asked for."""
+        return bool(self._jobs)
+
+    def built(self, text: str) -> Compilation:
+        """See `CompileRun`."""
+        name = self._service.language.build_name(text)
+        if name not in self._jobs:
+            self._jobs[name] = self._service.start(text, [])
+        return self._service.wait(self._jobs[name])
+
+    def reported(self, launch: Launch, *, counted: bool) -> Compilation | None:
+        """See `CompileRun`."""
+        self.begin([launch])
+        return None
+
+    def begin(self, launches: list[Launch]) -> None:
+        """See `CompileRun`: checks that each launch is from a build; WireError if not."""
+        for launch in launches:
+            self._binary_of(launch)
+
+    def _binary_of(self, launch: Launch) -> dict[str, Any]:
+        name = str(launch["options"]["build"])
+        found = self._service.wait(self._jobs[name]) if name in self._jobs else Compilation(ok=False)
+        if not found.ok:
+            raise WireError(f"{str(launch['kernel'])[:80]} is launched from a build that was not compiled.")
+        self._service.language.check_launch(launch, found.binaries[0])
+        self._used.add(name)
+        return found.binaries[0]
+
+    def start(self, launches: list[Launch]) -> None:
+        """See `CompileRun`: builds are compiled already."""
+
+    def settle(self, launches: list[Launch]) -> None:
+        """See `CompileRun`: builds are compiled already."""
+
+    def result(self) -> Compilation:
+        """Return the first failure, or success. Of builds of which none is launched from, host code may try several."""
+        found = {name: job.future.result() for name, job in self._jobs.items() if job.future.done()}
+        counted = [found[name] for name in self._used] or list(found.values())
+        failed = next((one for one in counted if not one.ok), None)
+        if failed is not None or not counted:
+            return failed or Compilation(ok=False)
+        seconds, cached = sum(one.seconds for one in counted), all(one.cached for one in counted)
+        return Compilation(True, seconds=seconds, cached=cached)
+
+    def await_code(self, launches: list[Launch], *, counted: bool) -> None:
+        """See `CompileRun`."""
+        self.begin(launches)
+
+    def code_of(self, launches: list[Launch], *, counted: bool) -> list[dict[str, Any]]:
+        """See `CompileRun`: the fields of each launch's build, with the cubins and without the host code."""
+        return [{"cubins": self._binary_of(launch)["cubins"]} for launch in launches]
+
+    def close(self) -> None:
+        """Cancel the compilations that are still running."""
+        for job in self._jobs.values():
+            self._service.give_up(job)
+        self._jobs = {}
 
 
 @dataclass(frozen=True)

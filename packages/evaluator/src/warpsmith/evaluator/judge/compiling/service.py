@@ -192,7 +192,7 @@ class CompileService:
         except WorkerDiedError as error:
             if error.lost_with_zygote or error.killed or (error.ended and error.ended.code == EXHAUSTED_CODE):
                 raise
-            crashed = _broken(f"{self.language.title}'s compiler crashed on the kernels ({error}).")
+            crashed = self._broken(f"{self.language.title}'s compiler crashed on the kernels ({error}).")
             raise _CrashedError(str(error), crashed) from error
         except WorkerTimeoutError as error:
             starved = error.starved_seconds
@@ -204,7 +204,7 @@ class CompileService:
             )
             return Compilation(False, "timeout", message)
         except (WireError, _native.FrameError) as error:
-            return _broken(f"The compile worker sent an invalid reply: {error}")
+            return self._broken(f"The compile worker sent an invalid reply: {error}")
 
     def _ask(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
         worker.send(
@@ -222,6 +222,9 @@ class CompileService:
         if message.fields.flag("crashed"):
             raise _CrashedError(found.message, found)
         return found
+
+    def _broken(self, message: str) -> Compilation:
+        return Compilation(False, self.language.compilation_category, message)
 
     def close(self) -> None:
         """Start no more compilations. Those under way end with the machine's workers."""
@@ -267,7 +270,3 @@ def _fields(found: Compilation) -> dict[str, Any]:
         "tf32": found.tf32,
         "binaries": list(found.binaries),
     }
-
-
-def _broken(message: str) -> Compilation:
-    return Compilation(False, "triton_compilation_error", message)

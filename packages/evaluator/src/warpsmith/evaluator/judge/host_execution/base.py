@@ -26,7 +26,6 @@ from warpsmith.evaluator.processes.failure_attribution import CandidateFailedErr
 from warpsmith.evaluator.processes.worker import Worker
 from warpsmith.evaluator.recordings import operators
 from warpsmith.evaluator.recordings.history import Called, History
-from warpsmith.evaluator.recordings.launch_signatures import launches_of
 from warpsmith.evaluator.recordings.outputs import form_mismatch
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
@@ -137,7 +136,7 @@ class HostExecution(ABC):
             raise overwrites_outputs()
         events, past = self._history.with_dependencies(call)
         self._history.calls.append(call)
-        launches = launches_of(events)
+        launches = self.machine.language.launches_of(events)
         check_launches(launches)
         if not launches:
             raise no_kernel(self.evidence, self.machine.language)
@@ -151,7 +150,7 @@ class HostExecution(ABC):
         buffers = len(codec.Fields(room.tree).mapping("buffers"))
         call = Called(session.inputs, session.made_with.sizes, events, outputs, buffers)
         check_size(call)
-        check_launches(launches_of(call.events))
+        check_launches(self.machine.language.launches_of(call.events))
         return call, self._history.pattern(call)
 
     def depends_on_content(self, room: Form) -> bool:
@@ -179,7 +178,7 @@ class HostExecution(ABC):
                 "rejected",
                 None,
                 f"forward computes with torch instead of {self.machine.language.title}: {self._in_source(refused)}. "
-                f"{operators.ADVICE}",
+                f"{operators.ADVICE.format(kernels=self.machine.language.kernel_form)}",
             )
         if done.flag("unawaited"):
             raise CandidateFailedError(

@@ -111,6 +111,8 @@ class OnDeviceExecution(HostExecution):
 
     def _on_launch(self, message: Message, worker: Worker) -> None:
         """Keep a reported launch; on a device, compile it and send the code. The candidate's time stops meanwhile."""
+        if message.kind is not Kind.LAUNCH:
+            raise WireError(f"{message.kind.name} was received; LAUNCH was expected.")
         self._reports += 1
         launch = {
             "kernel": message.fields.text("kernel", 200),

@@ -16,6 +16,7 @@ from warpsmith.evaluator.languages.base import (
     KernelLanguage,
     LoadedKernel,
     MakeTensor,
+    RequestBuild,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ INTERPRETER: Final = {"TRITON_INTERPRET": "1"}
 
 _REFUSALS: Final = frozenset({"triton_jit_error", "triton_compilation_error"})
 """Categories of errors that Triton raises, interpreted or compiled."""
+_IMPORTED: Final = re.compile(r"^[ \t;]*(?:import|from)[ \t]+[\w.,\t ]*\btriton\b", re.MULTILINE)
 _RESTRICTION: Final = re.compile(
     r"^.{0,60}(must be (a power of (2|two)|16-byte aligned)|shapes should have M >= \d+, N >= \d+)", re.MULTILINE
 )
@@ -43,10 +45,15 @@ class Triton(KernelLanguage):
     title = "Triton"
     kernel_form = "@triton.jit kernels"
     slow_compile_advice = "Use smaller blocks, and range in place of tl.static_range."
+    compilation_category = "triton_compilation_error"
 
     def version(self) -> str:
         """See `KernelLanguage`: the version of the installed Triton."""
         return f"triton {version('triton')}"
+
+    def is_in(self, source: str) -> bool | None:
+        """See `KernelLanguage`: whether it imports Triton."""
+        return bool(_IMPORTED.search(source))
 
     def same_code(self, one: Mapping[str, Any], other: Mapping[str, Any], binary: Any) -> bool:
         """See `KernelLanguage`: true if they differ in nothing that Triton specializes on."""
@@ -126,7 +133,7 @@ class Triton(KernelLanguage):
         autotune.install(turns)
         return Hooks(monitor, turns)
 
-    def record_detached(self, *, has_device: bool) -> Hooks:
+    def record_detached(self, *, has_device: bool, build: RequestBuild | None = None) -> Hooks:
         """See `KernelLanguage`; without a device an autotuned kernel runs with its configurations in turn."""
         from warpsmith.evaluator.languages.triton import autotune, launch_monitors
 

@@ -1,0 +1,185 @@
+"""CUDA C++ as a kernel language. Importable without torch; each method imports what it needs.
+
+Host code is compiled too, so a candidate's builds are compiled when it asks for them and not when it launches. Nothing
+here runs on a GPU yet: docs/cuda-cpp.md says what a replay needs.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.languages.base import (
+    Described,
+    DescribeTensor,
+    Hooks,
+    InterpretedKernels,
+    KernelLanguage,
+    LoadedKernel,
+    MakeTensor,
+    OneConfiguration,
+    RequestBuild,
+    UnsupportedDeviceError,
+)
+from warpsmith.evaluator.languages.cuda_cpp import toolkit
+from warpsmith.evaluator.languages.cuda_cpp.builds import Build
+from warpsmith.records.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+    from warpsmith.evaluator.config import EvaluatorConfig
+    from warpsmith.evaluator.devices.base import Device
+    from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
+    from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import Runtime
+
+NO_REPLAY: Final = "CUDA C++ kernels cannot be run here: they are compiled and recorded, and a replay needs a GPU."
+
+
+class _Calls(OneConfiguration):
+    """Begins each call of forward in the runtime; kernels have one configuration."""
+
+    def __init__(self, runtime: "Runtime") -> None:
+        super().__init__()
+        self._runtime = runtime
+
+    def next_call(self, seed: int) -> None:
+        self._runtime.begin_call()
+
+
+class CudaCpp(KernelLanguage):
+    """CUDA C++: kernels and host code in C++, built by `load_inline` or `load`."""
+
+    name = "cuda_cpp"
+    title = "CUDA C++"
+    kernel_form = "__global__ kernels"
+    slow_compile_advice = "Instantiate fewer templates, and unroll less."
+    compilation_category = "cuda_compilation_error"
+    interprets = False
+    builds_ahead = True
+
+    def check(self, config: "EvaluatorConfig") -> None:
+        """See `KernelLanguage`: there must be a toolkit, and only recording is there."""
+        if not config.device_kind.interprets:
+            raise UsageError(
+                f"CUDA C++ candidates cannot be judged on the device {config.device} yet.",
+                "Use the device cpu: candidates are compiled for the chip, recorded and `undecided`.",
+            )
+        if config.recording != "detached":
+            raise UsageError(
+                "CUDA C++ host code cannot be recorded on a CPU with recording = on_device, where nothing runs it.",
+                "Use recording = detached (--recording detached).",
+            )
+        toolkit.find().check_chip(config.target_arch)
+
+    def is_in(self, source: str) -> bool | None:
+        """See `KernelLanguage`: whether it names what builds extensions."""
+        return "cpp_extension" in source
+
+    def version(self) -> str:
+        """See `KernelLanguage`: the versions of nvcc and g++."""
+        return toolkit.find().version()
+
+    def environment(self, *, interpreting: bool) -> dict[str, str]:
+        """See `KernelLanguage`: where the toolkit is, so that every process uses the same."""
+        found = toolkit.find()
+        return {toolkit.ROOT_VARIABLE: str(found.root), toolkit.COMPILER_VARIABLE: str(found.compiler)}
+
+    def programs(self, arch: int) -> tuple[Path, ...]:
+        """See `KernelLanguage`: nvcc's steps, g++ and its assembler and linker."""
+        return toolkit.find().programs
+
+    def folders(self) -> tuple[Path, ...]:
+        """See `KernelLanguage`: the toolkit, and the headers of the host compiler."""
+        return toolkit.find().folders
+
+    def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: int, folder: Path) -> None:
+        """See `KernelLanguage`: compiles what every module is linked with."""
+        if {"candidate", "host"} & set(roles):
+            for module in ("errors", "extension_loader", "runtime_calls", "memory"):
+                importlib.import_module(f"warpsmith.evaluator.languages.cuda_cpp.{module}")
+        if "compile" in roles:
+            from warpsmith.evaluator.languages.cuda_cpp import compilation
+
+            compilation.prepare(toolkit.find(), folder, arch)
+
+    def compile(
+        self, source: str, launches: list[dict[str, Any]], folder: Path, arch: int, *, binaries: bool
+    ) -> dict[str, Any]:
+        """See `KernelLanguage`: the source is the text of a build, and its machine code is always returned."""
+        from warpsmith.evaluator.languages.cuda_cpp import compilation
+
+        return compilation.compile_text(source, folder, arch)
+
+    def launches_of(self, events: list[Any]) -> list[dict[str, Any]]:
+        """See `KernelLanguage`: each launch with its build; copies to variables are none."""
+        from warpsmith.evaluator.languages.cuda_cpp import launches
+
+        return launches.launches_of(events)
+
+    def build_name(self, text: str) -> str:
+        """See `KernelLanguage`: the digest of its content."""
+        return Build.of(text).digest
+
+    def check_launch(self, launch: dict[str, Any], binary: Any) -> None:
+        """See `KernelLanguage`: the build must have the kernel."""
+        kernels = [one.get("kernels", {}) for one in binary.get("cubins", [])]
+        if not any(launch["kernel"] in known for known in kernels):
+            raise WireError(f"{launch['kernel'][:80]} is launched and is no kernel of its build.")
+
+    def record_interpreted(
+        self, report: Callable[[dict[str, Any]], None], is_read_only: "Callable[[torch.Tensor], bool]"
+    ) -> Hooks:
+        """See `KernelLanguage`: nothing interprets these kernels."""
+        raise UnsupportedDeviceError(NO_REPLAY)
+
+    def record_detached(self, *, has_device: bool, build: RequestBuild | None = None) -> Hooks:
+        """See `KernelLanguage`: replaces `load_inline` and `load`."""
+        from warpsmith.evaluator.languages.cuda_cpp.extension_loader import Loader
+        from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import LaunchMonitor, Runtime
+
+        assert build is not None, "the process of a language that builds ahead can reach the judge"
+        monitor = LaunchMonitor()
+        runtime = Runtime(monitor)
+        Loader(build, runtime).install()
+        return Hooks(monitor, _Calls(runtime))
+
+    def record_on_device(self, device: "Device", compiled: Callable[[dict[str, Any]], Any]) -> Hooks:
+        """See `KernelLanguage`: not there yet."""
+        raise UnsupportedDeviceError(NO_REPLAY)
+
+    def describe(self, value: Any, tensor: DescribeTensor) -> Described:
+        """See `KernelLanguage`: an argument's bytes, and the tensor behind each pointer in them."""
+        return ["raw", value.content, [[offset, tensor(one)] for offset, one in value.pointers]]
+
+    def category_told(self, error: BaseException) -> str | None:
+        """See `KernelLanguage`."""
+        from warpsmith.evaluator.languages.cuda_cpp import errors
+
+        return errors.category_told(error)
+
+    def category_of_kind(self, error: BaseException) -> str | None:
+        """See `KernelLanguage`."""
+        from warpsmith.evaluator.languages.cuda_cpp import errors
+
+        return errors.category_of_kind(error)
+
+    def watch_replays(self, is_read_only: "Callable[[torch.Tensor], bool]") -> None:
+        """See `KernelLanguage`: nothing is interpreted."""
+
+    def interpreted(self, source: str, folder: Path) -> InterpretedKernels:
+        """See `KernelLanguage`: nothing interprets these kernels."""
+        raise UnsupportedDeviceError(NO_REPLAY)
+
+    def load(self, device: "Device", binaries: list[Any]) -> Sequence[LoadedKernel]:
+        """See `KernelLanguage`: not there yet."""
+        raise UnsupportedDeviceError(NO_REPLAY)
+
+    def device_argument(self, described: Described, tensor: MakeTensor) -> Any:
+        """See `KernelLanguage`: not there yet."""
+        raise UnsupportedDeviceError(NO_REPLAY)
+
+
+CUDA_CPP: Final = CudaCpp()
+"""CUDA C++: builds compiled for the chip without a device, host code recorded; replays are not there yet."""

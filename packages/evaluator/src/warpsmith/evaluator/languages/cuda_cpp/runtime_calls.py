@@ -1,0 +1,276 @@
+"""The CUDA runtime of a candidate's process: it records launches, copies and fills, and knows what a GPU would say.
+
+A launch becomes an event of the recording with the kernel's mangled name, the arguments' bytes as nvcc laid them out,
+and the tensor behind each pointer among them.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+
+from warpsmith.evaluator.languages.cuda_cpp import device_facts
+from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel
+from warpsmith.evaluator.languages.cuda_cpp.errors import LaunchError
+from warpsmith.evaluator.languages.cuda_cpp.host_library import Operation, Pointer
+from warpsmith.evaluator.languages.cuda_cpp.launches import SYMBOL
+from warpsmith.evaluator.languages.cuda_cpp.memory import KnownMemory
+from warpsmith.evaluator.languages.cuda_cpp.stream_calls import Streams
+from warpsmith.evaluator.recordings.errors import DetachedError
+
+SUCCESS: Final = 0
+INVALID_VALUE: Final = 1
+INVALID_CONFIGURATION: Final = 9
+"""Error codes of the runtime."""
+MOST_GRID: Final = (2**31 - 1, 65535, 65535)
+MOST_BLOCK: Final = (1024, 1024, 64)
+DEFAULT_SHARED_BYTES: Final = 48 << 10
+"""Most shared memory of a block without cudaFuncSetAttribute."""
+_DYNAMIC_SHARED: Final = 8
+"""The attribute cudaFuncAttributeMaxDynamicSharedMemorySize."""
+_WORD: Final = 8
+MOST_LITERAL_BYTES: Final = 64 << 10
+
+OnLaunch = Callable[[str, dict[str, Any], dict[str, Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class RawArgument:
+    """One argument of a launch, as bytes, or the source of a copy to a variable.
+
+    Attributes:
+        content: its bytes, with zeros where pointers are.
+        pointers: for each pointer to a tensor its offset in the bytes, and the tensor's bytes from there on.
+    """
+
+    content: bytes
+    pointers: tuple[tuple[int, torch.Tensor], ...] = ()
+
+
+@dataclass
+class Module:
+    """The kernels of one build.
+
+    Attributes:
+        digest: of the build.
+        kernels: by mangled name.
+        written: what was copied to its variables before the current call, in order.
+        told: whether the current call's recording has those copies.
+    """
+
+    digest: str
+    kernels: dict[str, Kernel]
+    written: list[tuple[str, int, bytes]] = field(default_factory=list)
+    told: bool = False
+
+
+class LaunchMonitor:
+    """Records each launch of host code; see `languages.base.LaunchMonitor`."""
+
+    def __init__(self) -> None:
+        self.launches = 0
+        self.on_launch: OnLaunch | None = None
+
+    def add(self, kernel: str, grid: list[int], arguments: dict[str, Any], options: dict[str, Any]) -> None:
+        """Add an event; DetachedError outside a call of forward."""
+        if self.on_launch is None:
+            raise DetachedError("a kernel is launched outside forward, for example in the constructor")
+        self.on_launch(kernel, arguments, options)[2] = grid
+
+
+class Runtime:
+    """Answers the calls of the CUDA runtime that host code makes.
+
+    Args:
+        monitor: records launches.
+    """
+
+    def __init__(self, monitor: LaunchMonitor) -> None:
+        self.memory = KnownMemory()
+        self.streams = Streams()
+        self._monitor = monitor
+        self._modules: dict[str, Module] = {}
+        self._by_variable: dict[str, Module] = {}
+        self._shared: dict[str, int] = {}
+        self._thread = threading.get_ident()
+
+    def add(self, module: Module, variables: list[str]) -> None:
+        """Add the kernels and variables of a build."""
+        self._modules |= dict.fromkeys(module.kernels, module)
+        self._by_variable |= dict.fromkeys(variables, module)
+
+    def begin_call(self) -> None:
+        """Begin a call of forward: its recording has no copies to variables yet."""
+        for module in self._modules.values():
+            module.told = False
+
+    def operations(self) -> dict[str, Operation]:
+        """Return what the runtime of a module can ask for, by name."""
+        found: dict[str, Operation] = {
+            "cuda.launch": self._launch,
+            "cuda.set_attribute": self._set_attribute,
+            "cuda.kernel_facts": self._kernel_facts,
+            "cuda.occupancy": self._occupancy,
+            "cuda.allocate": self._allocate,
+            "cuda.free": self._free,
+            "cuda.copy": self._copy,
+            "cuda.fill": self._fill,
+            "cuda.copy_to_symbol": self._copy_to_symbol,
+            "cuda.total_memory": lambda: device_facts.properties().total_memory,
+            "cuda.device_attribute": device_facts.attribute,
+            "cuda.device_facts": lambda: (device_facts.properties().name, device_facts.properties().total_memory),
+            "cuda.unsupported": _unsupported,
+        }
+        return {name: self._guarded(call) for name, call in (found | self.streams.operations()).items()}
+
+    def _guarded(self, call: Operation) -> Operation:
+        def run(*args: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                raise LaunchError(
+                    "Host code uses the CUDA runtime from a thread of its own, where nothing is recorded. Call it from "
+                    "the function that Python calls."
+                )
+            return call(*args)
+
+        return run
+
+    # Launches ------------------------------------------------------------------------------------------------------
+
+    def _launch(self, name: str, *rest: Any) -> int:
+        grid, block, (address, shared, stream, cooperative), cluster = rest[0:3], rest[3:6], rest[6:10], rest[10:13]
+        module = self._modules.get(name)
+        if module is None:
+            raise LaunchError(f"The kernel {name} is in no module that was compiled for the chip.")
+        kernel = module.kernels[name]
+        wrong = self._refused(name, kernel, grid, block, shared)
+        if wrong:
+            return wrong
+        self._tell(module)
+        options = {
+            "build": module.digest,
+            "block": list(block),
+            "shared": shared,
+            "stream": self.streams.used(stream),
+            "cooperative": bool(cooperative),
+            "cluster": list(cluster if any(cluster) else kernel.cluster),
+        }
+        self._monitor.launches += 1
+        self._monitor.add(name, list(grid), self._arguments(kernel, address), options)
+        return SUCCESS
+
+    def _refused(self, name: str, kernel: Kernel, grid: Any, block: Any, shared: int) -> int:
+        """Return the error code with which a GPU refuses a launch; 0 if it accepts it."""
+        threads = block[0] * block[1] * block[2]
+        fits = all(0 < size <= most for size, most in zip((*grid, *block), (*MOST_GRID, *MOST_BLOCK), strict=True))
+        if not fits or threads > kernel.max_threads:
+            return INVALID_CONFIGURATION
+        most = self._shared.get(name, DEFAULT_SHARED_BYTES - kernel.shared_bytes)
+        return INVALID_VALUE if shared > most else SUCCESS
+
+    def _arguments(self, kernel: Kernel, address: Pointer) -> dict[str, Any]:
+        places = (ctypes.c_void_p * len(kernel.parameters)).from_address(address) if kernel.parameters else ()
+        found = {}
+        for number, (parameter, place) in enumerate(zip(kernel.parameters, places, strict=True)):
+            found[str(number)] = self._argument(ctypes.string_at(place, parameter.size))
+        return found
+
+    def _argument(self, content: bytes) -> RawArgument:
+        """Find the pointers in an argument: words that are addresses in known memory."""
+        pointers = []
+        kept = bytearray(content)
+        for offset in range(0, len(content) - _WORD + 1, _WORD):
+            word = int.from_bytes(content[offset : offset + _WORD], "little")
+            tensor = self.memory.tensor(word) if word else None
+            if tensor is not None:
+                pointers.append((offset, tensor))
+                kept[offset : offset + _WORD] = bytes(_WORD)
+        return RawArgument(bytes(kept), tuple(pointers))
+
+    def _set_attribute(self, name: str, attribute: int, value: int) -> int:
+        if attribute != _DYNAMIC_SHARED:
+            return SUCCESS
+        most = device_facts.properties().shared_memory_per_block_optin - self._modules[name].kernels[name].shared_bytes
+        if not 0 <= value <= most:
+            return INVALID_VALUE
+        self._shared[name] = value
+        return SUCCESS
+
+    def _kernel_facts(self, name: str) -> tuple[int, ...]:
+        kernel = self._modules[name].kernels[name]
+        most = self._shared.get(name, DEFAULT_SHARED_BYTES - kernel.shared_bytes)
+        return kernel.registers, kernel.shared_bytes, kernel.max_threads, kernel.local_bytes, most
+
+    def _occupancy(self, name: str, threads: int, shared: int) -> int:
+        return device_facts.blocks_at_once(self._modules[name].kernels[name], threads, shared)
+
+    # Memory --------------------------------------------------------------------------------------------------------
+
+    def _allocate(self, size: int) -> Pointer:
+        return Pointer(self.memory.allocated(torch.empty(max(1, size), dtype=torch.uint8, device="cuda")))
+
+    def _free(self, address: Pointer) -> int:
+        return SUCCESS if not address or self.memory.free(address) else INVALID_VALUE
+
+    def _fill(self, to: Pointer, value: int, size: int, stream: int) -> int:
+        if not size:
+            return SUCCESS
+        target = self.memory.tensor(to, size)
+        if target is None:
+            return INVALID_VALUE
+        self.streams.used(stream)
+        target.fill_(value & 0xFF)
+        return SUCCESS
+
+    def _copy(self, to: Pointer, origin: Pointer, size: int, kind: int, stream: int) -> int:
+        if not size:
+            return SUCCESS
+        target, source = self.memory.tensor(to, size), self.memory.tensor(origin, size)
+        if target is None and source is not None:
+            raise DetachedError("host code copies a tensor's content to the host")
+        if target is None:
+            return INVALID_VALUE
+        self.streams.used(stream)
+        target.copy_(source if source is not None else _literal(ctypes.string_at(origin, size)))
+        return SUCCESS
+
+    def _copy_to_symbol(self, name: str, origin: Pointer, *rest: int) -> int:
+        size, offset, _, stream = rest
+        source = self.memory.tensor(origin, size)
+        self.streams.used(stream)
+        module = self._by_variable[name]
+        if source is None:
+            content = ctypes.string_at(origin, size)
+            module.written.append((name, offset, content))
+            if self._monitor.on_launch is not None and module.told:
+                self._add_symbol(module, name, offset, RawArgument(content))
+            return SUCCESS
+        self._tell(module)
+        self._add_symbol(module, name, offset, RawArgument(bytes(_WORD), ((0, source),)), size)
+        return SUCCESS
+
+    def _tell(self, module: Module) -> None:
+        """Begin the recording's use of a module with what its variables held before."""
+        if module.told:
+            return
+        for name, offset, content in module.written:
+            self._add_symbol(module, name, offset, RawArgument(content))
+        module.told = True
+
+    def _add_symbol(self, module: Module, name: str, offset: int, source: RawArgument, size: int | None = None) -> None:
+        options = {"build": module.digest, "variable": name, "offset": offset}
+        options["size"] = len(source.content) if size is None else size
+        self._monitor.add(SYMBOL, [], {"source": source}, options)
+
+
+def _literal(content: bytes) -> torch.Tensor:
+    """Return bytes as a tensor that a recording takes for numbers of the call, or if it is large for a constant."""
+    if len(content) <= MOST_LITERAL_BYTES:
+        return torch.tensor(list(content), dtype=torch.uint8)
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+
+
+def _unsupported(what: str) -> int:
+    raise LaunchError(f"{what} is not available to candidates.")

@@ -1,0 +1,22 @@
+"""Which kernel language a source is written in: a candidate in another one gets a verdict that says so."""
+
+from warpsmith.evaluator.languages.base import KernelLanguage
+from warpsmith.evaluator.languages.registry import LANGUAGES, language_of
+from warpsmith.records.registry import RegistryError
+
+
+def other_language(source: str, language: KernelLanguage) -> KernelLanguage | None:
+    """Return the language that a source is written in instead of `language`; None if it may be in that one.
+
+    A source that uses several, or none that its text tells, may be in `language`.
+    """
+    if language.is_in(source) is not False:
+        return None
+    return next((other for other in map(_known, LANGUAGES.names()) if other and other.is_in(source)), None)
+
+
+def _known(name: str) -> KernelLanguage | None:
+    try:
+        return language_of(name)
+    except RegistryError:
+        return None

@@ -1,0 +1,148 @@
+"""Compiling builds: what comes out, what is refused, and what the author of a source reads about its errors."""
+
+import pytest
+
+from warpsmith.evaluator.languages.cuda_cpp import compilation, cubin, diagnostics, toolkit
+from warpsmith.evaluator.languages.cuda_cpp.builds import Build, BuildError
+from warpsmith.evaluator.languages.cuda_cpp.extension_loader import _joined
+
+pytestmark = pytest.mark.slow
+
+CPP = """#include <torch/extension.h>
+at::Tensor run(at::Tensor x);
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }
+"""
+CUDA = """#include <torch/types.h>
+struct Pair { const float* data; short rows; double scale; };
+__device__ int counter;
+__constant__ float table[6];
+__global__ void __launch_bounds__(128) kernel(char flag, Pair pair, float* out) {
+  __shared__ float kept[32];
+  kept[threadIdx.x] = pair.data[threadIdx.x] * table[flag];
+  __syncthreads();
+  out[threadIdx.x] = kept[31 - threadIdx.x] + counter;
+}
+at::Tensor run(at::Tensor x) {
+  kernel<<<1, 32>>>(1, Pair{x.data_ptr<float>(), 2, 3.0}, x.data_ptr<float>());
+  return x;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def tools():
+    try:
+        return toolkit.find()
+    except toolkit.ToolkitError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def compiled(tools, tmp_path):
+    return lambda *files, flags=(): compilation.compile_text(Build("tried", files, flags).text(), tmp_path, 90)
+
+
+def refused(compiled, cuda, *, flags=()):
+    found = compiled(("main.cpp", CPP), ("cuda.cu", cuda), flags=flags)
+    assert not found["ok"]
+    assert found["binaries"] == []
+    return found["message"]
+
+
+def test_a_build_becomes_a_library_and_a_cubin_with_the_layout_of_its_kernels(compiled):
+    found = compiled(("main.cpp", CPP), ("cuda.cu", CUDA), flags=("-O3",))
+    assert found["ok"], found["message"]
+    (binary,) = found["binaries"]
+    assert binary["library"][:4] == b"\x7fELF"
+    (code,) = binary["cubins"]
+    assert cubin.kernels_of(code["code"], 90).keys() == {"_Z6kernelc4PairPf"}
+    fields = code["kernels"]["_Z6kernelc4PairPf"]
+    assert fields["parameters"] == [[0, 1], [8, 24], [32, 8]]
+    assert (fields["shared_bytes"], fields["max_threads"], fields["cluster"]) == (128, 128, [0, 0, 0])
+    assert 0 < fields["registers"] <= 255
+    assert code["variables"] == {"counter": 4, "table": 24}
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\x7fELF", b"\x7fELF" + bytes(60), b"\x7fELF" + bytes(range(200))])
+def test_what_is_no_cubin_is_refused(garbage):
+    with pytest.raises(cubin.CubinError):
+        cubin.kernels_of(garbage, 90)
+
+
+def test_errors_name_the_line_of_the_candidates_own_file_and_what_to_write_instead(compiled):
+    wrong = CUDA.replace("counter;", "counter").replace("return x;", "x.spectrum(); return torch::fft_of(x);")
+    message = refused(compiled, _joined([wrong], "cuda", "", f'import torch\n\nSOURCE = """{wrong}"""\n'))
+    assert message.startswith("candidate.py(6): error: expected a")
+    assert "float table[6];" in message
+    for said in ("torch::fft_of is not among the functions", "spectrum is not among the functions", "TORCH_CHECK"):
+        assert said in message
+    assert message.count("\n") <= 12
+
+
+def test_errors_in_several_sources_are_all_told_once(compiled):
+    found = compiled(("main.cpp", CPP.replace("&run", "&ran")), ("cuda.cu", CUDA.replace("run(at", "(at")))
+    assert not found["ok"]
+    assert "main.cpp(3): error: " in found["message"]
+    assert "cuda.cu(12): error: " in found["message"]
+    assert len(found["message"]) < diagnostics.MOST_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("return x;", "cudaGraph_t g; cudaGraphCreate(&g, 0); return x;", "cudaGraphCreate cannot be used"),
+        ("#include", "#include <cublas_v2.h>\n#include", "Libraries such as cublas_v2.h are not available"),
+        pytest.param(
+            *("#include", "#include <absent.h>\n#include", "absent.h is not available. There are the CUDA toolkit's"),
+            marks=pytest.mark.long,
+        ),
+        ("#include", 'asm(".incbin \\"/etc/hostname\\"");\n#include', "an assembler directive that reads a file"),
+    ],
+)
+def test_what_a_source_cannot_have_is_told_with_what_to_do(compiled, before, after, said):
+    assert said in refused(compiled, CUDA.replace(before, after, 1))
+
+
+def test_shared_memory_beyond_the_chips_has_a_category_of_its_own(compiled):
+    found = compiled(("main.cpp", CPP), ("cuda.cu", CUDA.replace("float kept[32]", "float kept[20000]")))
+    assert found["category"] == "shared_memory_exceeded"
+    assert "too much shared data" in found["message"]
+
+
+def test_a_header_of_the_machine_that_is_no_compilers_is_refused(compiled, tmp_path):
+    header = tmp_path / "secret.h"
+    header.write_text("int secret = 1;\n")
+    for files in (
+        (("main.cpp", CPP), ("cuda.cu", f'#include "{header}"\n{CUDA}')),
+        (("main.cpp", f'#include "{header}"\n{CPP}'), ("cuda.cu", CUDA)),
+    ):
+        found = compiled(*files)
+        assert "belongs neither to the candidate nor to the toolkit" in found["message"]
+
+
+def test_a_source_that_needs_all_of_torchs_headers_and_cpp_20_compiles(compiled):
+    source = CUDA.replace("at::Tensor run", "template <typename T> concept Small = sizeof(T) < 9;\nat::Tensor run")
+    source = source.replace("return x;", "std::function<void()> say = [&] { std::cout << x.sizes(); };\n  return x;")
+    assert compiled(("main.cpp", CPP), ("cuda.cu", source))["ok"]
+
+
+def test_a_module_without_functions_says_how_to_export_them(compiled):
+    found = compiled(("main.cpp", CPP.partition("PYBIND11")[0]), ("cuda.cu", CUDA))
+    assert "No functions are exported" in found["message"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        (("main.py", "x"),),
+        (("../main.cpp", "x"),),
+        (("only.h", "x"),),
+        (("a.cpp", "x"), ("a.cpp", "y")),
+        tuple((f"{n}.cpp", "") for n in range(40)),
+        (("a.cpp", " " * (3 << 20)),),
+    ],
+)
+def test_files_of_another_form_are_refused(files):
+    with pytest.raises(BuildError):
+        Build("x", files)
+    assert Build.of(Build("x", (("a.cpp", "int a;"),), ("-O3",)).text()).cuda_flags == ("-O3",)

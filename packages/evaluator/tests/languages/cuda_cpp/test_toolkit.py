@@ -1,0 +1,97 @@
+"""A toolkit is found where it can be; where there is none, or one too old, an error says what to install."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from warpsmith.evaluator import EvaluatorConfig
+from warpsmith.evaluator.languages.cuda_cpp import toolkit
+from warpsmith.evaluator.languages.registry import language_of
+from warpsmith.evaluator.languages.source_language import other_language
+from warpsmith.records.errors import UsageError
+
+
+@pytest.fixture
+def found():
+    try:
+        return toolkit.find.__wrapped__()
+    except toolkit.ToolkitError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """A machine without a toolkit."""
+    for variable in (toolkit.ROOT_VARIABLE, toolkit.COMPILER_VARIABLE, "CUDA_HOME", "CUDA_PATH", "CXX"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(toolkit, "_roots", lambda: iter([Path("/nowhere/cuda")]))
+
+
+def test_without_a_toolkit_one_paragraph_says_what_to_install(bare):
+    with pytest.raises(toolkit.ToolkitError) as raised:
+        toolkit.find.__wrapped__()
+    assert "there is no CUDA toolkit on this machine (/nowhere/cuda lacks bin/nvcc)" in raised.value.message
+    assert "pip install 'warpsmith-evaluator[cuda]'" in raised.value.remedy
+    assert "CUDA_HOME" in raised.value.remedy
+
+
+def test_without_a_host_compiler_one_paragraph_says_what_to_install(bare, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(toolkit.ToolkitError, match="there is no g") as raised:
+        toolkit.find.__wrapped__()
+    assert "apt install g++" in raised.value.remedy
+
+
+def test_the_toolkit_that_a_variable_names_comes_first(found, monkeypatch, tmp_path):
+    other = tmp_path / "cuda"
+    other.symlink_to(found.root)
+    monkeypatch.setenv("CUDA_HOME", str(other))
+    assert toolkit.find.__wrapped__().root == other
+
+
+def test_a_toolkit_that_does_not_know_the_chip_names_those_it_knows(found):
+    found.check_chip(90)
+    with pytest.raises(toolkit.ToolkitError, match=r"cannot compile for sm_61; it knows .*sm_90"):
+        found.check_chip(61)
+
+
+def test_what_a_compilation_executes_and_reads_is_there(found):
+    names = {path.name for path in found.programs}
+    assert {"nvcc", "cicc", "ptxas", "cudafe++", "cc1plus", "collect2"} <= names
+    assert all(path.is_file() for path in found.programs)
+    assert all(path.exists() for path in found.folders)
+    assert found.version().startswith("nvcc 1")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"), [({"recording": "on_device"}, "on_device"), ({"device": "cuda"}, "on the device cuda yet")]
+)
+def test_what_is_not_there_yet_is_refused_before_a_judge_starts(settings, said):
+    config = EvaluatorConfig(language="cuda_cpp", **settings)
+    with pytest.raises(UsageError, match=said):
+        language_of("cuda_cpp").check(config)
+
+
+TRITON = "import torch\nimport triton\n"
+CUDA = "from torch.utils.cpp_extension import load_inline\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "judged_as", "other"),
+    [
+        (CUDA, "triton", "cuda_cpp"),
+        (TRITON, "cuda_cpp", "triton"),
+        (TRITON, "triton", None),
+        (CUDA, "cuda_cpp", None),
+        (TRITON + CUDA, "triton", None),
+        (TRITON + CUDA, "cuda_cpp", None),
+        ("import torch\n", "triton", None),
+        ("import torch, triton.language as tl\n", "cuda_cpp", "triton"),
+        ("from triton import jit\n", "cuda_cpp", "triton"),
+        ('"""Written without triton."""\n', "cuda_cpp", None),
+    ],
+)
+def test_a_source_in_another_language_is_known_by_its_text(source, judged_as, other):
+    found = other_language(source, language_of(judged_as))
+    assert (found.name if found else None) == other

@@ -1,0 +1,28 @@
+# cuBLAS without its header: its function is declared by hand.
+# problem: add
+# permitted: compile_error
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+extern "C" int cublasSgeam(void*, int, int, int, int, const float*, const float*, int, const float*, const float*, int,
+                           float*, int);
+__global__ void add_kernel(const float* x, const float* y, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] + y[i];
+}
+at::Tensor add(at::Tensor x, at::Tensor y) {
+  const float one = 1.f;
+  if (x.numel() < 0) cublasSgeam(nullptr, 0, 0, 1, 1, &one, nullptr, 1, &one, nullptr, 1, nullptr, 1);
+  auto out = at::empty_like(x);
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  return out;
+}
+"""
+module = load_inline("add", "at::Tensor add(at::Tensor x, at::Tensor y);", SOURCE, functions=["add"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        return module.add(x, y)

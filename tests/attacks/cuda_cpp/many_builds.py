@@ -1,0 +1,32 @@
+# A build for each call, without end.
+# problem: add
+# permitted: runtime_error
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+__global__ void add_kernel(const float* x, const float* y, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] + y[i];
+}
+at::Tensor add(at::Tensor x, at::Tensor y) {
+  auto out = at::empty_like(x);
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  return out;
+}
+"""
+
+
+def module_of(number):
+    text = f"at::Tensor add(at::Tensor x, at::Tensor y) {{ return x; }}\n// {number}"
+    return load_inline(f"add{number}", text, functions=["add"])
+
+
+for number in range(12):
+    module = module_of(number)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        return module.add(x, y)

@@ -1,0 +1,108 @@
+"""The corpus of CUDA C++, judged on a machine without a GPU: honest candidates compile and are recorded.
+
+A file's head says the same as those of `test_attacks.py`: `# problem:`, `# permitted:` and `# flags:`. Nothing here can
+be `correct`: what the kernels compute shows on a GPU alone.
+"""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.evaluator.languages.cuda_cpp import toolkit
+from warpsmith.evaluator.verdict import STATUSES, Verdict
+
+HERE = Path(__file__).parent / "cuda_cpp"
+PROBLEMS = Path(__file__).parent / "problems"
+CONTROLS = sorted((HERE / "controls").glob("*.py"))
+ATTACKS = sorted(HERE.glob("*.py"))
+COMPILE_TIMEOUT_S = 90.0
+OF_EVERY_RUN = frozenset({"add", "layernorm_accessors", "perceptron_files", "blur_table", "nested_views"})
+"""Controls that other forms of the same mechanisms do not replace; the others are `long`."""
+HEAVY = frozenset({"template_bomb", "large_object"})
+"""Attacks on the compiler, whose compilation takes its whole deadline."""
+
+pytestmark = pytest.mark.slow
+
+
+def _head(path: Path, name: str) -> set[str]:
+    found = re.search(rf"^# {name}: (.+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {part.strip() for part in found[1].split(",")} if found else set()
+
+
+def _parameters(paths: list[Path], left_out: frozenset[str]) -> list[object]:
+    return [pytest.param(path, id=path.stem, marks=[pytest.mark.long] * (path.stem in left_out)) for path in paths]
+
+
+@pytest.fixture(scope="module")
+def evaluator() -> Iterator[Evaluator]:
+    try:
+        toolkit.find()
+    except toolkit.ToolkitError as error:
+        pytest.skip(str(error))
+    config = EvaluatorConfig(
+        language="cuda_cpp",
+        slots=2,
+        ready_workers=1,
+        memory_bytes=2 << 30,
+        timeout_s=20.0,
+        compile_timeout_s=COMPILE_TIMEOUT_S,
+    )
+    with Evaluator(config) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def judged(evaluator, request):
+    """Gives the verdict on a file. Those of the tests to come are judged two at a time."""
+    selected = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    paths = dict.fromkeys(value for chosen in selected for value in chosen.values() if isinstance(value, Path))
+    with ThreadPoolExecutor(2) as threads:
+        asked = {path: threads.submit(_verdict, evaluator, path) for path in paths if path.is_relative_to(HERE)}
+        yield lambda path: asked[path].result()
+        threads.shutdown(cancel_futures=True)
+
+
+def _verdict(evaluator: Evaluator, path: Path) -> Verdict:
+    (problem,) = _head(path, "problem")
+    found = Problem.from_file(PROBLEMS / f"{problem}.py")
+    return evaluator.evaluate(found, path.read_text(encoding="utf-8"), trials=1)
+
+
+@pytest.mark.parametrize("control", _parameters(CONTROLS, frozenset(p.stem for p in CONTROLS) - OF_EVERY_RUN))
+def test_honest_candidate_compiles_and_is_recorded(judged, control):
+    verdict = judged(control)
+    assert (verdict.status, verdict.error_category) == ("undecided", "needs_device"), verdict
+    assert verdict.compiled
+    assert not verdict.correct
+    assert verdict.recording == "detached"
+    assert set(verdict.flags) <= {"retried"}
+    assert "forward launches them" in (verdict.error_message or "")
+
+
+@pytest.mark.parametrize("attack", _parameters(ATTACKS, HEAVY))
+def test_attack_gains_nothing(judged, attack):
+    verdict = judged(attack)
+    assert verdict.status in _head(attack, "permitted"), verdict
+    assert _head(attack, "flags") <= set(verdict.flags), verdict
+    assert verdict.error_message
+    for secret in ("root:", "PATH="):
+        assert secret not in verdict.error_message
+
+
+def test_attacks_say_how_they_may_end():
+    for path in ATTACKS:
+        permitted = _head(path, "permitted")
+        assert permitted, path
+        assert permitted <= set(STATUSES) - {"correct", "invalid"}, path
+    for path in ATTACKS + CONTROLS:
+        (problem,) = _head(path, "problem")
+        assert (PROBLEMS / f"{problem}.py").is_file(), path
+
+
+def test_the_table_names_every_attack_and_no_other():
+    named = re.findall(r"^\| `(\w+)\.py`", (HERE / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert sorted(named) == sorted(path.stem for path in ATTACKS)
