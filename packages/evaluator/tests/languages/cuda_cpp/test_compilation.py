@@ -90,7 +90,10 @@ def test_errors_in_several_sources_are_all_told_once(compiled):
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ("return x;", "cudaGraph_t g; cudaGraphCreate(&g, 0); return x;", "cudaGraphCreate cannot be used"),
+        pytest.param(
+            *("return x;", "cudaGraph_t g; cudaGraphCreate(&g, 0); return x;", "cudaGraphCreate cannot be used"),
+            marks=pytest.mark.long,
+        ),
         ("#include", "#include <cublas_v2.h>\n#include", "Libraries such as cublas_v2.h are not available"),
         pytest.param(
             *("#include", "#include <absent.h>\n#include", "absent.h is not available. There are the CUDA toolkit's"),
@@ -109,6 +112,7 @@ def test_shared_memory_beyond_the_chips_has_a_category_of_its_own(compiled):
     assert "too much shared data" in found["message"]
 
 
+@pytest.mark.long  # four compilations; tests/attacks/cuda_cpp/include_host_file.py is in every run
 def test_a_header_of_the_machine_that_is_no_compilers_is_refused(compiled, tmp_path):
     header = tmp_path / "secret.h"
     header.write_text("int secret = 1;\n")
