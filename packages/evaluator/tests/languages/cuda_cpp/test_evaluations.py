@@ -1,8 +1,12 @@
 """Whole evaluations of candidates in CUDA C++, and of candidates in the other language than the evaluator's."""
 
+import sys
+
 import pytest
 
 from warpsmith.evaluator import Problem
+from warpsmith.evaluator.cli import main
+from warpsmith.evaluator.languages.cuda_cpp import toolkit
 
 PROBLEM = """\
 import torch
@@ -35,3 +39,45 @@ def test_cuda_under_an_evaluator_of_triton_says_how_to_judge_it(evaluator):
         "The candidate is written in CUDA C++, and this evaluator judges Triton. Write @triton.jit kernels, or let it "
         "be judged with language = 'cuda_cpp' (--backend)."
     )
+
+
+@pytest.fixture
+def checked(tmp_path, monkeypatch, capsys):
+    """Runs `check` on a problem and a candidate; returns its exit code, and what it prints."""
+    problem, candidate = tmp_path / "1_Add.py", tmp_path / "candidate.py"
+    problem.write_text(PROBLEM)
+    candidate.write_text(CUDA)
+
+    def run(*options):
+        monkeypatch.setattr(sys, "argv", ["warpsmith-evaluator", "check", str(problem), str(candidate), *options])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--device", "cuda"], "cannot be judged on the device cuda yet"),
+        (["--recording", "on_device"], "Use recording = detached"),
+    ],
+)
+def test_what_is_not_there_yet_is_one_paragraph_and_exit_code_2(checked, options, said):
+    code, printed = checked("--backend", "cuda", *options)
+    assert code == 2
+    assert said in " ".join(printed.err.split())
+    assert printed.out == ""
+    assert "\n\n" not in printed.err.strip()
+
+
+def test_without_a_toolkit_check_says_what_to_install_and_ends_with_exit_code_2(checked, monkeypatch):
+    def absent():
+        raise toolkit.ToolkitError("There is none.", toolkit.INSTALL)
+
+    monkeypatch.setattr(toolkit, "find", absent)
+    code, printed = checked("--backend", "cuda")
+    assert code == 2
+    assert "pip install 'warpsmith-evaluator[cuda]'" in " ".join(printed.err.split())
+    assert printed.out == ""

@@ -383,3 +383,31 @@ def test_a_wrong_output_form_is_seen_without_a_gpu(judged):
     verdict = judged("return module.plain(x, y).view(-1)").verdict
     assert verdict.status == "incorrect"
     assert "has shape [15]; expected [3, 5]" in verdict.error_message
+
+
+OTHER = '''
+OTHER = """
+__constant__ float table[8];
+__global__ void add(const float* a, const float* b, float* out, int n) { out[threadIdx.x] = a[0] + b[0] + n; }
+at::Tensor other(at::Tensor x, at::Tensor y, double value) {
+  const float narrow = value;
+  cudaMemcpyToSymbol(table, &narrow, sizeof narrow);
+  auto out = at::empty_like(x);
+  add<<<1, 15>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), 0);
+  return out;
+}
+"""
+other = load_inline("other", "at::Tensor other(at::Tensor x, at::Tensor y, double value);", OTHER, functions=["other"])
+
+'''
+
+
+def test_kernels_and_variables_of_one_name_in_two_builds_are_told_apart(judged, monkeypatch):
+    """And a variable that is written in each call has one value in each recording."""
+    monkeypatch.setitem(globals(), "BUILD", BUILD + OTHER)
+    found = undecided(judged("return other.other(module.plain(x, y), y, 4.0)", init="module.fill_table(2.5)"))
+    first, plain, second, other = found.launches
+    assert (plain[1], other[1]) == (ADD, ADD)
+    assert plain[4]["build"] == first[4]["build"] != second[4]["build"] == other[4]["build"]
+    assert second[3] == {"source": ["raw", struct.pack("<f", 4.0), []]}
+    assert len(found.recordings) == 1

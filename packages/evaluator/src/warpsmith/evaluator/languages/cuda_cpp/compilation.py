@@ -43,6 +43,8 @@ LEAN: Final = ("-std=c++17",)
 WHOLE: Final = ("-std=c++20", "-DWARPSMITH_ALL_HEADERS")
 """How sources are compiled: as `LEAN`, and if that fails as `WHOLE`, as torch's own build does, in twice the time."""
 _PLAIN: Final = ("-DTORCH_EXTENSION_NAME=extension", "-DTORCH_API_INCLUDE_EXTENSION_H")
+_HOST: Final = ("-O0", "-fPIC", "-w", "-fmax-errors=20", "-fno-gnu-unique")
+"""Host code only records, so it is not optimised. Unique symbols would be shared by all modules of a process."""
 _MOST_PRINTED: Final = 64 << 10
 _ASSIGNED: Final = re.compile(r"^(\w+)=(.*)$")
 _INCLUDED: Final = re.compile(r'^# \d+ "((?:[^"\\]|\\.)+)"', re.MULTILINE)
@@ -189,9 +191,8 @@ class Compilers:
         folders = [part for folder in self._includes for part in ("-I", folder)]
         cuda = ["-isystem", str(self._tools.root / "include"), "-isystem", str(self._tools.cccl)]
         depends = ["-MD", "-MF", f"{target}.d"]
-        # Without optimisation: host code only records, and a second of the author's time is worth more.
         kept = [flag for flag in flags if not flag.startswith("-O")]
-        command = [str(self._tools.compiler), "-c", "-O0", "-fPIC", "-w", "-fmax-errors=20", *_PLAIN]
+        command = [str(self._tools.compiler), "-c", *_HOST, *_PLAIN]
         return [*command, *kept, *folders, *cuda, *depends, str(source), "-o", str(target)]
 
     def _host(self, name: str, flags: Sequence[str], own: frozenset[str]) -> tuple[Path, bytes]:
@@ -218,12 +219,12 @@ class Compilers:
     def _steps(self, name: str, flags: Sequence[str], kept: Path, target: Path) -> list[list[str]]:
         """Return the commands that nvcc would run for a source."""
         folders = [part for folder in self._includes for part in ("-I", folder)]
-        host = ",".join(("-fPIC", "-O0", "-w", "-fmax-errors=20"))
+        host = ",".join(_HOST)
         command = [str(self._tools.nvcc), "--dryrun", "-c", "-ccbin", str(self._tools.compiler)]
         command += [f"-gencode=arch=compute_{self._arch},code=sm_{self._arch}", "--keep", "--keep-dir", str(kept)]
         command += [*_OF_TORCH, *_PLAIN, *flags, "-Xcompiler", host, "-Xcudafe", "--diag_suppress=20012"]
         printed = self._run([*command, *folders, str(self._folder / name), "-o", str(target)], frozenset())
-        return _commands(printed, self._environment | {"PATH": self._environment["PATH"]})
+        return _commands(printed, self._environment)
 
     def _link(self, objects: list[Path], own: frozenset[str]) -> bytes:
         target = self._folder / "module.so"

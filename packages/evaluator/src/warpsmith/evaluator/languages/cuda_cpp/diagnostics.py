@@ -88,7 +88,7 @@ def _unresolved(symbols: list[str]) -> Iterator[str]:
             "No functions are exported: name them in `functions` of load_inline, or write "
             "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(...); }."
         )
-    runtime = [name for name in names if name.startswith("cuda")]
+    runtime = [name for name in names if name.lstrip("_").startswith("cuda")]
     if runtime:
         yield (
             f"{_listed(runtime)} cannot be used by candidates. Available are launches, cooperative ones included, "

@@ -40,9 +40,6 @@ class Loader:
         self._request = request
         self._runtime = runtime
         self._loaded: dict[str, HostLibrary] = {}
-        self._bridge = Bridge(
-            tensor_calls.operations(runtime.memory.note) | runtime.operations(), tensor_calls.otherwise
-        )
 
     def install(self) -> None:
         """Replace `load_inline`, `load` and what else builds extensions, in this process."""
@@ -116,10 +113,11 @@ class Loader:
         library = binary.value("library")
         assert isinstance(library, bytes)
         path.write_bytes(library)
-        for one in binary.sequence("cubins"):
-            kernels = {name: Kernel.of(fields) for name, fields in one["kernels"].items()}
-            self._runtime.add(Module(build.digest, kernels), list(one["variables"]))
-        return HostLibrary(path, self._bridge)
+        described = [one["kernels"] for one in binary.sequence("cubins")]
+        kernels = {name: Kernel.of(fields) for known in described for name, fields in known.items()}
+        own = self._runtime.operations(Module(build.digest, kernels))
+        bridge = Bridge(tensor_calls.operations(self._runtime.memory.note) | own, tensor_calls.otherwise)
+        return HostLibrary(path, bridge)
 
 
 def _unavailable(name: str) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -52,19 +53,31 @@ class RawArgument:
 
 @dataclass
 class Module:
-    """The kernels of one build.
+    """The kernels of one build. Another one can have kernels and variables of the same names.
 
     Attributes:
         digest: of the build.
         kernels: by mangled name.
-        written: what was copied to its variables before the current call, in order.
-        told: whether the current call's recording has those copies.
+        shared: most dynamic shared memory of a kernel's blocks, in bytes, where host code has set it.
+        written: what host code has copied from its own memory to variables, by name, offset and size, the last at the
+            end.
+        told: whether the current call's recording begins with those copies.
     """
 
     digest: str
     kernels: dict[str, Kernel]
-    written: list[tuple[str, int, bytes]] = field(default_factory=list)
+    shared: dict[str, int] = field(default_factory=dict)
+    written: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
     told: bool = False
+
+    def keep(self, name: str, offset: int, content: bytes) -> None:
+        """Keep what was copied to a variable."""
+        self.written.pop((name, offset, len(content)), None)
+        self.written[name, offset, len(content)] = content
+
+    def most_shared(self, name: str) -> int:
+        """Return how much dynamic shared memory a launch of a kernel can have."""
+        return self.shared.get(name, DEFAULT_SHARED_BYTES - self.kernels[name].shared_bytes)
 
 
 class LaunchMonitor:
@@ -92,33 +105,27 @@ class Runtime:
         self.memory = KnownMemory()
         self.streams = Streams()
         self._monitor = monitor
-        self._modules: dict[str, Module] = {}
-        self._by_variable: dict[str, Module] = {}
-        self._shared: dict[str, int] = {}
+        self._modules: list[Module] = []
         self._thread = threading.get_ident()
-
-    def add(self, module: Module, variables: list[str]) -> None:
-        """Add the kernels and variables of a build."""
-        self._modules |= dict.fromkeys(module.kernels, module)
-        self._by_variable |= dict.fromkeys(variables, module)
 
     def begin_call(self) -> None:
         """Begin a call of forward: its recording has no copies to variables yet."""
-        for module in self._modules.values():
+        for module in self._modules:
             module.told = False
 
-    def operations(self) -> dict[str, Operation]:
-        """Return what the runtime of a module can ask for, by name."""
+    def operations(self, module: Module) -> dict[str, Operation]:
+        """Add a module; return what its runtime can ask for, by name."""
+        self._modules.append(module)
         found: dict[str, Operation] = {
-            "cuda.launch": self._launch,
-            "cuda.set_attribute": self._set_attribute,
-            "cuda.kernel_facts": self._kernel_facts,
-            "cuda.occupancy": self._occupancy,
+            "cuda.launch": partial(self._launch, module),
+            "cuda.set_attribute": partial(_set_attribute, module),
+            "cuda.kernel_facts": partial(_kernel_facts, module),
+            "cuda.occupancy": partial(_occupancy, module),
             "cuda.allocate": self._allocate,
             "cuda.free": self._free,
             "cuda.copy": self._copy,
             "cuda.fill": self._fill,
-            "cuda.copy_to_symbol": self._copy_to_symbol,
+            "cuda.copy_to_symbol": partial(self._copy_to_symbol, module),
             "cuda.total_memory": lambda: device_facts.properties().total_memory,
             "cuda.device_attribute": device_facts.attribute,
             "cuda.device_facts": lambda: (device_facts.properties().name, device_facts.properties().total_memory),
@@ -139,13 +146,12 @@ class Runtime:
 
     # Launches ------------------------------------------------------------------------------------------------------
 
-    def _launch(self, name: str, *rest: Any) -> int:
+    def _launch(self, module: Module, name: str, *rest: Any) -> int:
         grid, block, (address, shared, stream, cooperative), cluster = rest[0:3], rest[3:6], rest[6:10], rest[10:13]
-        module = self._modules.get(name)
-        if module is None:
+        if name not in module.kernels:
             raise LaunchError(f"The kernel {name} is in no module that was compiled for the chip.")
         kernel = module.kernels[name]
-        wrong = self._refused(name, kernel, grid, block, shared)
+        wrong = _refused(module, name, grid, block, shared)
         if wrong:
             return wrong
         self._tell(module)
@@ -160,15 +166,6 @@ class Runtime:
         self._monitor.launches += 1
         self._monitor.add(name, list(grid), self._arguments(kernel, address), options)
         return SUCCESS
-
-    def _refused(self, name: str, kernel: Kernel, grid: Any, block: Any, shared: int) -> int:
-        """Return the error code with which a GPU refuses a launch; 0 if it accepts it."""
-        threads = block[0] * block[1] * block[2]
-        fits = all(0 < size <= most for size, most in zip((*grid, *block), (*MOST_GRID, *MOST_BLOCK), strict=True))
-        if not fits or threads > kernel.max_threads:
-            return INVALID_CONFIGURATION
-        most = self._shared.get(name, DEFAULT_SHARED_BYTES - kernel.shared_bytes)
-        return INVALID_VALUE if shared > most else SUCCESS
 
     def _arguments(self, kernel: Kernel, address: Pointer) -> dict[str, Any]:
         places = (ctypes.c_void_p * len(kernel.parameters)).from_address(address) if kernel.parameters else ()
@@ -188,23 +185,6 @@ class Runtime:
                 pointers.append((offset, tensor))
                 kept[offset : offset + _WORD] = bytes(_WORD)
         return RawArgument(bytes(kept), tuple(pointers))
-
-    def _set_attribute(self, name: str, attribute: int, value: int) -> int:
-        if attribute != _DYNAMIC_SHARED:
-            return SUCCESS
-        most = device_facts.properties().shared_memory_per_block_optin - self._modules[name].kernels[name].shared_bytes
-        if not 0 <= value <= most:
-            return INVALID_VALUE
-        self._shared[name] = value
-        return SUCCESS
-
-    def _kernel_facts(self, name: str) -> tuple[int, ...]:
-        kernel = self._modules[name].kernels[name]
-        most = self._shared.get(name, DEFAULT_SHARED_BYTES - kernel.shared_bytes)
-        return kernel.registers, kernel.shared_bytes, kernel.max_threads, kernel.local_bytes, most
-
-    def _occupancy(self, name: str, threads: int, shared: int) -> int:
-        return device_facts.blocks_at_once(self._modules[name].kernels[name], threads, shared)
 
     # Memory --------------------------------------------------------------------------------------------------------
 
@@ -236,14 +216,13 @@ class Runtime:
         target.copy_(source if source is not None else _literal(ctypes.string_at(origin, size)))
         return SUCCESS
 
-    def _copy_to_symbol(self, name: str, origin: Pointer, *rest: int) -> int:
+    def _copy_to_symbol(self, module: Module, name: str, origin: Pointer, *rest: int) -> int:
         size, offset, _, stream = rest
         source = self.memory.tensor(origin, size)
         self.streams.used(stream)
-        module = self._by_variable[name]
         if source is None:
             content = ctypes.string_at(origin, size)
-            module.written.append((name, offset, content))
+            module.keep(name, offset, content)
             if self._monitor.on_launch is not None and module.told:
                 self._add_symbol(module, name, offset, RawArgument(content))
             return SUCCESS
@@ -255,7 +234,7 @@ class Runtime:
         """Begin the recording's use of a module with what its variables held before."""
         if module.told:
             return
-        for name, offset, content in module.written:
+        for (name, offset, _), content in module.written.items():
             self._add_symbol(module, name, offset, RawArgument(content))
         module.told = True
 
@@ -263,6 +242,34 @@ class Runtime:
         options = {"build": module.digest, "variable": name, "offset": offset}
         options["size"] = len(source.content) if size is None else size
         self._monitor.add(SYMBOL, [], {"source": source}, options)
+
+
+def _refused(module: Module, name: str, grid: Any, block: Any, shared: int) -> int:
+    """Return the error code with which a GPU refuses a launch; 0 if it accepts it."""
+    threads = block[0] * block[1] * block[2]
+    fits = all(0 < size <= most for size, most in zip((*grid, *block), (*MOST_GRID, *MOST_BLOCK), strict=True))
+    if not fits or threads > module.kernels[name].max_threads:
+        return INVALID_CONFIGURATION
+    return INVALID_VALUE if shared > module.most_shared(name) else SUCCESS
+
+
+def _set_attribute(module: Module, name: str, attribute: int, value: int) -> int:
+    if attribute != _DYNAMIC_SHARED:
+        return SUCCESS
+    most = device_facts.properties().shared_memory_per_block_optin - module.kernels[name].shared_bytes
+    if not 0 <= value <= most:
+        return INVALID_VALUE
+    module.shared[name] = value
+    return SUCCESS
+
+
+def _kernel_facts(module: Module, name: str) -> tuple[int, ...]:
+    kernel = module.kernels[name]
+    return kernel.registers, kernel.shared_bytes, kernel.max_threads, kernel.local_bytes, module.most_shared(name)
+
+
+def _occupancy(module: Module, name: str, threads: int, shared: int) -> int:
+    return device_facts.blocks_at_once(module.kernels[name], threads, shared)
 
 
 def _literal(content: bytes) -> torch.Tensor:
