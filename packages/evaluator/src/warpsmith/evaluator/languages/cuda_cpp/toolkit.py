@@ -23,7 +23,7 @@ _PARTS: Final = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "nvvm/bin/cicc", "incl
 _PARTS_OF_HOST_COMPILER: Final = ("cc1plus", "collect2", "as", "ld")
 _WAIT_S: Final = 30
 INSTALL: Final = (
-    "Install the toolkit's wheels with `pip install 'warpsmith-evaluator[cuda]'`, or NVIDIA's CUDA toolkit 12.8 or "
+    "Install the toolkit's wheels with `pip install 'warpsmith-evaluator[cuda-cpp]'`, or NVIDIA's CUDA toolkit 12.8 or "
     "later, and set CUDA_HOME to its folder."
 )
 INSTALL_COMPILER: Final = "Install g++, for example with `apt install g++`, or set CXX to its path."
