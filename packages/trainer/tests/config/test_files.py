@@ -343,7 +343,7 @@ def test_the_schema_shows_every_key_with_its_choices_and_bounds(kind: type) -> N
     named = {line.partition(" = ")[0]: line for line in lines if " = " in line}
     if kind is TrainerConfig:
         # Names that packages provide: of a device, a kernel language, a sampler, an algorithm.
-        assert '# "cpu" | "cuda". ' in named["device"] and '# "triton". ' in named["language"]
+        assert '# "cpu" | "cuda". ' in named["device"] and '# "cuda_cpp" | "triton". ' in named["language"]
         assert any(line.startswith('type = "grpo"') and '"cispo" | "dapo" | "dr_grpo" | ' in line for line in lines)
         assert {f'[algorithm.clip]  # type = "{name}"' for name in ("cispo", "none")} <= set(lines)
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         LayoutError,
         WireError,
     )
+    from warpsmith.evaluator.languages.cuda_cpp.toolkit import ToolkitError
     from warpsmith.evaluator.problem import Problem
     from warpsmith.evaluator.verdict import ERROR_CATEGORIES, FLAGS, STATUSES, Seconds, Verdict
     from warpsmith.records.errors import UsageError, WarpsmithError
@@ -53,6 +54,7 @@ _HOMES: Final = {
         "LayoutError",
         "WireError",
     ),
+    "warpsmith.evaluator.languages.cuda_cpp.toolkit": ("ToolkitError",),
     "warpsmith.evaluator.problem": ("Problem",),
     "warpsmith.evaluator.client.remote": (
         "Client",
@@ -88,6 +90,7 @@ __all__ = [
     "ServerRefusedError",
     "ServerUnreachableError",
     "SyncEvaluator",
+    "ToolkitError",
     "UsageError",
     "Verdict",
     "WarpsmithError",
