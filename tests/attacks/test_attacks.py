@@ -40,7 +40,7 @@ from warpsmith.records.schema import VERDICT
 
 HERE = Path(__file__).parent
 STATUSES = {"correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected", "undecided"}
-NO_CANDIDATES = {"test_attacks.py", "conftest.py"}
+NO_CANDIDATES = {"test_attacks.py", "test_cuda_cpp.py", "conftest.py"}
 FOLDERS = {"control": "controls", "mistake": "wrong", "attack": "."}
 """Where the candidates lie that a test takes under each of these names; conftest.py makes its parameters of them."""
 MEMORY_BYTES = {"cpu": 1 << 30, "cuda": 4 << 30}
