@@ -170,3 +170,10 @@ def test_a_step_that_trained_nothing_says_so() -> None:
 def test_a_run_without_a_reference_policy_tells_of_no_divergence() -> None:
     said = console.lines(1, {name: value for name, value in FIGURES.items() if name != "kl_reference"})
     assert "entropy 1.500, kl of the update 4.0e-04, clipped 0.030" in said
+
+
+def test_a_step_of_several_levels_says_what_each_solved_and_the_stage() -> None:
+    levels = {"level_2/solved_rate": 0.125, "level_1/solved_rate": 0.5, "level_1/reward_mean": 0.2}
+    said = console.lines(7, FIGURES | levels | {"curriculum_stage": 2.0})
+    assert "(level 1 0.50, level 2 0.12), stage 2" in said
+    assert "level" not in console.lines(7, FIGURES)

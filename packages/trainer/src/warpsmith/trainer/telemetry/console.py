@@ -26,6 +26,7 @@ def lines(step: int, figures: Figures, steps: int | None = None, left: str | Non
 
 def _earned(figures: Figures) -> str:
     by_turn = " ".join(f"{value:.3f}" for value in _by_turn(figures, "reward_mean"))
+    by_level = ", ".join(f"level {level} {value:.2f}" for level, value in _numbered(figures, "level", "solved_rate"))
     parts = [
         f"reward {figures.get('reward_mean', _NAN):.3f}" + (f" (by turn {by_turn})" if by_turn else ""),
         *(
@@ -35,7 +36,8 @@ def _earned(figures: Figures) -> str:
         ),
         f"compiled {figures.get('compiled_rate', 0):.2f}",
         f"correct {figures.get('correct_rate', 0):.2f}",
-        f"solved {figures.get('solved_rate', 0):.2f}",
+        f"solved {figures.get('solved_rate', 0):.2f}" + (f" ({by_level})" if by_level else ""),
+        *([f"stage {figures['curriculum_stage']:.0f}"] if "curriculum_stage" in figures else []),
     ]
     if "speedup_p50" in figures:
         parts.append("speedup p10 {speedup_p10:.2f} p50 {speedup_p50:.2f} p90 {speedup_p90:.2f}".format_map(figures))
@@ -43,8 +45,14 @@ def _earned(figures: Figures) -> str:
 
 
 def _by_turn(figures: Figures, name: str) -> list[float]:
-    turns = sorted(int(key.split("/")[0].removeprefix("turn_")) for key in figures if key.endswith(f"/{name}"))
-    return [figures[f"turn_{turn}/{name}"] for turn in turns]
+    return [value for _, value in _numbered(figures, "turn", name)]
+
+
+def _numbered(figures: Figures, kind: str, name: str) -> list[tuple[int, float]]:
+    """Return the figures `kind_<n>/name` by their n, in order."""
+    keys = (key.partition("/") for key in figures)
+    numbers = [head.removeprefix(f"{kind}_") for head, _, tail in keys if head.startswith(f"{kind}_") and tail == name]
+    return [(number, figures[f"{kind}_{number}/{name}"]) for number in sorted(map(int, numbers))]
 
 
 def _sampled(figures: Figures) -> str:
