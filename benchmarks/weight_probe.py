@@ -333,16 +333,11 @@ def main() -> None:
     if options.device == "cuda":
         need_gpu()
     found = describe(("torch", "vllm", "transformers", "warpsmith-trainer"))
-    write_result(options.out, found | {"model": options.model.name, "device": options.device} | measure(options))
-    wrong = [update for one in _sizes(options.out) for update in one["right"] if update["refused"]]
-    if wrong:
-        sys.exit(f"{len(wrong)} right updates were refused: {wrong[0]['refused']}")
-
-
-def _sizes(path: Path) -> list[dict[str, Any]]:
-    import json
-
-    return list(json.loads(path.read_text(encoding="utf-8"))["by_size"].values())
+    measured = measure(options)
+    write_result(options.out, found | {"model": options.model.name, "device": options.device} | measured)
+    refused = [one["refused"] for size in measured["by_size"].values() for one in size["right"] if one["refused"]]
+    if refused:
+        sys.exit(f"{len(refused)} right updates were refused: {refused[0]}")
 
 
 if __name__ == "__main__":

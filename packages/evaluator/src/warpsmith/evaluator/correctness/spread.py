@@ -90,9 +90,6 @@ class Perturbation:
         tf32: whether the answer is computed by products in TF32.
         breaks_ties: whether half precision changes twice as much: ties, whose order is undefined, then mostly break.
         inexact: indices of a run's tensors that are not masks or indices; kept from run to run.
-
-    Attributes:
-        sign: the sign of the run.
     """
 
     def __init__(
@@ -112,13 +109,13 @@ class Perturbation:
         self._amplitude = AMPLITUDE | ({torch.float32: TF32_AMPLITUDE} if tf32 else {})
         if breaks_ties:
             self._amplitude |= {half: 2 * AMPLITUDE[half] for half in _FINE_BITS}
-        self.sign = 1.0
+        self._sign = 1.0
         self._at = self._seed
         self._number = 0
 
     def start(self, sign: float) -> None:
         """Begin a run with the same changes as the one before if `sign` is 1, or with their negation if it is -1."""
-        self.sign, self._at, self._number = sign, self._seed, 0
+        self._sign, self._at, self._number = sign, self._seed, 0
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a perturbed copy of a tensor; return it unchanged if it is exact or of another kind."""
@@ -139,11 +136,11 @@ class Perturbation:
         amplitude = self._amplitude.get(real)
         if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
             return tensor
-        return torch.addcmul(tensor, tensor, self._next(tensor).to(real), value=amplitude * self.sign)
+        return torch.addcmul(tensor, tensor, self._next(tensor).to(real), value=amplitude * self._sign)
 
     def changes(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return numbers of magnitude 1/2 to 1 in the shape of a tensor, with the run's signs."""
-        return self._next(tensor) * self.sign
+        return self._next(tensor) * self._sign
 
     def _next(self, tensor: torch.Tensor) -> torch.Tensor:
         changes = self._changes.take(self._at, tensor.numel()).reshape(tensor.shape)

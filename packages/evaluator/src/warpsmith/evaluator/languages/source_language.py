@@ -16,6 +16,7 @@ def other_language(source: str, language: KernelLanguage) -> KernelLanguage | No
 
 
 def _known(name: str) -> KernelLanguage | None:
+    """Return a language; None for a package's that does not load, which stops only evaluators that judge it."""
     try:
         return language_of(name)
     except RegistryError:

@@ -36,19 +36,9 @@ QUOTIENTS: Final = frozenset({"div", "div_", "divide", "true_divide", "__rdiv__"
 COMPARISONS: Final = frozenset({"gt", "lt", "ge", "le", "greater", "less", "greater_equal", "less_equal"})
 """Functions that compare numbers; Python's operators are seen under the same names."""
 PASSED_ON: Final = frozenset(
-    {"__getitem__", "view", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute", "t", "__get__"}
-    | {
-        "select",
-        "narrow",
-        "index_select",
-        "gather",
-        "masked_fill",
-        "triu",
-        "tril",
-        "clone",
-        "contiguous",
-        "fill_diagonal_",
-    }
+    {"__getitem__", "__get__", "view", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute", "t"}
+    | {"select", "narrow", "index_select", "gather", "clone", "contiguous"}
+    | {"masked_fill", "triu", "tril", "fill_diagonal_"}
 )
 """Functions whose result holds numbers of their first argument."""
 LEAST_OF_ONE_SIGN: Final = 16

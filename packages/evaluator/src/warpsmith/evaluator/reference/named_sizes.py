@@ -255,7 +255,7 @@ def _is_shape(statement: ast.stmt, statements: Sequence[ast.stmt]) -> bool:
         return False
     nodes = [node for one in statements for node in ast.walk(one)]
     reads = {id(node) for node in nodes if isinstance(node, ast.Name) and node.id == name.id} - {id(name)}
-    return reads <= {id(part_) for node in nodes for part_ in _taken_for_shapes(node)}
+    return reads <= {id(taken) for node in nodes for taken in _taken_for_shapes(node)}
 
 
 def _taken_for_shapes(node: ast.AST) -> Iterator[ast.expr]:
