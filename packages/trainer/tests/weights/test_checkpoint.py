@@ -129,6 +129,22 @@ def test_a_run_that_is_older_than_the_type_of_a_reward_goes_on_under_a_preset_al
         checkpoint.refuse_changes(path, old, other)
 
 
+def test_a_run_keeps_the_name_of_its_records_wherever_its_directory_goes(tmp_path: Path) -> None:
+    started, moved = tmp_path / "started", tmp_path / "moved"
+    config = SftConfig(run={"dir": started}, policy={"path": "p"})
+    checkpoint.mark_start(started, Ranks(0, 1, torch.device("cpu"), None), config.model_dump(mode="json"))
+    started.rename(moved)
+    config = SftConfig(run={"dir": moved}, policy={"path": "p"})
+    resumed = checkpoint.under_recorded_name(config)
+    assert (config.run.title, resumed.run.title, resumed.run.dir) == ("moved", "started", moved)
+    old = checkpoint.read_state(checkpoint.latest(moved))["config"]
+    for same in (config, resumed):
+        checkpoint.refuse_changes(Path("c"), old, same.model_dump(mode="json"))
+    other = SftConfig(run={"dir": moved, "name": "moved"}, policy={"path": "p"})
+    with pytest.raises(CheckpointError, match=r"run\.name was 'started' and is 'moved'"):
+        checkpoint.refuse_changes(Path("c"), old, other.model_dump(mode="json"))
+
+
 @pytest.mark.parametrize(("kernels", "goes_on"), [("torch", True), ("liger", False)])
 def test_a_checkpoint_older_than_a_key_was_trained_as_without_it(kernels: str, goes_on: bool) -> None:
     now = changed("policy", "kernels", kernels)

@@ -19,7 +19,9 @@ class RunSection(Section):
     """`[run]`: where the run writes, what it is called, how long it lasts."""
 
     dir: Path = Field(description="Directory of the run: records, checkpoints, logs, final_model.")
-    name: str = Field(default="", description="Name in the records and in W&B; the directory's name when empty.")
+    name: str = Field(
+        default="", description="Name in the records and in W&B, kept on resume; the directory's name when empty."
+    )
     seed: int = Field(
         default=0, ge=0, description="Seed of the order of the data and of every random generator of a rank."
     )

@@ -50,7 +50,7 @@ from warpsmith.trainer.telemetry.display import RunDisplay
 from warpsmith.trainer.telemetry.phase_log import PhaseLog
 from warpsmith.trainer.telemetry.step_log import StepLog
 from warpsmith.trainer.telemetry.warnings import Watch
-from warpsmith.trainer.weights.checkpoint import Progress
+from warpsmith.trainer.weights.checkpoint import Progress, under_recorded_name
 from warpsmith.trainer.weights.export import export
 from warpsmith.trainer.weights.probe import trainer_logprobs
 from warpsmith.trainer.weights.sync import payload_of
@@ -82,6 +82,7 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
             with phases.start("checks"):
                 preflight(config, resume)
         ranks.barrier()
+        config = under_recorded_name(config) if resume else config
         run = config.run
         display = stack.enter_context(RunDisplay(run.title, run.steps, run.console, shown=ranks.drives))
         if ranks.drives:

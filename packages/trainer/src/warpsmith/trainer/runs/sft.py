@@ -28,7 +28,7 @@ from warpsmith.trainer.runs.run_control import RunControl
 from warpsmith.trainer.telemetry.phase_log import PhaseLog
 from warpsmith.trainer.telemetry.progress_bar import Bar
 from warpsmith.trainer.telemetry.step_log import StepLog
-from warpsmith.trainer.weights.checkpoint import Progress
+from warpsmith.trainer.weights.checkpoint import Progress, under_recorded_name
 from warpsmith.trainer.weights.export import export
 
 
@@ -53,6 +53,7 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
             with phases.start("checks"):
                 preflight(config, resume)
         ranks.barrier()
+        config = under_recorded_name(config) if resume else config
         with phases.start("data"):
             chat = load_chat(config.policy.path, config.policy.template_kwargs)
             data = open_data(config, chat, ranks, resume=resume)

@@ -17,13 +17,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.trainer.distributed.lost_peer import is_lost_peer
 from warpsmith.trainer.errors import CheckpointError, CheckpointWriteError
 
 if TYPE_CHECKING:
+    from warpsmith.trainer.config.grpo import TrainerConfig
+    from warpsmith.trainer.config.sft import SftConfig
     from warpsmith.trainer.distributed.ranks import Ranks
     from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 
@@ -302,7 +304,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 # Keys that may differ between a run and its resumption: none of them changes the result of a step.
 _FREE = (
-    "run.dir", "run.name", "run.steps", "run.epochs", "run.seconds", "run.torch_threads", "run.cores", "run.console",
+    "run.dir", "run.steps", "run.epochs", "run.seconds", "run.torch_threads", "run.cores", "run.console",
     "run.live_json", "run.ray_address", "checkpoint", "wandb",
     "held_out", "health", "sync", "evaluator", "placement",
     "rollout.evaluation", "rollout.generate_timeout_s", "rollout.evaluate_timeout_s",
@@ -321,10 +323,14 @@ _WITHOUT_THE_KEY = {"policy.kernels": "torch", "rollout.reward.type": "preset", 
 def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Reject resuming with a configuration that would train something else.
 
+    The name may be left out, as `under_recorded_name` fills it in.
+
     Raises:
         CheckpointError: names each changed key with both values.
     """
     before, after = _WITHOUT_THE_KEY | dict(_flat(old)), _WITHOUT_THE_KEY | dict(_flat(new))
+    before["run.name"] = _recorded_name(old)
+    after["run.name"] = after.get("run.name") or before["run.name"]
     # Under other schedules the learning rate depends on the total number of updates.
     steady = before.get("optimizer.schedule.type") == "constant" and not before.get("optimizer.warmup_ratio")
     free = [key for key in _FREE if steady or key not in ("run.steps", "run.epochs")]
@@ -338,6 +344,24 @@ def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -
             f"{path} has another configuration: {'; '.join(changed)}.",
             "Resume with the values it was written under, or start a new run in another directory.",
         )
+
+
+_Config = TypeVar("_Config", "SftConfig", "TrainerConfig")
+
+
+def under_recorded_name(config: _Config) -> _Config:
+    """Return the configuration of a resumed run with the name in its records; every rank.
+
+    The name is part of each record's key: in a directory that was moved or copied since, the default, which is the
+    directory's name, would record every step again under another key.
+    """
+    name = _recorded_name(read_state(latest(config.run.dir))["config"])
+    return config.model_copy(update={"run": config.run.model_copy(update={"name": name})})
+
+
+def _recorded_name(config: Mapping[str, Any]) -> str:
+    run = config.get("run", {})
+    return run.get("name") or Path(run.get("dir", "")).name
 
 
 def _is_under(key: str, name: str) -> bool:
