@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.errors import PromptTooLongError
-from warpsmith.rollout.prompts import Attempt, build_prompt, compact_feedback, essential_lines, feedback
+from warpsmith.rollout.history import Attempt
+from warpsmith.rollout.prompts import build_prompt, compact_feedback, essential_lines, feedback
 
 SOURCE = '''\
 import torch

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from warpsmith.evaluator.client.address import is_address
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.rollout.environments.config import AnyEnvironment, MultiTurnConfig
+from warpsmith.rollout.history import HistoryConfig
 from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.rollout.registries import SamplerName, TransportName
 from warpsmith.rollout.rewards.config import AnyReward, PresetRewardConfig
@@ -183,6 +184,9 @@ class RolloutConfig(_Section):
         ge=16,
         description="Most tokens of a prompt with its earlier turns; when not given, sampler.max_model_len less "
         "sampling.max_tokens.",
+    )
+    history: HistoryConfig = Field(
+        default_factory=HistoryConfig, description="How a prompt shows earlier attempts; the best one is always kept."
     )
     gamma: float = Field(
         default=0.4, ge=0, le=1, description="Discount of a later turn's score in the return of an earlier turn."

@@ -1,25 +1,23 @@
 """Prompts of a turn: the task, the problem, and the verdicts on earlier attempts.
 
 A turn's prompt is one user message (in the `full` style after a system message) with the kernels of earlier turns and
-their verdicts, without their thoughts. What does not fit the token budget is dropped, oldest first.
+their verdicts, without their thoughts. What does not fit the token budget is compressed or dropped, see `history`.
 """
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Final, Literal
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.errors import PromptTooLongError
+from warpsmith.rollout.history import Attempt, HistoryConfig, Shown, ShownAttempt, histories
 
 Message = dict[str, str]
 PromptStyle = Literal["full", "compact"]
 TokenCounter = Callable[[list[Message]], int]
 """Number of tokens of a conversation's prompt, including the generation prompt."""
-
-_SHORT_MESSAGE = 300
-"""Characters kept of an error message that does not fit completely."""
 
 _SYSTEM = "You are an expert in GPU programming. You rewrite PyTorch modules as fast, correct Triton kernels."
 
@@ -50,19 +48,7 @@ Problem:
 _ASK_AGAIN = "Write the whole file again, correct and as fast as you can, in a single ```python code block."
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """An earlier turn.
-
-    Args:
-        kernel: its kernel; None if the answer had none or it was dropped.
-        verdict: the verdict on it.
-        left_out: whether its kernel did not fit into the prompt.
-    """
-
-    kernel: str | None
-    verdict: Verdict
-    left_out: bool = False
+WHOLE: Final = HistoryConfig()
 
 
 def build_prompt(
@@ -72,6 +58,7 @@ def build_prompt(
     style: PromptStyle,
     count_tokens: TokenCounter | None = None,
     budget: int | None = None,
+    history: HistoryConfig = WHOLE,
     inert: Callable[[str], str] = str,
 ) -> list[Message]:
     """Return the messages of the next turn, within `budget` tokens.
@@ -82,15 +69,22 @@ def build_prompt(
         style: `full` explains the task to a general model; `compact` gives a tiny model only the essential lines.
         count_tokens: counts a prompt's tokens; required if there is a budget.
         budget: maximum tokens of the prompt; None for no limit.
+        history: how earlier attempts are shown.
         inert: breaks up control tokens of the chat template in text written by a model.
 
     Raises:
         PromptTooLongError: the problem alone exceeds the budget.
     """
+    safe = [_inert(attempt, inert) for attempt in attempts]
+    diffs = style == "full"
     if budget is None or count_tokens is None:
-        return _messages(problem, [_inert(attempt, inert) for attempt in attempts], style)
-    for history in _shorter_and_shorter([_inert(attempt, inert) for attempt in attempts]):
-        messages = _messages(problem, history, style)
+        return _messages(problem, next(histories(safe, history, diffs=diffs, tokens=None)), style)
+
+    def measure(shown: Shown) -> int:
+        return count_tokens([{"role": "user", "content": _joined(shown, style)}])
+
+    for shown in histories(safe, history, diffs=diffs, tokens=measure):
+        messages = _messages(problem, shown, style)
         tokens = count_tokens(messages)
         if tokens <= budget:
             return messages
@@ -98,20 +92,6 @@ def build_prompt(
         f"The prompt of problem {problem.name} takes {tokens} tokens without any history; the budget is {budget}.",
         "Raise prompt_tokens, use the compact prompt style, or drop the problem.",
     )
-
-
-def _shorter_and_shorter(attempts: list[Attempt]) -> list[list[Attempt]]:
-    """Yield the histories to try, longest first: oldest turns dropped, then the last one's message, then its kernel."""
-    histories = [attempts[i:] for i in range(len(attempts))]
-    if attempts:
-        last = attempts[-1]
-        shorter = replace(last.verdict, error_message=_shortened(last.verdict.error_message))
-        histories += [[replace(last, verdict=shorter)], [_without_kernel(replace(last, verdict=shorter))]]
-    return [*histories, []]
-
-
-def _without_kernel(attempt: Attempt) -> Attempt:
-    return replace(attempt, kernel=None, left_out=attempt.left_out or attempt.kernel is not None)
 
 
 def _inert(attempt: Attempt, inert: Callable[[str], str]) -> Attempt:
@@ -123,31 +103,47 @@ def _inert(attempt: Attempt, inert: Callable[[str], str]) -> Attempt:
     )
 
 
-def _shortened(message: str | None) -> str | None:
-    """Keep both ends: the first line says what failed, the last ones say why."""
-    if message is None or len(message) <= _SHORT_MESSAGE:
-        return message
-    half = _SHORT_MESSAGE // 2
-    return f"{message[:half]} ... {message[-half:]}"
-
-
-def _messages(problem: ProblemRow, attempts: Sequence[Attempt], style: PromptStyle) -> list[Message]:
+def _messages(problem: ProblemRow, shown: Shown, style: PromptStyle) -> list[Message]:
+    history = _joined(shown, style)
     if style == "compact":
-        return [{"role": "user", "content": _compact(problem, attempts)}]
-    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _full(problem, attempts)}]
+        lines = essential_lines(problem.text)
+        return [{"role": "user", "content": f"{lines}\n{history}" if history else lines}]
+    task = _TASK.format(problem=problem.text.strip())
+    content = f"{task}\n\n{history}\n\n{_ASK_AGAIN}" if history else task
+    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": content}]
 
 
-def _full(problem: ProblemRow, attempts: Sequence[Attempt]) -> str:
-    parts = [_TASK.format(problem=problem.text.strip())]
-    for number, attempt in enumerate(attempts, 1):
-        title = "Your last attempt" if number == len(attempts) else "An earlier attempt"
-        code = f"\n```python\n{attempt.kernel.strip()}\n```" if attempt.kernel else ""
-        parts.append(f"{title}:{code}\n{feedback(attempt)}")
-    return "\n\n".join([*parts, _ASK_AGAIN] if attempts else parts)
+def _joined(shown: Shown, style: PromptStyle) -> str:
+    """Return attempts as text."""
+    if style == "compact":
+        return "\n".join(map(_compact, shown))
+    alone = len(shown) == 1 and shown[0].turn == 1
+    return "\n\n".join(_full(one, alone) for one in shown)
 
 
-def feedback(attempt: Attempt) -> str:
-    """Return the evaluator's findings about an attempt, one fact per line."""
+def _full(shown: ShownAttempt, alone: bool) -> str:
+    title = _TITLES[shown.role] if alone else f"{_TITLES[shown.role]} (turn {shown.turn})"
+    if shown.brief:
+        return f"{title}: {compact_feedback(shown.attempt.verdict)}"
+    if shown.diff is not None:
+        code = f"{title}, as changes to the kernel of turn {shown.diff_to}:\n```diff\n{shown.diff}\n```"
+    elif shown.attempt.kernel:
+        code = f"{title}:\n```python\n{shown.attempt.kernel.strip()}\n```"
+    else:
+        code = f"{title}:"
+    return f"{code}\n{feedback(shown.attempt, shown.same_error_as)}"
+
+
+_TITLES: Final = {"last": "Your last attempt", "best": "Your best attempt so far", "earlier": "An earlier attempt"}
+
+
+def feedback(attempt: Attempt, same_error_as: int | None = None) -> str:
+    """Return the evaluator's findings about an attempt, one fact per line.
+
+    Args:
+        attempt: the attempt.
+        same_error_as: a turn with the same error, named instead of the message.
+    """
     verdict = attempt.verdict
     lines = []
     if attempt.kernel is None and not attempt.left_out and verdict.status == "compile_error":
@@ -164,17 +160,17 @@ def feedback(attempt: Attempt) -> str:
         lines.append(f"Speedup over PyTorch: {verdict.speedup:.2f}x")
     if verdict.flags:
         lines.append(f"Noticed: {', '.join(verdict.flags)}")
-    if verdict.error_message:
+    if same_error_as is not None:
+        lines.append(f"Error: the same as in turn {same_error_as}")
+    elif verdict.error_message:
         lines.append(f"Error: {verdict.error_message}")
     return "\n".join(lines)
 
 
-def _compact(problem: ProblemRow, attempts: Sequence[Attempt]) -> str:
-    parts = [essential_lines(problem.text)]
-    for attempt in attempts:
-        code = f"{attempt.kernel.strip()}\n" if attempt.kernel else ""
-        parts.append(f"# tried\n{code}# {compact_feedback(attempt.verdict)}")
-    return "\n".join(parts)
+def _compact(shown: ShownAttempt) -> str:
+    kernel = shown.attempt.kernel
+    code = f"{kernel.strip()}\n" if kernel and not shown.brief else ""
+    return f"# tried\n{code}# {compact_feedback(shown.attempt.verdict)}"
 
 
 def compact_feedback(verdict: Verdict) -> str:

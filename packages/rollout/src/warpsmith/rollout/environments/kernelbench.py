@@ -13,7 +13,8 @@ from warpsmith.rollout.deadlines import QueueState, within_phases
 from warpsmith.rollout.environments.base import EnvironmentContext
 from warpsmith.rollout.environments.config import MultiTurnConfig
 from warpsmith.rollout.extract import extract_kernel
-from warpsmith.rollout.prompts import Attempt, Message, build_prompt
+from warpsmith.rollout.history import Attempt
+from warpsmith.rollout.prompts import Message, build_prompt
 from warpsmith.rollout.returns import discounted
 from warpsmith.rollout.rewards.score import Score
 from warpsmith.rollout.turns import Turn
@@ -85,6 +86,7 @@ class KernelBench:
             style=config.prompt_style,
             count_tokens=lambda messages: len(chat.prompt_ids(messages)),
             budget=config.prompt_budget,
+            history=config.history,
             inert=chat.inert,
         )
 

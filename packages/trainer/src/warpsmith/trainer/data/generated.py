@@ -8,7 +8,8 @@ from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow, from_generated, generated, with_solution
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem, Grade
-from warpsmith.rollout.prompts import Attempt, Message, PromptStyle, build_prompt
+from warpsmith.rollout.history import Attempt
+from warpsmith.rollout.prompts import Message, PromptStyle, build_prompt
 from warpsmith.trainer.config.sources import GeneratedSource
 from warpsmith.trainer.data.kernel_bugs import with_bug
 from warpsmith.trainer.data.sample import Refusal, Sample

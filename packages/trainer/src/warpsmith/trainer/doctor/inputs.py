@@ -15,7 +15,8 @@ from warpsmith.policy.quantization import check_quantization
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.environments.registry import max_turns
-from warpsmith.rollout.prompts import Attempt, build_prompt
+from warpsmith.rollout.history import Attempt
+from warpsmith.rollout.prompts import build_prompt
 from warpsmith.trainer.config import SftConfig, TrainerConfig
 from warpsmith.trainer.data.sources import count_source
 from warpsmith.trainer.doctor.finding import Finding

@@ -316,7 +316,11 @@ _BOUND = ("evaluator.trials", "evaluator.timeout_s")
 """Keys of free tables that must not differ: rewards would be others."""
 
 
-_WITHOUT_THE_KEY = {"policy.kernels": "torch", "rollout.reward.type": "preset", "curriculum.type": "uniform"}
+_WITHOUT_THE_KEY = {
+    "policy.kernels": "torch", "rollout.reward.type": "preset", "curriculum.type": "uniform",
+    "rollout.history.form": "whole", "rollout.reward.improvement_weight": 0.0, "rollout.reward.regression_weight": 0.0,
+    "rollout.reward.turn_weights": [],
+}  # fmt: skip
 """Values that checkpoints older than these configuration keys were trained with."""
 
 
