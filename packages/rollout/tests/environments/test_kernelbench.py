@@ -66,6 +66,8 @@ def test_the_multi_turn_environment_has_the_configured_turns():
         ([1.29], False, False),
         ([0.3], True, True),
         ([0.3], False, False),
+        ([0.1, -0.2, -0.3], False, True),
+        ([-0.2, 0.1], False, False),
         ([0.1, 0.1, 0.1], False, True),
     ],
 )

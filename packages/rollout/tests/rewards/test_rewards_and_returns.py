@@ -75,7 +75,47 @@ def test_figures_override_the_preset_and_unknown_ones_are_refused():
         PresetRewardConfig(preset="kevn")
 
 
-@given(st.floats(0, 100), st.floats(0, 100), st.sampled_from(["tritonforge", "kevin"]))
+WRONG, LOST = Verdict("incorrect", True, False), Verdict("compile_error", False, False)
+
+
+def shaped(verdicts, config):
+    """Score the last of these turns, whose earlier ones have scores that no reward gave."""
+    turns = [replace(TURN, index=index, verdict=verdict, score=99.0) for index, verdict in enumerate(verdicts)]
+    return scorer_for(config)(replace(turns[-1], score=None), turns[:-1]).value
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "worth"),
+    [
+        ([correct(1.5)], 0.8),
+        ([WRONG, correct(1.5)], 0.8 + 0.5 * (0.8 - 0.1)),
+        ([correct(1.5), WRONG], 0.1 - 0.5 * (0.8 - 0.1)),
+        ([correct(1.5), correct(1.5)], 0.8),
+        ([correct(1.5), WRONG, correct(1.2)], 0.5 - 0.5 * (0.8 - 0.5)),
+        ([WRONG, correct(1.5), LOST, correct(2.0)], 1.3 + 0.5 * (1.3 - 0.8)),
+    ],
+)
+def test_refinement_pays_for_gains_on_the_best_turn_before(verdicts, worth):
+    assert shaped(verdicts, PresetRewardConfig(preset="refinement")) == pytest.approx(worth)
+
+
+@pytest.mark.parametrize(
+    ("weights", "factors"), [((), [1, 1, 1]), ((0.5,), [0.5, 0.5, 0.5]), ((0.0, 2.0), [0.0, 2.0, 2.0])]
+)
+def test_turns_have_weights_of_which_the_last_goes_on(weights, factors):
+    config = PresetRewardConfig(turn_weights=weights)
+    values = [shaped([correct(1.5)] * count, config) for count in (1, 2, 3)]
+    assert values == pytest.approx([0.8 * factor for factor in factors])
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.floats(0, 100), st.floats(0, 3), st.floats(0, 3))
+def test_after_any_turn_better_is_never_worth_less(before, one, other, improvement, regression):
+    config = PresetRewardConfig(improvement_weight=improvement, regression_weight=regression)
+    slow, fast = sorted([one, other])
+    assert shaped([correct(before), correct(slow)], config) <= shaped([correct(before), correct(fast)], config) + 1e-9
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.sampled_from(["tritonforge", "kevin", "refinement"]))
 def test_faster_is_never_worth_less(one, other, preset):
     config = PresetRewardConfig(preset=preset)
     slow, fast = sorted([one, other])

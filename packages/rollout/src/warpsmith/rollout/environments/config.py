@@ -35,7 +35,7 @@ class MultiTurnConfig(_EnvironmentConfig):
     max_turns: int = Field(default=3, ge=1, le=64, description="Most turns of an episode.")
     success_score: float = Field(default=1.3, gt=0, description="A turn with this score or more ends its episode.")
     max_consecutive_failures: int = Field(
-        default=2, ge=1, description="An episode ends after this many turns in a row with a score of 0."
+        default=2, ge=1, description="An episode ends after this many turns in a row with a score of 0 or less."
     )
 
 

@@ -31,7 +31,7 @@ class EpisodeRules:
         max_turns: turns after which it ends.
         gamma: discount of the returns; no effect with one turn.
         success_score: score at which it ends early.
-        max_consecutive_failures: consecutive turns with score 0 after which it ends.
+        max_consecutive_failures: consecutive turns with a score of 0 or less after which it ends.
     """
 
     max_turns: int
@@ -50,7 +50,7 @@ class EpisodeRules:
             return True
         failures = scores[-self.max_consecutive_failures :]
         return bool(scores) and (
-            scores[-1] >= self.success_score or (len(failures) == self.max_consecutive_failures and not any(failures))
+            scores[-1] >= self.success_score or (len(failures) == self.max_consecutive_failures and max(failures) <= 0)
         )
 
     def returns(self, scores: Sequence[float]) -> list[float]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_val
 
 from warpsmith.rollout.registries import RewardName
 
-PresetName = Literal["tritonforge", "kevin"]
+PresetName = Literal["tritonforge", "kevin", "refinement"]
 
 PRESETS: Mapping[PresetName, Mapping[str, float | None]] = MappingProxyType(
     {
@@ -22,17 +22,28 @@ PRESETS: Mapping[PresetName, Mapping[str, float | None]] = MappingProxyType(
         "kevin": MappingProxyType(
             {"compiled": 0.0, "correct": 0.3, "speedup_weight": 1.0, "speedup_from": 0.0, "speedup_cap": None}
         ),
+        "refinement": MappingProxyType(
+            {
+                "compiled": 0.1, "correct": 0.3, "speedup_weight": 1.0, "speedup_from": 1.0, "speedup_cap": 2.0,
+                "improvement_weight": 0.5, "regression_weight": 0.5,
+            }
+        ),
     }
-)
+)  # fmt: skip
 """tritonforge: 0.1 if it only compiles, or 0.3 + min(max(speedup - 1, 0), 2) if correct.
-kevin: 0.3 + speedup if correct."""
+kevin: 0.3 + speedup if correct.
+refinement: tritonforge, plus half of what a turn gains on the best turn before it, less half of what it loses to it."""
 
 
 class PresetRewardConfig(BaseModel):
-    """Five figures that turn a verdict into a score. One that is not given comes from the preset.
+    """Figures that turn a verdict into a score. One that is not given comes from the preset.
 
-    score = compiled                                                           if the candidate only compiles
-          = correct + weight * min(max(speedup - speedup_from, 0), speedup_cap)  if it is correct
+    value = compiled                                                                     if the candidate only compiles
+          = correct + speedup_weight * min(max(speedup - speedup_from, 0), speedup_cap)  if it is correct
+
+    score = turn_weight * value + improvement_weight * max(value - best, 0) - regression_weight * max(best - value, 0)
+
+    `best` is the largest value of the turns before; in the first turn there is none, and the last two terms are 0.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -45,6 +56,18 @@ class PresetRewardConfig(BaseModel):
     speedup_from: float = Field(default=1.0, ge=0, description="Speedup up to which nothing is added.")
     speedup_cap: float | None = Field(
         default=2.0, gt=0, description="Most speedup above speedup_from that counts; all of it when unset."
+    )
+
+    turn_weights: tuple[Annotated[float, Field(ge=0)], ...] = Field(
+        default=(),
+        description="Factor of the first turn's value, of the second's, and so on; the last one counts for all later "
+        "turns. All 1 when empty.",
+    )
+    improvement_weight: float = Field(
+        default=0.0, ge=0, description="Score of each unit of value above the best turn before."
+    )
+    regression_weight: float = Field(
+        default=0.0, ge=0, description="Score lost with each unit of value below the best turn before."
     )
 
     @model_validator(mode="before")

@@ -1,4 +1,4 @@
-"""`preset`: a figure for compiled, one for correct, and more with the speedup; see `PresetRewardConfig`."""
+"""`preset`: a value for compiled, for correct and for the speedup, shaped over turns; see `PresetRewardConfig`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,16 +10,31 @@ from warpsmith.rollout.turns import Turn
 
 @dataclass(frozen=True)
 class LinearSpeedup:
-    """A reward that is linear in the speedup, between two bounds.
+    """A reward that is linear in the speedup between two bounds, and in the gain on the best turn before.
 
     Args:
-        figures: its five figures.
+        figures: its figures.
     """
 
     figures: PresetRewardConfig
 
     def __call__(self, verdict: Verdict, turn: Turn, history: tuple[Turn, ...]) -> float:
-        """Return the score of a verdict."""
+        """Return the score of a turn.
+
+        Earlier turns are valued by their verdicts and not by their scores, which are shaped already.
+        """
+        value = self._value(verdict)
+        score = self._turn_weight(turn.index) * value
+        if history:
+            gain = value - max(self._value(earlier.verdict) for earlier in history)
+            score += gain * (self.figures.improvement_weight if gain > 0 else self.figures.regression_weight)
+        return score
+
+    def _turn_weight(self, index: int) -> float:
+        weights = self.figures.turn_weights
+        return weights[min(index, len(weights) - 1)] if weights else 1.0
+
+    def _value(self, verdict: Verdict) -> float:
         figures = self.figures
         if verdict.correct:
             return figures.correct + figures.speedup_weight * self._gain(verdict.speedup)
