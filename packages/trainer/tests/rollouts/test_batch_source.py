@@ -93,6 +93,38 @@ def test_without_it_the_batch_is_what_was_sampled(turns_table: Table) -> None:
     assert (found.problems, found.rounds, len(rounds.asked)) == (3, 1, 1)
 
 
+@pytest.mark.parametrize(("size", "parts"), [(1, [1, 1, 1]), (2, [2, 1]), (3, [3]), (None, [3])])
+def test_a_step_gathers_rollouts_until_it_has_its_problems(
+    turns_table: Table, size: int | None, parts: list[int]
+) -> None:
+    rounds = Rounds(turns_table)
+    found = source(rounds, [], dynamic_sampling=False, prompts_per_rollout=size).collect(1, Progress(cursor=2))
+    assert [len(numbers) for _, numbers in rounds.asked] == parts
+    assert [number for _, numbers in rounds.asked for number in numbers] == taken(2, 3, PROBLEMS, 0)
+    assert [label for label, _ in rounds.asked] == ["step-1", "step-1/rollout-2", "step-1/rollout-3"][: len(parts)]
+    assert (found.problems, found.rounds, found.table().num_rows) == (3, 1, 6)
+    assert len(found.table()["group"].unique()) == 3
+
+
+def test_a_killed_run_loses_one_rollout_at_most(turns_table: Table, tmp_path: Path) -> None:
+    before = Rounds(turns_table)
+    whole = source(before, [], dynamic_sampling=False, prompts_per_rollout=1).collect(1, Progress())
+    again = Rounds(turns_table)
+    with RunWriter(tmp_path) as writer:
+        for label, numbers in before.asked[:2]:
+            writer.append("turns", again.collect([again.problems[n] for n in numbers], 2, label=label).cast(TURNS))
+    after = Rounds(turns_table)
+    recorded = RecordedBatches(tmp_path, 0)
+    resumed = source(after, [], recorded, dynamic_sampling=False, prompts_per_rollout=1).collect(1, Progress())
+    assert after.asked == before.asked[2:]
+    assert resumed.table()["trajectory"] == whole.table()["trajectory"]
+
+
+def test_a_rollout_is_no_larger_than_its_step() -> None:
+    with pytest.raises(ValueError, match=r"prompts_per_rollout \(4\) is more than prompts_per_step \(3\)"):
+        config(prompts_per_rollout=4)
+
+
 @pytest.mark.parametrize("bound", [0, 2])
 def test_the_rounds_are_bounded_and_a_batch_without_spread_is_kept(turns_table: Table, bound: int) -> None:
     rounds = Rounds(turns_table, flat=True)

@@ -101,6 +101,12 @@ class AlgorithmSection(Section):
         "values unless given.",
     )
     prompts_per_step: int = Field(default=4, ge=1, description="Problems of one training step.")
+    prompts_per_rollout: int | None = Field(
+        default=None,
+        ge=1,
+        description="Problems that are sampled at once; a step gathers rollouts until it has prompts_per_step. Each is "
+        "recorded as it ends, so that a killed run loses one at most. All of a step when not given.",
+    )
     samples_per_prompt: int = Field(default=4, ge=1, description="Trajectories of one problem: the group.")
     updates_per_step: int = Field(
         default=1, ge=1, description="Optimizer updates of one batch; the batch is cut along whole groups."
@@ -175,6 +181,11 @@ class AlgorithmSection(Section):
             raise ValueError(
                 f'type = "{self.type}" trains a value head, and estimator = "{self.estimator.type}" has none; remove '
                 'estimator, set it to "gae", or use another type'
+            )
+        if self.prompts_per_rollout is not None and self.prompts_per_rollout > self.prompts_per_step:
+            raise ValueError(
+                f"prompts_per_rollout ({self.prompts_per_rollout}) is more than prompts_per_step "
+                f"({self.prompts_per_step}), which a step trains; lower it, or cut a larger step by updates_per_step"
             )
         if self.updates_per_step > self.prompts_per_step:
             raise ValueError(

@@ -34,7 +34,7 @@ class Sampled:
     Attributes:
         stream: TRAINING_COLUMNS of all turns, an Arrow stream.
         problems: number of problems handed out.
-        rounds: number of rounds; more than 1 only with dynamic sampling.
+        rounds: rounds of dynamic sampling, the first one included.
         seconds: wall time of the sampling.
         recorded: whether a round was recorded by an earlier start, so that `seconds` does not cover its sampling.
         curriculum: the state of the curriculum after these results.
@@ -55,7 +55,7 @@ class Sampled:
 
 
 class BatchSource:
-    """Samples the batch of each step, or takes it from the records of an earlier start.
+    """Samples the batch of each step, in one rollout or several, or takes it from the records of an earlier start.
 
     Args:
         config: the run's configuration.
@@ -92,9 +92,8 @@ class BatchSource:
             SyncError, CollectionError: see `RolloutSession.collect`.
         """
         began, algorithm = time.monotonic(), self._config.algorithm
-        first, recorded = self._round(f"step-{step}", step, progress, 0, algorithm.prompts_per_step)
-        tables = [first]
-        problems = algorithm.prompts_per_step
+        tables, recorded = self._gathered(step, progress)
+        problems, rounds = algorithm.prompts_per_step, 1
         for number in range(1, 1 + (algorithm.dynamic_sampling.refill_rounds if algorithm.dynamic_sampling else 0)):
             missing = algorithm.prompts_per_step - len(
                 groups_with_spread(pa.concat_tables(tables), algorithm.estimator)
@@ -105,6 +104,7 @@ class BatchSource:
                 more, kept = self._round(f"step-{step}/refill-{number}", step, progress, problems, missing)
                 tables.append(more)
                 recorded |= kept
+                rounds += 1
             except CollectionError as error:
                 self._say(f"Step {step} replaces no more groups: {error.message}")
                 break
@@ -114,7 +114,19 @@ class BatchSource:
         state, figures = progress.curriculum, self._choice.figures(progress.curriculum)
         learned = self._choice.learn(state, solved_by_problem(table), progress.cursor + problems)
         seconds = time.monotonic() - began
-        return Sampled(as_stream(table), problems, len(tables), seconds, recorded, learned, figures)
+        return Sampled(as_stream(table), problems, rounds, seconds, recorded, learned, figures)
+
+    def _gathered(self, step: int, progress: Progress) -> tuple[list[pa.Table], bool]:
+        """Return the rollouts of a step before any replacement, and whether an earlier start recorded one."""
+        algorithm = self._config.algorithm
+        size = algorithm.prompts_per_rollout or algorithm.prompts_per_step
+        tables, recorded = [], False
+        for after in range(0, algorithm.prompts_per_step, size):
+            label = f"step-{step}/rollout-{after // size + 1}" if after else f"step-{step}"
+            table, kept = self._round(label, step, progress, after, min(size, algorithm.prompts_per_step - after))
+            tables.append(table)
+            recorded |= kept
+        return tables, recorded
 
     def _round(self, label: str, step: int, progress: Progress, after: int, count: int) -> tuple[pa.Table, bool]:
         """Return TRAINING_COLUMNS of the problems that come `after` those already given to the step.
