@@ -29,7 +29,10 @@ def rule(verdicts):
 
 @pytest.fixture
 def collect(chat, problem, scripted_judge, rule):
-    def go(sampler, *, judge=None, samples=1, problems=None, seed=None, on_turn=None, on_trajectory=None, **settings):
+    def go(
+        sampler, *, judge=None, samples=1, problems=None, seed=None, on_turn=None, on_trajectory=None, most=None,
+        **settings,
+    ):  # fmt: skip
         collector = Collector(
             sampler,
             judge or scripted_judge(rule),
@@ -39,7 +42,7 @@ def collect(chat, problem, scripted_judge, rule):
             on_turn=on_turn,
             on_trajectory=on_trajectory,
         )
-        return asyncio.run(collector.collect(problems or [problem], samples, label="step-0", seed=seed))
+        return asyncio.run(collector.collect(problems or [problem], samples, label="step-0", seed=seed, max_turns=most))
 
     return go
 
@@ -96,6 +99,13 @@ def test_a_later_turn_is_told_what_became_of_the_one_before(collect, scripted_sa
     second = rows[1]["messages"][-1]["content"]
     assert WRONG in second
     assert "incorrect 25%" in second
+
+
+def test_each_problem_can_have_fewer_turns_than_the_environment(collect, scripted_sampler, problem):
+    problems = [replace(problem, name=name) for name in ("one", "two", "all")]
+    rows = collect(scripted_sampler(WRONG, WRONG, WRONG), problems=problems, most=[1, 2, None]).to_pylist()
+    turns = {name: [row["num_turns"] for row in rows if row["problem"] == name] for name in ("one", "two", "all")}
+    assert turns == {"one": [1], "two": [2, 2], "all": [3, 3, 3]}
 
 
 def test_two_failures_in_a_row_end_an_episode(collect, scripted_sampler):

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.rollout.datasets import ProblemRow
-from warpsmith.trainer.config.curriculum import CurriculumStage, SolveRateCurriculum, StagedCurriculum
+from warpsmith.trainer.config.curriculum import (
+    CurriculumStage,
+    HorizonSection,
+    SolveRateCurriculum,
+    StagedCurriculum,
+    UniformCurriculum,
+)
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.data.order import taken
 from warpsmith.trainer.errors import ConfigError
@@ -28,6 +34,7 @@ LEVELS = StagedCurriculum(
     window=2,
 )
 RATES = SolveRateCurriculum(type="solve_rate", floor=0.05)
+HORIZON = HorizonSection(levels={1: 2, 2: 3}, easy_at=0.8, easy_turns=1, hard_at=0.1, hard_turns=5)
 
 
 def step(choice: Choice, state: State, cursor: int, share: float, count: int = 6) -> State:
@@ -43,7 +50,7 @@ def test_stages_advance_after_a_whole_window_and_fall_back() -> None:
     stages, turns = [], []
     for number, share in enumerate([0.9, 0.9, 0.4, 0.4, 0.8, 0.8, 0.0, 0.0, 0.0, 0.0]):
         stages.append(choice.figures(state)["curriculum_stage"])
-        turns.append(choice.turns(state))
+        turns.append(choice.turns(state, 0))
         picked = {PROBLEMS[index].level for index in choice.pick(state, 6 * number, 0, 6)}
         assert picked <= set(LEVELS.stages[int(stages[-1]) - 1].levels)
         state = step(choice, state, 6 * number, share)
@@ -96,13 +103,54 @@ def test_a_solve_rate_remembers_earlier_attempts() -> None:
     assert choice.figures(state) == {"curriculum_tried": 1.0, "curriculum_rate": 0.5}
 
 
-@pytest.mark.parametrize("config", [LEVELS, RATES], ids=["stages", "solve_rate"])
+def test_turns_follow_the_level_until_the_solve_rate_is_known() -> None:
+    choice = make_choice(UniformCurriculum(horizon=HORIZON), PROBLEMS, 0)
+    assert [choice.turns({}, index) for index in range(3)] == [2, 3, None]
+    solved = {"p0": [True, True], "p1": [False, False], "p2": [True, False]}
+    state = choice.learn({}, solved, 3)
+    assert [choice.turns(state, index) for index in range(5)] == [1, 5, None, 2, 3]
+    assert choice.figures(state) == {"curriculum_easy": 1.0, "curriculum_hard": 1.0}
+    # The rate of an easy problem that is missed in its fewer turns falls, so that it gets more again.
+    state = choice.learn(state, {"p0": [False, False]}, 6)
+    assert choice.turns(state, 0) == 2
+
+
+def test_a_limit_that_is_not_set_is_that_of_the_level() -> None:
+    horizon = HorizonSection(levels={1: 3}, easy_turns=None)
+    choice = make_choice(UniformCurriculum(horizon=horizon), PROBLEMS, 0)
+    for solved in (True, False):
+        assert choice.turns(choice.learn({}, {"p0": [solved]}, 1), 0) == 3
+
+
+def test_of_stage_and_horizon_the_fewer_turns_count() -> None:
+    choice = make_choice(LEVELS.model_copy(update={"horizon": HORIZON}), PROBLEMS, 0)
+    assert choice.turns({}, 0) == 1
+    second = {"stage": 1, "began": 0, "solved": [], "horizon": {"p1": 0.9}}
+    assert [choice.turns(second, index) for index in (0, 1, 4)] == [2, 1, 3]
+
+
+def test_a_horizon_is_read_from_a_file_and_its_rates_need_names() -> None:
+    table = {"type": "uniform", "horizon": {"levels": {"1": 2}, "hard_turns": 4}}
+    config = TrainerConfig(run={"dir": Path("unused")}, policy={"path": "unused"}, curriculum=table)
+    assert config.curriculum.horizon == HorizonSection(levels={1: 2}, hard_turns=4)
+    with pytest.raises(ConfigError, match="solve rates are kept by name"):
+        make_choice(config.curriculum, [*PROBLEMS, PROBLEMS[3]], 0)
+    with pytest.raises(ValueError, match=r"hard_at \(0\.9\) must be below easy_at \(0\.9\)"):
+        HorizonSection(hard_at=0.9)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [LEVELS, RATES, *(one.model_copy(update={"horizon": HORIZON}) for one in (UniformCurriculum(), LEVELS, RATES))],
+    ids=["stages", "solve_rate", "uniform_horizon", "stages_horizon", "solve_rate_horizon"],
+)
 @given(shares=st.lists(st.sampled_from([0.0, 0.3, 0.5, 1.0]), min_size=1, max_size=12), cut=st.integers(0, 11))
 def test_a_resumed_run_chooses_the_same_problems(config: Any, shares: list[float], cut: int) -> None:
-    def run(choice: Choice, state: State, first: int) -> tuple[list[list[int]], State]:
+    def run(choice: Choice, state: State, first: int) -> tuple[list[list[tuple[int, int | None]]], State]:
         picked = []
         for number in range(first, len(shares)):
-            picked.append(choice.pick(state, 6 * number, 0, 6))
+            chosen = choice.pick(state, 6 * number, 0, 6)
+            picked.append([(index, choice.turns(state, index)) for index in chosen])
             state = step(choice, state, 6 * number, shares[number])
             if number + 1 == cut:
                 kept.append(json.dumps(state))
@@ -119,7 +167,7 @@ def test_uniform_is_the_run_s_own_order() -> None:
     config = TrainerConfig(run={"dir": Path("unused")}, policy={"path": "unused"})
     choice = make_choice(config.curriculum, PROBLEMS, 7)
     assert choice.pick({}, 12, 5, 20) == taken(17, 20, 30, 7)
-    assert (choice.learn({}, {"p0": [True]}, 1), choice.figures({}), choice.turns({})) == ({}, {}, None)
+    assert (choice.learn({}, {"p0": [True]}, 1), choice.figures({}), choice.turns({}, 0)) == ({}, {}, None)
 
 
 def test_a_stage_without_problems_and_names_of_two_are_refused() -> None:
@@ -155,7 +203,7 @@ def test_only_valid_trajectories_count_as_attempts(turns_table: Any) -> None:
 def test_a_batch_learns_and_limits_the_turns_of_its_stage(turns_table: Any) -> None:
     asked: list[tuple[set[int | None], int | None]] = []
 
-    def collect(problems: Any, samples: int, *, label: str, max_turns: int | None, **_: Any) -> Any:
+    def collect(problems: Any, samples: int, *, label: str, max_turns: list[int | None], **_: Any) -> Any:
         asked.append(({problem.level for problem in problems}, max_turns))
         return turns_table(
             [
@@ -178,5 +226,5 @@ def test_a_batch_learns_and_limits_the_turns_of_its_stage(turns_table: Any) -> N
         sampled = source.collect(number, progress)
         assert sampled.figures["curriculum_stage"] == progress.curriculum.get("stage", 0) + 1
         progress = Progress(step=number, cursor=progress.cursor + sampled.problems, curriculum=sampled.curriculum)
-    assert [levels <= set(LEVELS.stages[0].levels) and turns == 1 for levels, turns in asked[:2]] == [True, True]
+    assert [levels <= set(LEVELS.stages[0].levels) and turns == [1] * 3 for levels, turns in asked[:2]] == [True, True]
     assert json.loads(json.dumps(progress.curriculum)) == progress.curriculum

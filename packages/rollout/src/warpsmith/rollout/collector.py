@@ -81,7 +81,7 @@ class Collector:
         role: str = "train",
         after_step: int | None = None,
         rollout_step: int | None = None,
-        max_turns: int | None = None,
+        max_turns: Sequence[int | None] | None = None,
     ) -> "pa.Table":
         """Return all turns of `samples` episodes for each problem, as a table of `TURNS`.
 
@@ -96,7 +96,8 @@ class Collector:
             role: `train` or `held_out`, for the records.
             after_step: training steps finished so far, for the records; None outside of a training run.
             rollout_step: the training step whose batch this is, for the records; None for an evaluation.
-            max_turns: most turns of an episode, if fewer than the environment's.
+            max_turns: for each problem the most turns of its episodes, None for the environment's, which are the most
+                in any case; None for all problems.
 
         Raises:
             UsageError: no problems or no samples.
@@ -124,7 +125,7 @@ class Collector:
         role: str = "train",
         after_step: int | None = None,
         rollout_step: int | None = None,
-        max_turns: int | None = None,
+        max_turns: Sequence[int | None] | None = None,
     ) -> list[TurnRow]:
         """Return the same turns as a list of rows."""
         if not problems or samples < 1:
@@ -132,12 +133,12 @@ class Collector:
                 f"{len(problems)} problems with {samples} samples each give no episodes.", "Pass at least one of each."
             )
         setup = replace(self._setup, sampler=replace(self._setup.sampler, seed=seed))
-        if max_turns is not None:
-            setup = replace(setup, max_turns=min(max_turns, setup.max_turns))
+        limits = max_turns or [None] * len(problems)
+        setups = [setup if most is None else replace(setup, max_turns=min(most, setup.max_turns)) for most in limits]
         free = asyncio.Semaphore(self._config.concurrency)
         episodes = [
             self._episode(
-                setup,
+                own,
                 EpisodeLabels(
                     run=self._run,
                     task=self._config.environment.type,
@@ -150,7 +151,7 @@ class Collector:
                 ),
                 free,
             )
-            for index, problem in enumerate(problems)
+            for index, (problem, own) in enumerate(zip(problems, setups, strict=True))
             for sample in range(samples)
         ]
         return [row for rows in await _all_or_first_error(episodes) for row in rows]

@@ -1,13 +1,49 @@
 """`[curriculum]`: which problems a step trains on, and for how many turns, by what the policy solves so far."""
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from warpsmith.trainer.section import Section, one_of, unit
+from warpsmith.trainer.section import Section, one_of, switched, unit
+
+Turns = Annotated[int, Field(ge=1)]
 
 
-class UniformCurriculum(Section):
+class HorizonSection(Section):
+    """`[curriculum.horizon]`: turns of an episode by its problem's level and solve rate.
+
+    Without this table every episode has those of its stage or of the environment, which are the most in any case.
+    """
+
+    levels: dict[int, Turns] = Field(
+        default_factory=dict, description="Most turns by level, as `{1 = 2, 2 = 4}`; no limit for a level left out."
+    )
+    easy_at: float = Field(default=0.9, gt=0, le=1, description="Solve rate from which a problem is easy.")
+    easy_turns: Turns | None = Field(
+        default=1, description="Most turns for an easy problem, whatever its level; those of its level when unset."
+    )
+    hard_at: float = Field(default=0.1, ge=0, lt=1, description="Solve rate down to which a problem is hard.")
+    hard_turns: Turns | None = Field(
+        default=None, description="Most turns for a hard problem, whatever its level; those of its level when unset."
+    )
+    memory: float = Field(
+        default=0.5, ge=0, lt=1, description="Share of a problem's earlier solve rate that a new attempt keeps."
+    )
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.hard_at >= self.easy_at:
+            raise ValueError(f"hard_at ({self.hard_at}) must be below easy_at ({self.easy_at})")
+        return self
+
+
+class _Curriculum(Section):
+    horizon: Annotated[HorizonSection | None, BeforeValidator(switched)] = Field(
+        default=None, description="Turns of an episode by its problem's level and solve rate."
+    )
+
+
+class UniformCurriculum(_Curriculum):
     """Every problem once an epoch, in shuffled order."""
 
     type: Literal["uniform"] = "uniform"
@@ -25,7 +61,7 @@ class CurriculumStage(Section):
     )
 
 
-class StagedCurriculum(Section):
+class StagedCurriculum(_Curriculum):
     """Stages, for example by level or number of turns: the solved share of the last steps decides which one is on."""
 
     type: Literal["stages"]
@@ -53,7 +89,7 @@ class StagedCurriculum(Section):
         return self
 
 
-class SolveRateCurriculum(Section):
+class SolveRateCurriculum(_Curriculum):
     """Problems by solve rate: most often those that are solved about half of the time."""
 
     type: Literal["solve_rate"]

@@ -150,7 +150,7 @@ class BatchSource:
             rollout_step=step,
             weight_version=progress.weight_version,
             staleness=self._config.algorithm.max_staleness,
-            max_turns=self._choice.turns(progress.curriculum),
+            max_turns=[self._choice.turns(progress.curriculum, i) for i in picked],
         )
         return table.select(TRAINING_COLUMNS), False
 

@@ -14,7 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsmith.rollout.datasets import ProblemRow
-from warpsmith.trainer.config.curriculum import Curriculum, SolveRateCurriculum, StagedCurriculum
+from warpsmith.trainer.config.curriculum import (
+    Curriculum,
+    HorizonSection,
+    SolveRateCurriculum,
+    StagedCurriculum,
+    UniformCurriculum,
+)
 from warpsmith.trainer.data.order import taken
 from warpsmith.trainer.errors import ConfigError
 
@@ -29,13 +35,17 @@ _DIGITS: Final = 6
 class Choice(ABC):
     """A way to choose problems.
 
+    The state has the solve rates of `Horizon` under `horizon`; everything else in it is that of the class.
+
     Args:
+        config: the table `[curriculum]`.
         problems: all problems of the run.
         seed: the run's.
     """
 
-    def __init__(self, problems: Sequence[ProblemRow], seed: int) -> None:
+    def __init__(self, config: Curriculum, problems: Sequence[ProblemRow], seed: int) -> None:
         self.problems, self.seed = problems, seed
+        self._horizon = None if config.horizon is None else Horizon(config.horizon)
 
     @abstractmethod
     def pick(self, state: State, cursor: int, after: int, count: int) -> list[int]:
@@ -48,9 +58,9 @@ class Choice(ABC):
             count: how many to return.
         """
 
-    def turns(self, state: State) -> int | None:
-        """Return the most turns of an episode; None for the environment's."""
-        return None
+    def turns(self, state: State, index: int) -> int | None:
+        """Return the most turns of an episode of a problem; None for the environment's."""
+        return None if self._horizon is None else self._horizon.turns(state.get("horizon", {}), self.problems[index])
 
     def learn(self, state: State, solved: Mapping[str, Sequence[bool]], cursor: int) -> State:
         """Return the state after a step.
@@ -60,11 +70,58 @@ class Choice(ABC):
             solved: for each problem of the step by name, whether each valid trajectory solved it.
             cursor: problems handed out up to its end.
         """
-        return state
+        learned = self._learn(state, solved, cursor)
+        if self._horizon is None:
+            return learned
+        return {**learned, "horizon": with_results(state.get("horizon", {}), solved, self._horizon.config.memory)}
+
+    def _learn(self, state: State, solved: Mapping[str, Sequence[bool]], cursor: int) -> State:
+        return {}
 
     def figures(self, state: State) -> dict[str, float]:
         """Return figures of the state for the step's metrics."""
-        return {}
+        return {} if self._horizon is None else self._horizon.figures(state.get("horizon", {}))
+
+
+class Horizon:
+    """See `HorizonSection`. State: solve rates, by problem that was tried."""
+
+    def __init__(self, config: HorizonSection) -> None:
+        self.config = config
+
+    def turns(self, rates: State, problem: ProblemRow) -> int | None:
+        """Return the most turns of an episode; None for the environment's."""
+        config, rate = self.config, rates.get(problem.name)
+        if rate is not None and rate >= config.easy_at and config.easy_turns is not None:
+            return config.easy_turns
+        if rate is not None and rate <= config.hard_at and config.hard_turns is not None:
+            return config.hard_turns
+        return None if problem.level is None else config.levels.get(problem.level)
+
+    def figures(self, rates: State) -> dict[str, float]:
+        """Return how many of the problems that were tried are easy and hard."""
+        found = list(rates.values())
+        return {
+            "curriculum_easy": float(sum(rate >= self.config.easy_at for rate in found)),
+            "curriculum_hard": float(sum(rate <= self.config.hard_at for rate in found)),
+        }
+
+
+def with_results(rates: State, solved: Mapping[str, Sequence[bool]], memory: float) -> dict[str, float]:
+    """Return solve rates after new attempts.
+
+    Args:
+        rates: by problem that was tried.
+        solved: see `Choice.learn`.
+        memory: share of an earlier rate that is kept.
+    """
+    new = dict(rates)
+    for name, attempts in solved.items():
+        if attempts:
+            share = sum(attempts) / len(attempts)
+            kept = memory if name in new else 0.0
+            new[name] = round(kept * new.get(name, 0.0) + (1 - kept) * share, _DIGITS)
+    return new
 
 
 class Uniform(Choice):
@@ -83,7 +140,7 @@ class Staged(Choice):
     """
 
     def __init__(self, config: StagedCurriculum, problems: Sequence[ProblemRow], seed: int) -> None:
-        super().__init__(problems, seed)
+        super().__init__(config, problems, seed)
         self.config = config
         self._members = [
             [index for index, problem in enumerate(problems) if problem.level in stage.levels]
@@ -106,11 +163,12 @@ class Staged(Choice):
         )
         return [members[index] for index in order]
 
-    def turns(self, state: State) -> int | None:
-        """See `Choice`."""
-        return self.config.stages[_stage(state)].turns
+    def turns(self, state: State, index: int) -> int | None:
+        """See `Choice`: the fewer of the stage's and the horizon's."""
+        limits = (self.config.stages[_stage(state)].turns, super().turns(state, index))
+        return min((limit for limit in limits if limit is not None), default=None)
 
-    def learn(self, state: State, solved: Mapping[str, Sequence[bool]], cursor: int) -> State:
+    def _learn(self, state: State, solved: Mapping[str, Sequence[bool]], cursor: int) -> State:
         """See `Choice`: move to another stage if the solved share of a whole window says so."""
         attempts = [one for attempts in solved.values() for one in attempts]
         if not attempts:
@@ -127,7 +185,7 @@ class Staged(Choice):
 
     def figures(self, state: State) -> dict[str, float]:
         """See `Choice`: the stage, from 1."""
-        return {"curriculum_stage": float(_stage(state) + 1)}
+        return {"curriculum_stage": float(_stage(state) + 1), **super().figures(state)}
 
 
 def _stage(state: State) -> int:
@@ -138,7 +196,7 @@ class BySolveRate(Choice):
     """See `SolveRateCurriculum`. State: `rates`, by problem that was tried."""
 
     def __init__(self, config: SolveRateCurriculum, problems: Sequence[ProblemRow], seed: int) -> None:
-        super().__init__(problems, seed)
+        super().__init__(config, problems, seed)
         self.config = config
 
     def pick(self, state: State, cursor: int, after: int, count: int) -> list[int]:
@@ -155,15 +213,8 @@ class BySolveRate(Choice):
             return 1.0
         return self.config.floor + (1 - self.config.floor) * 4 * rate * (1 - rate)
 
-    def learn(self, state: State, solved: Mapping[str, Sequence[bool]], cursor: int) -> State:
-        """See `Choice`."""
-        rates = dict(state.get("rates", {}))
-        for name, attempts in solved.items():
-            if attempts:
-                share = sum(attempts) / len(attempts)
-                kept = self.config.memory if name in rates else 0.0
-                rates[name] = round(kept * rates.get(name, 0.0) + (1 - kept) * share, _DIGITS)
-        return {"rates": rates}
+    def _learn(self, state: State, solved: Mapping[str, Sequence[bool]], cursor: int) -> State:
+        return {"rates": with_results(state.get("rates", {}), solved, self.config.memory)}
 
     def figures(self, state: State) -> dict[str, float]:
         """See `Choice`: how many problems were tried, and their mean solve rate."""
@@ -171,6 +222,7 @@ class BySolveRate(Choice):
         return {
             "curriculum_tried": float(len(rates)),
             **({"curriculum_rate": sum(rates) / len(rates)} if rates else {}),
+            **super().figures(state),
         }
 
 
@@ -180,17 +232,22 @@ def make_choice(config: Curriculum, problems: Sequence[ProblemRow], seed: int) -
     Raises:
         ConfigError: it can choose none, or cannot tell them apart.
     """
-    if isinstance(config, StagedCurriculum):
-        return Staged(config, problems, seed)
-    if not isinstance(config, SolveRateCurriculum):
-        return Uniform(problems, seed)
+    if config.horizon is not None or isinstance(config, SolveRateCurriculum):
+        _refuse_same_names(problems)
+    if isinstance(config, UniformCurriculum):
+        return Uniform(config, problems, seed)
+    return (
+        Staged(config, problems, seed) if isinstance(config, StagedCurriculum) else BySolveRate(config, problems, seed)
+    )
+
+
+def _refuse_same_names(problems: Sequence[ProblemRow]) -> None:
     twice = [name for name, times in Counter(problem.name for problem in problems).items() if times > 1]
     if twice:
         raise ConfigError(
             f"{len(twice)} names belong to several problems, for example {twice[0]}: solve rates are kept by name.",
-            "Rename them, or set curriculum.type to uniform or stages.",
+            "Rename them, or set curriculum.type to uniform or stages, without curriculum.horizon.",
         )
-    return BySolveRate(config, problems, seed)
 
 
 def solved_by_problem(turns: pa.Table) -> dict[str, list[bool]]:

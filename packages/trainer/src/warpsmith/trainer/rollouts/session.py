@@ -233,7 +233,7 @@ class RolloutSession:
         weight_version: int,
         rollout_step: int | None = None,
         staleness: int = 0,
-        max_turns: int | None = None,
+        max_turns: Sequence[int | None] | None = None,
     ) -> "pa.Table":
         """Return the turns of complete groups, after writing them to the records.
 
