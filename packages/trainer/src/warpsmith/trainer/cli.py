@@ -30,6 +30,7 @@ from warpsmith.trainer.launch.port import checked_port
 from warpsmith.trainer.options import Config, Overrides, Resume
 from warpsmith.trainer.planning.command import plan_command
 from warpsmith.trainer.planning.init import init_command
+from warpsmith.trainer.services.commands import down_command, logs_command, status_command, up_command
 from warpsmith.trainer.telemetry.phase_log import command_began
 
 if TYPE_CHECKING:
@@ -254,6 +255,10 @@ def export(
 app.command("init")(init_command)
 app.command("plan")(plan_command)
 app.command("doctor")(doctor_command)
+app.command("up")(up_command)
+app.command("status")(status_command)
+app.command("logs")(logs_command)
+app.command("down")(down_command)
 
 
 def _overrides(given: list[str] | None, steps: int | None, seconds: float | None) -> list[str]:

@@ -55,6 +55,10 @@ class LaunchError(WarpsmithError):
     exit_code = 1
 
 
+class ServiceError(UsageError):
+    """A service of a detached run could not be started, found or read."""
+
+
 class PortError(UsageError):
     """No TCP port is free for the process group, or the given one is in use."""
 

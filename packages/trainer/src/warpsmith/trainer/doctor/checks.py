@@ -15,6 +15,7 @@ from warpsmith.trainer.doctor.check import Check
 Config = SftConfig | TrainerConfig
 
 DIRECTORY, POLICY, CHAT, SOURCES = "run directory", "policy's files", "chat template", "sources"
+SERVERS = "evaluation servers"
 
 
 def checks_without_torch(config: Config, resume: bool) -> list[Check]:
@@ -51,7 +52,7 @@ def _of_services(config: Config) -> Iterator[Check]:
     yield Check("Ray's token", lambda: services.ray_token(config))
     evaluation = config.rollout.evaluation
     if evaluation.type == "server":
-        yield Check("evaluation servers", lambda: files.servers(evaluation, config.evaluator))
+        yield Check(SERVERS, lambda: files.servers(evaluation, config.evaluator))
     else:
         yield Check("containment of candidates", lambda: services.containment(config))
 
