@@ -1,14 +1,18 @@
 """A candidate's worker that is kept from its processor is not blamed for the time, and one that only waits is."""
 
+import copy
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from warpsmith.evaluator.judge.compiling.service import CompileService
 from warpsmith.evaluator.judge.conversation import Conversation
 from warpsmith.evaluator.judge.judge import Judge
+from warpsmith.evaluator.processes import worker as workers
 from warpsmith.evaluator.processes.machine import Machine
 
 LIMIT_S = 3.0
@@ -116,3 +120,61 @@ def test_on_a_device_all_time_counts(crowded, waited, add_problem, add_candidate
     assert verdict.status == "timeout"
     assert verdict.error_message.startswith("The candidate did not finish within 3 s. Look for")
     assert waited() == 0
+
+
+ENDLESS = """\
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(out_ptr, TIMES: tl.constexpr):
+    x = 0.0
+    for _ in tl.static_range(TIMES):
+        x = x + 1.0
+    tl.store(out_ptr, x)
+"""
+LAUNCH = {
+    "kernel": "kernel",
+    "arguments": {"out_ptr": ["tensor", "float32", True], "TIMES": ["value", 100_000_000]},
+    "options": {},
+}
+
+
+def test_a_compiler_that_waits_for_a_processor_is_given_four_times_its_time_at_most(
+    machine, crowded_processor, monkeypatch
+):
+    own = copy.copy(machine)
+    own.config = machine.config.model_copy(update={"compile_timeout_s": 1.0})
+    take = Machine.take
+
+    def pinned(self, role, timeout_s):
+        worker = take(self, role, timeout_s)
+        os.sched_setaffinity(worker.pid, {crowded_processor})
+        return worker
+
+    monkeypatch.setattr(Machine, "take", pinned)
+    service = CompileService(own)
+    try:
+        began = time.monotonic()
+        job = service.start(ENDLESS, [LAUNCH])
+        # One that waited so long is tried again, and then nobody's failure.
+        assert job.future.exception(timeout=60) is not None
+        assert time.monotonic() - began > 2 * 2.0
+    finally:
+        service.close()
+
+
+def test_what_the_processes_of_a_compiler_wait_counts_as_its_own(crowded_processor):
+    spin = "import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', 'while True: pass'])"
+    parent = subprocess.Popen([sys.executable, "-S", "-c", spin], start_new_session=True)
+    try:
+        os.sched_setaffinity(parent.pid, {crowded_processor})
+        deadline = time.monotonic() + 30
+        while not (children := list(workers._descendants(parent.pid))) or workers._delay_of(children[0]) < 0.5:
+            assert time.monotonic() < deadline, "it has the processor for itself"
+            time.sleep(0.1)
+    finally:
+        subprocess.run(["pkill", "-9", "-s", str(parent.pid)], check=False)
+        parent.wait()
+    assert workers._delay_of(parent.pid) == 0.0
+    assert list(workers._descendants(parent.pid)) == []

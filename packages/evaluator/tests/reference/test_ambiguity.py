@@ -16,6 +16,27 @@ def seen(forward):
 
 
 @pytest.mark.parametrize(
+    ("ranking", "unordered"),
+    [
+        (lambda x: x.argmax(0), False),
+        (lambda x: x.argmin(), False),
+        (lambda x: x.max(0), False),
+        (lambda x: torch.min(x, 0), False),
+        (lambda x: x.sort(stable=True), False),
+        (lambda x: x.sort(), True),
+        (lambda x: x.topk(1), True),
+        (lambda x: x.median(0), True),
+        (lambda x: x.cummax(0), True),
+        (lambda x: (x.argmax(0), x.topk(1)), True),
+    ],
+)
+def test_which_of_equal_numbers_comes_first_is_specified_for_some_functions(ranking, unordered):
+    with AmbiguityFinder() as finder:
+        ranking(torch.tensor([1.0, 2.0, 2.0]))
+    assert (finder.ranks, finder.tied, finder.unordered) == (True, True, unordered)
+
+
+@pytest.mark.parametrize(
     "cast",
     [
         lambda x: x.to(torch.uint8),

@@ -84,7 +84,11 @@ class EvaluatorConfig(BaseModel):
         "processor.",
     )
     compile_timeout_s: float = Field(
-        default=60.0, gt=0, le=MAX_TIMEOUT_S, description="Deadline of compiling one candidate."
+        default=60.0,
+        gt=0,
+        le=MAX_TIMEOUT_S,
+        description="Deadline of compiling one candidate, without the time in which the compiler waits for a "
+        "processor.",
     )
     reference_timeout_s: float = Field(
         default=60.0,

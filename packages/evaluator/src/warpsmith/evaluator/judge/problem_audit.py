@@ -30,10 +30,15 @@ def _zeros(_first: Expected, second: Expected) -> torch.Tensor:
 
 def _constant(first: Expected, second: Expected) -> torch.Tensor:
     value = first.value
-    wide = value if value.is_floating_point() and value.itemsize > 1 else value.double()
-    mean = wide.nanmean(dtype=torch.float64)
-    middle = mean if value.numel() else torch.zeros((), dtype=torch.float64, device=value.device)
+    if not value.numel():
+        return torch.zeros((), dtype=second.value.dtype, device=value.device).expand(second.value.shape)
+    middle = torch.complex(_mean(value.real), _mean(value.imag)) if value.is_complex() else _mean(value)
     return middle.to(second.value.dtype).expand(second.value.shape)
+
+
+def _mean(value: torch.Tensor) -> torch.Tensor:
+    wide = value if value.is_floating_point() and value.itemsize > 1 else value.double()
+    return wide.nanmean(dtype=torch.float64)
 
 
 def _stale(first: Expected, second: Expected) -> torch.Tensor:

@@ -5,7 +5,7 @@ import re
 import select
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
@@ -138,6 +138,9 @@ class Worker:
     def _overrun(self) -> WorkerTimeoutError:
         starved, before = self.run_delay(), self._delay_when_taken
         since = None if starved is None or before is None else max(starved - before, 0.0)
+        if since is not None and self.role == "compile":
+            # A compiler's parts run one after the other; what those that have ended waited is not known.
+            since += max((_delay_of(pid) for pid in _descendants(self.pid)), default=0.0)
         return WorkerTimeoutError(self.role, self.cpu_seconds(), since)
 
     def _await_end(self) -> "_native.Exit | None":
@@ -220,6 +223,29 @@ class Worker:
         for fd in handles:
             if fd >= 0:
                 os.close(fd)
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """Yield the processes below a process that live now."""
+    try:
+        children = [
+            int(child)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text(encoding="ascii").split()
+        ]
+    except OSError:
+        return
+    for child in children:
+        yield child
+        yield from _descendants(child)
+
+
+def _delay_of(pid: int) -> float:
+    """Return the seconds in which a process's first thread was ready to run but others had the processors."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _has_ended(pidfd: int) -> bool:

@@ -14,7 +14,10 @@ from torch.overrides import TorchFunctionMode
 CASTS: Final = frozenset({"to", "type", "type_as", "byte", "char", "short", "int", "long"})
 COPIES: Final = frozenset({"copy_"})
 RANKINGS: Final = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "kthvalue"})
-"""Functions that order numbers; torch specifies no order for equal ones."""
+"""Functions that order numbers."""
+TAKE_FIRST: Final = frozenset({"argmax", "argmin", "max", "min"})
+"""Those for which torch specifies which of equal numbers they take: the first. A stable sort keeps their order; for all
+others none is specified."""
 PICKS: Final = frozenset(
     {"max", "min", "cummax", "cummin", "median", "nanmedian", "mode"}
     | {
@@ -162,6 +165,7 @@ class AmbiguityFinder(TorchFunctionMode):
             different writes to one place, a divisor of another sign than on plain inputs.
         ranks: whether numbers were ordered.
         tied: whether some of them were equal.
+        unordered: whether a function ordered them that specifies no order of equal ones.
     """
 
     def __init__(self, sign: str = "") -> None:
@@ -172,6 +176,7 @@ class AmbiguityFinder(TorchFunctionMode):
         self.found = False
         self.undefined = False
         self.ranks = False
+        self.unordered = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -186,6 +191,7 @@ class AmbiguityFinder(TorchFunctionMode):
         if name in RANKINGS or (name in PICKS and not isinstance(result, torch.Tensor)):
             self.ranks = True
             self.tied = self.tied or _has_ties(name, args, kwargs)
+            self.unordered |= name not in TAKE_FIRST and not kwargs.get("stable")
         if name in CASTS and isinstance(result, torch.Tensor):
             self._note(args[0], result.dtype)
         elif name in COPIES and len(args) > 1 and isinstance(args[1], torch.Tensor):

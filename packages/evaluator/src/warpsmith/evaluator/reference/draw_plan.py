@@ -47,7 +47,7 @@ class DrawPlan:
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
-            the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is positive for 1 only.
+            the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is negative for 0.
         remote: power of two of the distance of remote rows in a far draw, in standard deviations; 0 for no such row.
         numbers: seed of the plain numbers, so that host code can be shown a trial's numbers with tensors of no trial.
     """

@@ -281,7 +281,7 @@ class Catch(TorchFunctionMode):
             return False
         self._signed += 1
         if sum(one >= ANY_SIGN for one in self.plan.levels.values()) < 2:
-            return self.plan.kind in WHOLLY_FAR and self.plan.opposed != 1
+            return self.plan.kind in WHOLLY_FAR and self.plan.opposed == 0
         if self.plan.opposed == ALL_OPPOSED:
             return True
         return self.plan.opposed > 0 and (self._signed + self.plan.opposed) % 2 == 0

@@ -210,6 +210,7 @@ def to_grid(
         chosen = ranks <= max(LONG_ROWS, float(ranks.flatten().kthvalue(min(LEAST_PLANTED, ranks.numel())).values))
         planted = _with_numbers(rounded, [one for one in long_numbers if low <= one <= high], dice, LONG_SHARE)
         rounded = torch.where(chosen, planted, rounded)
+    rounded = _with_equal_extremes(rounded, dice)
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
 
 
@@ -239,9 +240,28 @@ def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Gen
     one, other = (draw.detach().view(-1, draw.shape[-1]) for draw in (tensor, earlier))
     dice = Dice(generator)
     if tensor.shape == earlier.shape:
-        same = dice.below(len(one))
+        same = dice.rand((len(one),)) < SHARED
+        same[dice.below(len(one))] = True
         one[same] = other[same]
     one[dice.below(len(one))] = other[dice.below(len(other))]
+
+
+def _with_equal_extremes(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Copy the largest number of some rows to another place in them, and the least one of others.
+
+    Where several are the largest, it matters which of them a kernel takes.
+    """
+    if not wide.dim() or wide.shape[-1] < LEAST_STRUCTURE:
+        return wide
+    ranks = dice.rows(wide) if wide.dim() > 1 else dice.rand((1,))
+    for extreme, chosen in (
+        (wide.amax(-1, keepdim=True), (ranks < SHARED) | (ranks == ranks.min())),
+        (wide.amin(-1, keepdim=True), (ranks > 1 - SHARED) | (ranks == ranks.max())),
+    ):
+        place = torch.randint(wide.shape[-1], ranks.shape, **_drawn_by(dice.generator))
+        kept = wide.gather(-1, place)
+        wide = wide.scatter(-1, place, torch.where(chosen, extreme, kept))
+    return wide
 
 
 def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
@@ -417,8 +437,11 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
     factors = [2 ** -dice.between(*SMALL_ROW_OCTAVES), *([TINY_ROW] if left.numel() >= LEAST_ROWS else [])]
     factors = [2.0 ** LARGE_ROW_OCTAVES[1], *factors] if level == FAR else factors
-    for rank, factor in zip(left.flatten().topk(min(len(factors), left.numel())).values, factors, strict=False):
-        changed = torch.where((left == rank) & (rank >= 0), wide * factor, changed)
+    # And one is wholly positive, one negative: a count of the positive ones reaches its most and its least there.
+    made = [wide * factor for factor in factors]
+    made[1:1] = [wide.abs(), -wide.abs()]
+    for rank, row in zip(left.flatten().topk(min(len(made), left.numel())).values, made, strict=False):
+        changed = torch.where((left == rank) & (rank >= 0), row, changed)
     return changed.masked_fill(zero, 0)
 
 
@@ -539,7 +562,7 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
 
 
 SHARED: Final = 1 / 8
-"""Share of an integer draw that becomes equal to numbers of an earlier one of the same range."""
+"""Share of an integer draw, or of a gridded draw's rows, that becomes equal to an earlier one of the same range."""
 MOST_REPEATED: Final = 200
 """An author who draws now and then sees two equal integers if one draw in so many has some."""
 

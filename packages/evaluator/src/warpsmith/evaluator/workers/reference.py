@@ -124,7 +124,7 @@ class Reference:
         self._sign = ""
         self._resized = False
         self._inexact: set[int] = set()
-        self._undefined = self._ranks = self._tied = self._on_grid = False
+        self._undefined = self._ranks = self._tied = self._unordered = self._on_grid = False
         # The encoded form of the last inputs and answer, and where the judge put them.
         self.inputs_form = b""
         self.inputs_place: tuple[bytes, codec.Value] | None = None
@@ -313,6 +313,7 @@ class Reference:
             self._sign = finder.quotients.of_one_sign
         self._may_be_undefined = finder.found or finder.ranks or bool(self._may_be_undefined)
         self._undefined, self._ranks, self._tied = finder.undefined, self._ranks or finder.ranks, finder.tied
+        self._unordered |= finder.unordered
         return answer
 
     def _plain_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
@@ -394,7 +395,7 @@ class Reference:
                     if self._on_grid:
                         self._note_spread(self._noisy(arena, seed, perturb), noted)
                         perturb.start(sign)
-                    if self._ranks or not self._on_grid:
+                    if self._unordered or not self._on_grid:
                         self._note_spread(self._perturbed(arena, seed, perturb), noted)
 
     def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:

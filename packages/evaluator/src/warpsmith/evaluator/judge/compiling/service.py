@@ -13,7 +13,7 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.compressed_store import PackedStore, pack, unpack
-from warpsmith.evaluator.ipc.messages import Kind
+from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.processes.failure_attribution import STARVED_SHARE
 from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries
@@ -25,6 +25,9 @@ from warpsmith.evaluator.system.threads import started_executor
 CACHE_ENTRIES: Final = 20_000
 CACHE_BYTES: Final = 256 << 20
 """Size of the cache. An elementwise kernel takes 2 KiB; a large kernel can take hundreds."""
+MOST_TIMES: Final = 4
+"""Upper bound on a compilation's wall time, in multiples of its limit, with the time without a processor included."""
+LEAST_EXTENSION_S: Final = 0.25
 MAX_MESSAGE: Final = 8000
 NOT_WANTED: Final = "This compilation was cancelled."
 
@@ -213,7 +216,7 @@ class CompileService:
             [],
             deadline - time.monotonic(),
         )
-        message = worker.receive(deadline - time.monotonic())
+        message = self._reply(worker, deadline)
         if message.kind is not Kind.COMPILED:
             raise WireError(f"The compile worker sent {message.kind.name}; COMPILED was expected.")
         if lost := message.fields.text("lost", MAX_MESSAGE):
@@ -222,6 +225,19 @@ class CompileService:
         if message.fields.flag("crashed"):
             raise _CrashedError(found.message, found)
         return found
+
+    def _reply(self, worker: Worker, deadline: float) -> Message:
+        """Receive the reply; time in which the compiler waited for a processor does not count, up to a bound."""
+        extended = deadline
+        while True:
+            try:
+                return worker.receive(extended - time.monotonic())
+            except WorkerTimeoutError as error:
+                most = deadline + (MOST_TIMES - 1) * self._config.compile_timeout_s
+                later = min(deadline + (error.starved_seconds or 0.0), most)
+                if later - extended < LEAST_EXTENSION_S:
+                    raise
+                extended = max(later, time.monotonic() + LEAST_EXTENSION_S)
 
     def _broken(self, message: str) -> Compilation:
         return Compilation(False, self.language.compilation_category, message)
