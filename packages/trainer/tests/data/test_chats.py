@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warpsmith.rollout.datasets.row_files import count_rows, find_files, stream_rows
 from warpsmith.trainer.config.sources import ChatsSource
 from warpsmith.trainer.data.chats import chat_of, read_chats
-from warpsmith.trainer.data.files import count_rows, find_files, stream_rows
 from warpsmith.trainer.data.sample import BadRow, Refusal, Sample
 from warpsmith.trainer.errors import DataError
 
@@ -21,7 +21,7 @@ CHAT = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 
 def read(path: Path, **keys: Any) -> list[Sample | Refusal]:
     section = ChatsSource(path=(path,), **keys)
-    return list(read_chats(section, find_files(section.path)))
+    return list(read_chats(section, find_files(section.path, DataError)))
 
 
 @pytest.mark.parametrize(
