@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from warpsmith.records.errors import UsageError
+from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.registry import Registry
 from warpsmith.rollout.datasets.formats import DatasetReader, Entry
 from warpsmith.rollout.datasets.refusals import Refusal
@@ -101,15 +101,22 @@ def detect(path: Path) -> str:
     Raises:
         DatasetError: it cannot be read, or fits no type or several.
     """
-    readers = {name: DATASETS.get(name) for name in DATASETS.names()}
-    found = [name for name, reader in readers.items() if reader.reads(path)]
+    found, errors = [], []
+    for name in DATASETS.names():
+        try:
+            found += [name] if DATASETS.get(name).reads(path) else []
+        except WarpsmithError as error:
+            # A checkout has files of JSON that are no rows, which only a reader of rows opens.
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
     chosen = [name for name in found if name not in _GENERIC] or found
     if len(chosen) == 1:
         return chosen[0]
     fits = f"fits several types ({', '.join(chosen)})" if chosen else "has the columns of no known type"
     raise DatasetError(
         f"{path} {fits}.",
-        f"Name one with --type: {', '.join(readers)}. `warpsmith-rollout datasets` lists their columns.",
+        f"Name one with --type: {', '.join(DATASETS.names())}. `warpsmith-rollout datasets` lists their columns.",
     )
 
 

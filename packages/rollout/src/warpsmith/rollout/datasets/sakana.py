@@ -54,10 +54,10 @@ class SakanaReader(DatasetReader):
     def entry(self, cells: Cells) -> Entry:
         """See `DatasetReader`."""
         level, number = cells.integer("level"), cells.integer("number")
-        functional, module = cells.text("problem"), cells.text("module")
+        name, functional, module = cells.text("name"), cells.text("problem"), cells.text("module")
         code = json.dumps(cells.text("kernel"))
         return Entry(
-            name=f"level{level}/{number}_{cells.text('name')}",
+            name=f"level{level}/{name if name.startswith(f'{number}_') else f'{number}_{name}'}",
             problem=functional,
             level=level,
             kernel=_CANDIDATE.format(functional=functional.rstrip(), code=code),

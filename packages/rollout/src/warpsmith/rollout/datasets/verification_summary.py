@@ -99,6 +99,8 @@ def lines_of(summary: Mapping[str, Any]) -> Iterator[str]:
             f"median speedup of {speedups['rows']:,} correct rows: claimed {speedups['claimed']:.2f}x, "
             f"measured {speedups['measured']:.2f}x"
         )
+    if any("undecided" in counts["by_status"] for counts in summary["claims"].values()):
+        yield "undecided: nothing here runs these kernels, or a chip computes differently; a GPU can decide"
     if summary["waiting"]:
         yield f"{summary['waiting']:,} rows have no verdict yet (the evaluator failed, or it was stopped); run it again"
 
@@ -109,7 +111,7 @@ def _line(title: str, counts: Mapping[str, Any]) -> Iterator[str]:
     share, decided = counts["share_correct"], counts["correct"] + counts["wrong"]
     of = "none decided" if share is None else f"{counts['correct']:,} of {decided:,} decided are correct ({share:.1%})"
     statuses = ", ".join(f"{status} {count:,}" for status, count in counts["by_status"].items())
-    yield f"{title}: {counts['rows']:,} rows; {of}; {statuses}"
+    yield f"{title}: {counts['rows']:,}; {of}; {statuses}"
 
 
 def write_results(output: Path, dataset: Dataset, outcomes: Outcomes, summary: Mapping[str, Any]) -> None:
