@@ -16,6 +16,7 @@ from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.reader import RunReader
 from warpsmith.rollout.cli import main
 from warpsmith.rollout.datasets import generated, verification
+from warpsmith.rollout.datasets.output_folder import output_folder
 from warpsmith.rollout.datasets.verification import outcomes_in
 
 ROWS = generated(seed=0, count=3, levels=(1,))
@@ -194,7 +195,7 @@ def test_without_an_evaluator_nothing_is_left(dataset, tmp_path, monkeypatch, ju
 
 def test_one_process_at_a_time(dataset, tmp_path, monkeypatch, judged_by, capsys):
     judge = judged_by(lambda kernel: CORRECT)
-    with verification.owned(tmp_path / "out"):
+    with output_folder(tmp_path / "out"):
         assert run(monkeypatch, dataset, tmp_path / "out") == 2
     assert "Another process writes" in capsys.readouterr().err
     assert not judge.asked

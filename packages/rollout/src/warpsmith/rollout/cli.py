@@ -100,6 +100,7 @@ def environments() -> None:
 
 app.command("datasets")(dataset_commands.datasets)
 app.command("verify")(dataset_commands.verify)
+app.command("clean")(dataset_commands.clean)
 
 
 @app.command("problems")

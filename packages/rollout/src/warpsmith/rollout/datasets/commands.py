@@ -10,6 +10,7 @@ import typer
 from warpsmith.evaluator.bench.command import INCOMPLETE_EXIT_CODE, STOPPED_EXIT_CODE, warn_about
 from warpsmith.evaluator.config import ISOLATION_HELP
 from warpsmith.records.errors import UsageError
+from warpsmith.rollout.datasets.output_folder import output_folder
 from warpsmith.rollout.datasets.registry import DATASETS, Dataset, read_dataset, renamed_columns
 from warpsmith.rollout.settings.session import session_config
 
@@ -93,7 +94,7 @@ def verify(
         )
     warn_about(config.evaluator.minimum_isolation)
     stopped = False
-    with verification.owned(output):
+    with output_folder(output):
         try:
             outcomes = verification.verify(read, output, config, workers=workers)
         except verification.VerificationStoppedError:
@@ -117,3 +118,63 @@ def _end(waiting: int, *, stopped: bool) -> None:
         raise typer.Exit(STOPPED_EXIT_CODE)
     if waiting:
         raise typer.Exit(INCOMPLETE_EXIT_CODE)
+
+
+def clean(
+    dataset: DatasetPath,
+    *,
+    against: Annotated[
+        list[Path],
+        typer.Option(help="A benchmark whose problems are removed, such as a KernelBench checkout; repeatable."),
+    ],
+    output: Output,
+    type_: Type = None,
+    column: Columns = [],  # noqa: B006 - typer reads it once and it is never changed
+    limit: Limit = None,
+    verdicts: Annotated[
+        Path | None, typer.Option(help="Directory that `verify` wrote: keep only kernels with an accepted verdict.")
+    ] = None,
+    statuses: Annotated[str, typer.Option(help="With --verdicts: accepted verdicts, separated by commas.")] = "correct",
+    by_computation: Annotated[
+        bool, typer.Option(help="Also run problems on the same inputs and compare what they compute.")
+    ] = True,
+    workers: Workers = None,
+    isolation: Isolation = "landlock",
+    set_: Set = [],  # noqa: B006 - as above
+) -> None:
+    """Remove from a data set what a benchmark has, what comes twice, and what is not verified; write the rest.
+
+    Two problems are the same if their code is, up to names, docstrings and constants, or if both compute the same on
+    the same random inputs under three seeds, in the sandbox. --no-by-computation compares code alone.
+
+    Writes to --output: the kept rows under data/, removed.jsonl with the reason of each, unusable.jsonl, and last a
+    card, README.md. The same command continues after a stop or a kill; only problems that were not run yet are run.
+
+    Exit code 0 if the card was written; 2 for bad arguments; 130 if interrupted.
+
+    Example: `warpsmith-rollout clean dataset_permissive.parquet --against KernelBench -o clean/kernelbook`
+    """
+    from warpsmith.rollout.datasets import cleaned, cleaning, verification
+    from warpsmith.rollout.datasets.card import Card
+
+    config = session_config(set_, evaluator={"minimum_isolation": isolation})
+    evaluator = config.evaluator.model_copy(update={"slots": workers} if workers else {})
+    read = _read(dataset, type_, column, limit)
+    benchmarks = cleaning.Benchmarks([read_dataset(path) for path in against])
+    known = None if verdicts is None else verification.outcomes_in(verdicts)
+    if known == {}:
+        raise UsageError(f"{verdicts} has no verdicts.", "Name a directory that `warpsmith-rollout verify` wrote.")
+    warn_about(evaluator.minimum_isolation)
+    with output_folder(output):
+        cleaned.check_unfinished(output)
+        try:
+            computed = (
+                cleaning.computations(read.entries, benchmarks.sources, output, evaluator) if by_computation else None
+            )
+        except KeyboardInterrupt:
+            _end(0, stopped=True)
+        accepted = tuple(filter(None, statuses.split(",")))
+        found = cleaning.clean(read, benchmarks, computed=computed, verdicts=known, statuses=accepted)
+        reader = DATASETS.get(read.type)
+        card = Card(read, reader, benchmarks, found, output, computed is not None, verdicts, accepted)
+        typer.echo(cleaned.write(card))

@@ -136,6 +136,15 @@ def stream_rows(
             )
 
 
+def row_batches(file: Path, error: type[WarpsmithError] = DatasetError) -> Iterator[Any]:
+    """Yield the rows of a Parquet or Arrow file as batches of pyarrow, with all columns.
+
+    Raises:
+        WarpsmithError: as `error`; it cannot be read.
+    """
+    return _parquet_batches(file, (), error) if file.suffix == ".parquet" else _arrow_batches(file, error)
+
+
 def _lines(file: Path, error: type[WarpsmithError]) -> Iterator[tuple[int, bytes]]:
     # As bytes: text would also be split at U+2028, which JSON may contain unescaped.
     lines = stream_lines(file, error, remedy=_REMEDY)

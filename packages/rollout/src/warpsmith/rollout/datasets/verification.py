@@ -6,11 +6,8 @@ knows by these names what has a verdict.
 """
 
 import asyncio
-import fcntl
 import json
-import os
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -51,7 +48,6 @@ REFUSED: Final = "problem: "
 """How the reason of a turn begins whose problem the evaluator refuses."""
 FORMAT: Final = 1
 AT_ONCE_PER_SERVER: Final = 8
-_LOCK: Final = ".verify.lock"
 _UNSAMPLED: Final = Sampling(temperature=0.0, max_tokens=0)
 
 _CUDA_TASK: Final = """\
@@ -90,34 +86,6 @@ Outcomes = Mapping[str, Outcome]
 
 class VerificationStoppedError(Exception):
     """The verification was interrupted; finished verdicts are recorded."""
-
-
-@contextmanager
-def owned(folder: Path) -> Iterator[None]:
-    """Create a folder, and hold it for this process. It is removed again if nothing was written to it.
-
-    Raises:
-        UsageError: another process holds it, or it is a file.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; a folder was expected.", "Name another with --output.")
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise UsageError(
-            f"Another process writes to {folder}.", "Wait until it has ended, or name another folder with --output."
-        ) from None
-    try:
-        yield
-    finally:
-        if [path.name for path in folder.iterdir()] == [_LOCK]:
-            with suppress(OSError):
-                (folder / _LOCK).unlink()
-                folder.rmdir()
-        os.close(descriptor)
 
 
 def settings_of(config: SessionConfig) -> dict[str, Any]:
