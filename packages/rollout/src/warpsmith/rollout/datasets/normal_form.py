@@ -42,7 +42,8 @@ def normal_form(source: str, roots: Sequence[str], *, constants: bool) -> str:
         raise UsageError(f"The code is not Python: {error}.", "Fix it, or leave the row out.") from error
     module = _Module(tree)
     namer = _Namer(module, constants=constants)
-    parts = [namer.dump(definition) for definition in module.reachable(roots)]
+    # All are found first: dumping a definition changes its names.
+    parts = [namer.dump(definition) for definition in list(module.reachable(roots))]
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
