@@ -130,6 +130,8 @@ class _Namer(ast.NodeTransformer):
     def __init__(self, module: _Module, *, constants: bool) -> None:
         self._module, self._constants = module, constants
         self._names: dict[str, str] = {}
+        self._scopes: list[tuple[int, frozenset[str]]] = []
+        self._functions = 0
 
     def dump(self, definition: Definition) -> str:
         """Return a definition's tree as text; the definition is changed."""
@@ -140,11 +142,20 @@ class _Namer(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """Return the full name of what is imported, a number for what is the module's own."""
+        if (local := self._local(node.id)) is not None:
+            return ast.Name(local, ast.Load())
         if full := self._module.imports.get(node.id):
             return ast.Name(full, ast.Load())
         if node.id in _BUILTINS and node.id not in self._module.definitions:
             return ast.Name(node.id, ast.Load())
         return ast.Name(self._named(node.id), ast.Load())
+
+    def _local(self, name: str) -> str | None:
+        """Return the number of a name of the innermost function that binds it; equal names of two are different."""
+        for function, bound in reversed(self._scopes):
+            if name in bound:
+                return self._named(f"{function} {name}")
+        return None
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """Return a dotted name as one, and the module's own attributes as numbers."""
@@ -157,7 +168,7 @@ class _Namer(ast.NodeTransformer):
     def _is_imported(self, node: ast.expr) -> bool:
         while isinstance(node, ast.Attribute):
             node = node.value
-        return isinstance(node, ast.Name) and node.id in self._module.imports
+        return isinstance(node, ast.Name) and self._local(node.id) is None and node.id in self._module.imports
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Return `super()` for the older `super(Model, self)`, and own keywords as numbers."""
@@ -184,7 +195,7 @@ class _Namer(ast.NodeTransformer):
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         """Return a parameter without its annotation."""
-        return ast.arg(self._named(node.arg))
+        return ast.arg(self._local(node.arg) or self._named(node.arg))
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         """Return an annotated assignment as a plain one."""
@@ -205,7 +216,10 @@ class _Namer(ast.NodeTransformer):
         node.name = node.name if special else self._named(node.name, "a" if own else "v")
         node.returns, node.type_comment = None, None
         node.body = _without_docstring(node.body)
+        self._functions += 1
+        self._scopes.append((self._functions, _bound_in(node)))
         self.generic_visit(node)
+        self._scopes.pop()
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
@@ -214,6 +228,13 @@ class _Namer(ast.NodeTransformer):
         node.body = _without_docstring(node.body)
         self.generic_visit(node)
         return node
+
+
+def _bound_in(function: ast.AST) -> frozenset[str]:
+    """Return the names that a function binds: its parameters, and what it or a function in it assigns."""
+    found = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+    found |= {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return frozenset(found)
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
