@@ -129,7 +129,7 @@ def test_files_are_found_by_name_directory_and_pattern(tmp_path: Path) -> None:
     [
         ("absent.jsonl", None, "no file"),
         ("*.jsonl", None, "has no file"),
-        ("x.csv", "a,b", "unknown format"),
+        ("x.txt", "a,b", "unknown format"),
         ("x.parquet", "no parquet", "cannot be read"),
         ("x.json", "{", "is not JSON"),
         ("x.json", "{}", "not a JSON list"),
