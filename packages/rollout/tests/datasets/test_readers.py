@@ -127,8 +127,12 @@ def test_values_that_are_missing_where_they_may_be(tmp_path):
 
 
 def test_kernelbook_gets_the_names_of_the_task(tmp_path):
-    (entry,) = read_dataset(write(tmp_path, [ROWS["kernelbook"]], ".jsonl")).entries
-    assert (entry.problem, entry.kernel, entry.name) == (MODULE, KERNELS, "someone/something/ReLU")
+    row = ROWS["kernelbook"]
+    other = {**row, "python_code": row["python_code"] + "# another\n"}
+    entry, again, second = read_dataset(write(tmp_path, [row, row, other], ".jsonl")).entries
+    assert (entry.problem, entry.kernel) == (MODULE, KERNELS)
+    assert entry.name.startswith("someone/something/ReLU-")
+    assert entry.name == again.name != second.name
 
 
 def test_kernelbench_as_checkout_folder_rows_and_tritonforge(tmp_path):

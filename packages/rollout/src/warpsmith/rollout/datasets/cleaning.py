@@ -218,10 +218,8 @@ def clean(
             found.kept.append(entry)
         else:
             found.removed.append((entry, removal))
-    unknown = {entry.problem_key: entry for entry in dataset.entries}
-    found.not_computed.update(
-        computed[key].reason for key in unknown if computed is not None and key in computed and computed[key].reason
-    )
+    known = [(computed or {}).get(key) for key in {entry.problem_key for entry in dataset.entries}]
+    found.not_computed.update(one.reason for one in known if one is not None and one.reason)
     if not found.kept:
         reasons = Counter(removal.reason for _, removal in found.removed)
         told = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())

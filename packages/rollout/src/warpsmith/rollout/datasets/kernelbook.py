@@ -31,7 +31,9 @@ class KernelbookReader(DatasetReader):
         problem, kernel = renamed(entry_point, cells.text("problem"), cells.text("kernel"))
         label = cells.value("label")
         repository = cells.text("repository")
-        name = f"{repository}/{entry_point}" if repository else entry_point
+        # A repository can have several modules of one name, and a name stands for one problem.
+        key = Entry("", problem).problem_key[:8]
+        name = f"{repository or 'kernelbook'}/{entry_point}-{key}"
         return Entry(name, problem, kernel=kernel, label="" if label is None else str(label))
 
 
