@@ -42,6 +42,7 @@ SHORT = [
             "sandbox",
             "records",
             "policy",
+            "datasets",
             "status",
         )
     ),

@@ -157,3 +157,18 @@ def test_the_commands_know_the_parts_and_suggest_them(outside):
         done = outside("-m", "warpsmith.rollout", "evaluate", "nowhere", "--set", setting)
         assert done.returncode == 2
         assert f"Did you mean `{known}`?" in done.stderr.replace("\n", " ")
+
+
+def test_the_data_set_of_the_document_is_found_by_its_columns_and_read(outside, tmp_path):
+    module = "class Model:\n    pass\n\n\ndef get_inputs():\n    return []\n"
+    rows = [{"question": module, "answer": "x = 1", "grade": grade} for grade in (10, 3, 11)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    program = (
+        "from warpsmith.rollout.datasets.registry import read_dataset\n"
+        "read = read_dataset('rows.jsonl')\n"
+        "print(read.type, [entry.claim.correct for entry in read.entries], *read.refused())\n"
+    )
+    done = outside("-c", program)
+    assert done.stdout.strip() == (
+        "questions [True, False] 1 row not used: grade is not from 0 to 10; first line 3 of rows.jsonl (11)"
+    ), done.stderr

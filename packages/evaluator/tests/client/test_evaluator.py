@@ -32,6 +32,7 @@ from warpsmith.evaluator import (
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError, overrun
 from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.worker import WorkerDiedError, WorkerTimeoutError
+from warpsmith.records.errors import UsageError
 
 SLOW_CANDIDATE = """
 import time
@@ -57,6 +58,51 @@ def test_an_output_without_a_number_has_no_largest_error(evaluator, add_problem,
         add_problem, add_candidate.replace("mask=mask) + tl", "mask=mask) * float('nan') + tl")
     )
     assert (nothing.status, nothing.mismatched_fraction, nothing.max_abs_error) == ("incorrect", 1.0, None)
+
+
+OUTPUTS = """\
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((3,), 2.0))
+
+    def forward(self, x):
+        return x * self.weight, {"positive": x > 0.5, "sum": x.sum()}
+
+def get_inputs():
+    return [torch.rand(2, 3)]
+"""
+
+
+def test_what_a_reference_computes_from_seeded_inputs(evaluator):
+    first, second, again = evaluator.outputs(OUTPUTS, [1, 2, 1])
+    assert first == again != second
+    assert [output.shape for output in first] == [(2, 3), (2, 3), ()]
+    product, positive, total = (output.values for output in first)
+    assert sum(product) == pytest.approx(2 * total[0], rel=1e-5)
+    assert positive == tuple(float(value > 1.0) for value in product)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        ("x * self.weight,", "x.to(torch.complex64),", "An output is complex"),
+        ("x * self.weight,", "x.new_zeros(1 << 19),", "at most 262144"),
+        ("x * self.weight,", "1 / 0,", "ZeroDivisionError"),
+    ],
+)
+def test_outputs_that_cannot_be_returned_are_the_problems_fault(evaluator, old, new, part):
+    with pytest.raises(BadProblemError, match=part):
+        evaluator.outputs(OUTPUTS.replace(old, new), [1])
+
+
+@pytest.mark.parametrize("seeds", [[-1], [1 << 48], [1] * 65])
+def test_seeds_have_a_range(evaluator, seeds):
+    with pytest.raises(UsageError):
+        evaluator.outputs(OUTPUTS, seeds)
 
 
 def test_the_same_seed_gives_the_same_verdict(evaluator, add_problem, add_candidate):

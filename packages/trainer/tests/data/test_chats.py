@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warpsmith.rollout.datasets.row_files import count_rows, find_files, stream_rows
 from warpsmith.trainer.config.sources import ChatsSource
 from warpsmith.trainer.data.chats import chat_of, read_chats
-from warpsmith.trainer.data.files import count_rows, find_files, stream_rows
 from warpsmith.trainer.data.sample import BadRow, Refusal, Sample
 from warpsmith.trainer.errors import DataError
 
@@ -21,7 +21,7 @@ CHAT = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 
 def read(path: Path, **keys: Any) -> list[Sample | Refusal]:
     section = ChatsSource(path=(path,), **keys)
-    return list(read_chats(section, find_files(section.path)))
+    return list(read_chats(section, find_files(section.path, DataError)))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_files_are_found_by_name_directory_and_pattern(tmp_path: Path) -> None:
     [
         ("absent.jsonl", None, "no file"),
         ("*.jsonl", None, "has no file"),
-        ("x.csv", "a,b", "unknown format"),
+        ("x.txt", "a,b", "unknown format"),
         ("x.parquet", "no parquet", "cannot be read"),
         ("x.json", "{", "is not JSON"),
         ("x.json", "{}", "not a JSON list"),

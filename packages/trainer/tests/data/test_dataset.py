@@ -89,6 +89,20 @@ def test_what_is_left_out_is_counted_with_its_first_row(tmp_path: Path, chat: Ch
     assert f"2 no chat: neither messages nor conversations nor prompt and completion (first: line 9 of {path}" in lines
 
 
+@pytest.mark.parametrize(
+    ("whole", "own", "sizes"), [(None, None, [6, 6]), (2, None, [2, 2]), (4, 1, [4, 1]), (None, 99, [6, 6])]
+)
+def test_a_limit_takes_the_first_examples_of_each_source(
+    tmp_path: Path, chat: ChatFormat, whole: int | None, own: int | None, sizes: list[int]
+) -> None:
+    files = [as_file(tmp_path / f"{name}.jsonl", [chat_row(f"{name}{i}", "a") for i in range(6)]) for name in "cd"]
+    sources = (ChatsSource(path=files[0]), ChatsSource(path=files[1], limit=own))
+    store = encoded(SftDataSection(sources=sources, limit=whole, eval_examples=0), chat, tmp_path / "data")
+    assert [tally.examples for tally in store.tallies] == sizes
+    first = chat.tokenizer.decode(store.row(0).ids.tolist())
+    assert "c0" in first
+
+
 def test_nothing_left_is_refused_with_the_commonest_reason_and_leaves_no_files(
     tmp_path: Path, chat: ChatFormat
 ) -> None:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warpsmith.rollout.datasets.kernelbook import as_task, with_class
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.trainer.config.sources import KernelbookSource
-from warpsmith.trainer.data.kernelbook import as_task, read_kernelbook, with_class
+from warpsmith.trainer.data.kernelbook import read_kernelbook
 from warpsmith.trainer.data.sample import BadRow, Refusal, Sample
 
 MODULE = """import torch

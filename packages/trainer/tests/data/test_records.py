@@ -110,3 +110,44 @@ def test_a_turn_that_a_resumed_run_recorded_again_counts_once(record: Any, turns
 def test_a_directory_without_records_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoRecordsError):
         taken(tmp_path)
+
+
+def trajectory(name: str, *statuses: str, problem: str = "p") -> list[dict[str, Any]]:
+    """Return the turns of a trajectory; the kernels of all trajectories are different."""
+    return [
+        judged(float(status == "correct"), status=status)
+        | {"trajectory": name, "turn": turn, "num_turns": len(statuses), "problem": problem}
+        | {"kernel": f"{name} {turn}", "completion": f"{name}{turn}"}
+        for turn, status in enumerate(statuses)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("select", "keys", "expected"),
+    [
+        ("all", {}, ["a1", "a2", "b0", "b1", "c2", "d1"]),
+        ("best", {}, ["a1", "d1"]),
+        ("best", {"best": 2}, ["a1", "a2", "d1"]),
+        ("first_right", {}, ["a1", "b0", "c2", "d1"]),
+        ("repairs", {}, ["a1", "c2"]),
+        ("repairs", {"best": 1}, ["a1"]),
+    ],
+)
+def test_turns_are_selected_within_problems_and_trajectories(
+    record: Any, select: str, keys: dict[str, Any], expected: list[str]
+) -> None:
+    """An evaluation that was lost (`invalid`) is no failure that the next turn repairs."""
+    run = record(
+        *trajectory("a", "incorrect", "correct", "correct"),
+        *trajectory("b", "correct", "correct"),
+        *trajectory("c", "incorrect", "compile_error", "correct"),
+        *trajectory("d", "invalid", "correct", problem="q"),
+    )
+    assert sorted(taken(run, select=select, **keys)[0]) == sorted(expected)
+
+
+def test_trajectories_of_two_runs_are_not_confused(record: Any) -> None:
+    one = record(*trajectory("a", "incorrect", "incorrect"))
+    other = record(*trajectory("a", "correct", "correct"), name="other")
+    assert taken(one, other, select="repairs")[0] == []
+    assert taken(one, other, select="first_right")[0] == ["a0"]

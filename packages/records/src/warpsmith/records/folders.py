@@ -39,11 +39,22 @@ def write_file(out: Path, text: str) -> None:
     Raises:
         OutputError: the operating system refused to write.
     """
+    with new_file(out) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def new_file(out: Path) -> Iterator[Path]:
+    """Yield the path of a temporary file next to `out` that replaces it if the block succeeds.
+
+    Raises:
+        OutputError: the operating system refused to write.
+    """
     unfinished = _beside(out)
     with _refusals_typed(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         try:
-            unfinished.write_text(text, encoding="utf-8")
+            yield unfinished
             unfinished.replace(out)
         finally:
             unfinished.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -23,15 +23,15 @@ from warpsmith.rollout import console, datasets, metrics, settings
 from warpsmith.rollout._version import __version__
 from warpsmith.rollout.collector import Rows
 from warpsmith.rollout.config import SessionConfig
+from warpsmith.rollout.datasets import commands as dataset_commands
 from warpsmith.rollout.environments.registry import descriptions, max_turns
 from warpsmith.rollout.generator import Grade, Size, Split
 from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice
 from warpsmith.rollout.rewards.registry import scorer_for
+from warpsmith.rollout.settings.session import session_config
 from warpsmith.rollout.turn_recording import TurnRow
 
-SCHEMA: Final = "warpsmith-rollout schema"
-
-PURPOSE = """Generate problems, sample a policy on them, and evaluate checkpoints.
+PURPOSE = """Generate problems, sample a policy on them, evaluate checkpoints, and verify data sets of kernels.
 
 Examples:
 
@@ -40,6 +40,8 @@ Examples:
     warpsmith-rollout evaluate runs/tiny --problems generated --count 50 --samples 4 --prompt-style compact
 
     warpsmith-rollout compare before.json after.json
+
+    warpsmith-rollout verify dataset_permissive.parquet -o runs/kernelbook --limit 200
 """
 
 app = commands.new_app("warpsmith-rollout", __version__, PURPOSE)
@@ -94,6 +96,11 @@ def environments() -> None:
     """
     for name, description in descriptions().items():
         typer.echo(f"{name:24} {description}")
+
+
+app.command("datasets")(dataset_commands.datasets)
+app.command("verify")(dataset_commands.verify)
+app.command("clean")(dataset_commands.clean)
 
 
 @app.command("problems")
@@ -157,7 +164,7 @@ def evaluate(
 
     Example: `warpsmith-rollout evaluate runs/tiny --count 20 --samples 2 --prompt-style compact --json`
     """
-    config = _config(
+    config = session_config(
         set_,
         environment={"type": environment} | ({} if max_turns is None else {"max_turns": max_turns}),
         prompt_style=prompt_style,
@@ -210,7 +217,7 @@ def generate(
 
     Example: `warpsmith-rollout generate runs/tiny runs/sampled --count 100 --samples 8 --prompt-style compact`
     """
-    config = _config(
+    config = session_config(
         set_,
         environment={"type": environment} | ({} if max_turns is None else {"max_turns": max_turns}),
         prompt_style=prompt_style,
@@ -373,17 +380,6 @@ def _report(result: metrics.EvaluationResult) -> str:
 
 def _percent(rate: float | None) -> str:
     return "n/a" if rate is None else f"{rate:.1%}"
-
-
-def _config(overrides: Sequence[str], **given: Any) -> SessionConfig:
-    for override in overrides:
-        settings.changed(SessionConfig, given, override, schema=SCHEMA)
-    try:
-        return settings.checked(SessionConfig, given)
-    except settings.SettingsError as error:
-        raise UsageError(
-            f"These settings cannot be used: {error}", f"`{SCHEMA}` lists every key and its meaning."
-        ) from None
 
 
 def _split(name: str | None) -> Split | None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,11 +26,14 @@ from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of
 from warpsmith.evaluator.sandbox import temp_dirs
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.verdict import Verdict, invalid
+from warpsmith.records.errors import UsageError
 
 STDERR: Final = 2
 SILENCE_S: Final = 60.0
 """How long a judge may be silent before it is pinged, and how long it may then take to answer."""
 STOP_S: Final = 10.0
+MOST_SEEDS: Final = 64
+"""Most input sets of one question about a problem."""
 JUDGE_ARGUMENTS: Final = ("-I", "-m", "warpsmith.evaluator.judge.process")
 """Arguments of Python that start a judge."""
 JUDGE_DIED: Final = "The judge process died while it evaluated this candidate, and again at the retry."
@@ -44,6 +48,13 @@ class DeviceFacts(NamedTuple):
 
     name: str
     arch: int
+
+
+class Output(NamedTuple):
+    """A tensor that a problem's forward returned: its shape, and its values as doubles in row-major order."""
+
+    shape: tuple[int, ...]
+    values: tuple[float, ...]
 
 
 @dataclass
@@ -176,6 +187,8 @@ class _Judge:
             pending.answer.set_result(Verdict.from_record(message.fields.mapping("verdict")))
         elif message.kind is Kind.AUDITED:
             pending.answer.set_result(message.fields.mapping("facts"))
+        elif message.kind is Kind.OUTPUTS:
+            pending.answer.set_result(message.fields.sequence("outputs"))
         else:
             pending.answer.set_exception(_refusal(message.fields))
 
@@ -359,18 +372,44 @@ class Evaluator:
             EvaluatorError: the evaluator failed; a retry may succeed.
         """
         audited = problem_of(problem)
+        facts: dict[str, Any] = self._asked(Kind.AUDIT, {"name": audited.name, "problem": audited.source})
+        return facts
 
-        def ask() -> dict[str, Any]:
+    def outputs(self, problem: GivenProblem, seeds: Sequence[int]) -> list[list[Output]]:
+        """Return what a problem's reference computes from its own inputs, made under each of the seeds.
+
+        The problem's code runs only in a contained worker. It may be long: it is for programs that compare problems.
+
+        Args:
+            problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.
+            seeds: at most 64 numbers from 0 to 2**48 - 1. The same seed gives the same inputs.
+
+        Returns:
+            For each seed the tensors that forward returns.
+
+        Raises:
+            UsageError: a seed is out of range.
+            BadProblemError: the problem itself cannot be run, or returns too much (`reference_outputs`).
+            EvaluatorError: the evaluator failed; a retry may succeed.
+        """
+        if len(seeds) > MOST_SEEDS or not all(0 <= seed < 1 << 48 for seed in seeds):
+            raise UsageError(f"At most {MOST_SEEDS} seeds from 0 to 2**48 - 1 were expected.", "Give 0, 1 and 2.")
+        run = problem_of(problem)
+        found = self._asked(Kind.ASK_OUTPUTS, {"name": run.name, "problem": run.source, "seeds": list(seeds)})
+        return [[Output(tuple(one["shape"]), tuple(one["values"])) for one in outputs] for outputs in found]
+
+    def _asked(self, kind: Kind, fields: dict[str, Any]) -> Any:
+        """Return the judge's answer about a problem alone."""
+
+        def ask() -> Any:
             number = next(self._numbers)
-            fields = {"number": number, "name": audited.name, "problem": audited.source}
-            facts: dict[str, Any] = self._running_judge().ask(number, fields, _ignore, Kind.AUDIT).result()
-            return facts
+            return self._running_judge().ask(number, fields | {"number": number}, _ignore, kind).result()
 
         try:
             return with_retries(ask, _OF_LOST_JUDGES)
         except _JudgeLostError:
             raise JudgeUnavailableError(
-                "The judge process died while it audited a problem, twice.", "Try again."
+                "The judge process died while it ran a problem's reference, twice.", "Try again."
             ) from None
 
     async def evaluate_async(

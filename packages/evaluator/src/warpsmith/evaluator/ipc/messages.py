@@ -31,6 +31,8 @@ class Kind(IntEnum):
     WINDOW_ENDED = 10
     WINDOW_OPENED = 11
     WINDOW_REFUSED = 12
+    ASK_OUTPUTS = 13
+    OUTPUTS = 14
     # judge and zygote
     FORK = 16
     FORKED = 17

@@ -2,9 +2,9 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -15,6 +15,7 @@ from warpsmith.evaluator.judge.compiling.service import CompileFailedError, Comp
 from warpsmith.evaluator.judge.concurrency import Concurrency
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.judge.problem_audit import audit
+from warpsmith.evaluator.judge.reference_outputs import outputs_of
 from warpsmith.evaluator.judge.verdicts import verdict_of
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.processes.machine import Machine
@@ -23,11 +24,14 @@ from warpsmith.evaluator.processes.worker import WorkerDiedError, WorkerStartErr
 from warpsmith.evaluator.reference.session import (
     ReferenceFailedError,
     ReferenceFaultError,
+    ReferenceSession,
     ReferenceStore,
     memory_ran_out,
 )
 from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
+
+T = TypeVar("T")
 
 LOST: Final = (
     WorkerStartError,
@@ -118,20 +122,32 @@ class Judge:
         Raises:
             EvaluatorError: the problem is bad, the evaluator lost a worker, or the device is out of use.
         """
+        return self._ask_reference(problem, lambda session: facts_of(session, self.machine))
+
+    def outputs(self, problem: Problem, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
+        """Return what a problem's reference computes from seeded inputs: see `reference_outputs.outputs_of`.
+
+        Raises:
+            EvaluatorError: as for `audit`.
+        """
+        return self._ask_reference(problem, lambda session: outputs_of(session, seeds))
+
+    def _ask_reference(self, problem: Problem, ask: Callable[[ReferenceSession], T]) -> T:
+        """Return what is found out from a problem's reference alone."""
         self.health.check()
         try:
             with problem_faults(problem):
-                return self._facts(problem)
+                return self._asked(problem, ask)
         except LOST as error:
             raise EvaluatorError(f"The evaluator lost a worker of its own: {error}.", "Retry.") from error
         except NoWindowError as error:
             raise EvaluatorError(f"The reference could not be timed: {error}.", "Retry.") from error
 
-    def _facts(self, problem: Problem) -> dict[str, Any]:
-        """Return a problem's facts; runs alone if the device's memory does not suffice for it and others."""
+    def _asked(self, problem: Problem, ask: Callable[[ReferenceSession], T]) -> T:
+        """Ask; runs alone if the device's memory does not suffice for the problem and others."""
         try:
             with self.concurrency.shared(), self.references.lent(problem.key, problem.source) as session:
-                return facts_of(session, self.machine)
+                return ask(session)
         except MEMORY_ERRORS as error:
             if not self.may_fit_alone(problem, error):
                 raise
@@ -140,7 +156,7 @@ class Judge:
             self.with_all_memory(problem),
             self.references.lent(problem.key, problem.source) as session,
         ):
-            return facts_of(session, self.machine)
+            return ask(session)
 
     def may_fit_alone(self, problem: Problem, error: Exception) -> bool:
         """Whether memory ran out because the device is shared, and the problem is not known to be too large for it."""

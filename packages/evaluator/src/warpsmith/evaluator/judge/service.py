@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -72,6 +73,9 @@ class Service:
                 if message.kind is Kind.AUDIT:
                     self._slots.submit(self._audit, message.fields)
                     continue
+                if message.kind is Kind.ASK_OUTPUTS:
+                    self._slots.submit(self._outputs, message.fields)
+                    continue
                 self._slots.submit(self._answer, message.fields, time.monotonic())
         finally:
             # Hang up first: the client then retries elsewhere and gets no verdict that this shutdown caused.
@@ -111,10 +115,17 @@ class Service:
         )
 
     def _audit(self, fields: codec.Fields) -> None:
+        self._tell(fields, Kind.AUDITED, lambda problem: {"facts": self._judge.audit(problem)})
+
+    def _outputs(self, fields: codec.Fields) -> None:
+        seeds = [seed for seed in fields.sequence("seeds") if isinstance(seed, int)]
+        self._tell(fields, Kind.OUTPUTS, lambda problem: {"outputs": self._judge.outputs(problem, seeds)})
+
+    def _tell(self, fields: codec.Fields, kind: Kind, ask: Callable[[Problem], dict[str, Any]]) -> None:
+        """Send what is found out about a problem, or why it cannot be."""
         number = fields.integer("number")
         try:
-            facts = self._judge.audit(Problem(fields.text("name"), fields.text("problem")))
-            self._send(Kind.AUDITED, {"number": number, "facts": facts})
+            self._send(kind, {"number": number} | ask(Problem(fields.text("name"), fields.text("problem"))))
         except WarpsmithError as error:
             self._send(Kind.REFUSED, refusal(number, error))
         except Exception as error:  # noqa: BLE001  (as above: the client waits for an answer)

@@ -55,6 +55,9 @@ class SftDataSection(Section):
     sources: tuple[AnySource, ...] = Field(
         default=(), description="Several sources in place of [data.source]; each has the keys of that table."
     )
+    limit: int | None = Field(
+        default=None, ge=1, description="Most examples of each source, the first ones, for a short trial; all if unset."
+    )
     train_on: Literal["all", "last"] = Field(
         default="all", description="The assistant's turns that carry loss: `all`, or the `last` one of a chat."
     )

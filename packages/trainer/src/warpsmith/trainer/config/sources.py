@@ -10,6 +10,7 @@ from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.trainer.section import Section, one_of
 
 Solutions = Literal["good", "naive", "both"]
+Selection = Literal["all", "best", "first_right", "repairs"]
 ChatForm = Literal["auto", "messages", "sharegpt", "prompt_completion"]
 
 
@@ -19,7 +20,10 @@ def _one_or_several(value: Any) -> Any:
 
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_one_or_several), Field(min_length=1)]
 
-_FILES = 'A .jsonl, .json or .parquet file, a directory of such files, a pattern such as "data/*.parquet", or a list.'
+_FILES = (
+    "A .jsonl, .json, .parquet, .arrow or .csv file, a directory of such files, a pattern such as "
+    '"data/*.parquet", or a list.'
+)
 
 
 class _Source(Section):
@@ -29,6 +33,9 @@ class _Source(Section):
         default=1.0,
         gt=0,
         description="How often an example comes in an epoch; with 0.5, one takes half of them, the next the others.",
+    )
+    limit: int | None = Field(
+        default=None, ge=1, description="Most examples of this source, the first ones; data.limit when not given."
     )
 
 
@@ -69,6 +76,12 @@ class RecordsSource(_Source):
         default="all",
         description="`all` turns that the other keys let pass, or of these the last turns of trajectories (`final`).",
     )
+    select: Selection = Field(
+        default="all",
+        description="Of the turns that the other keys let pass: `all`; the `best` one of each problem, or as many as "
+        "`best` says; the first of each trajectory (`first_right`); or those whose turn before was not correct "
+        "(`repairs`).",
+    )
     min_score: float | None = Field(default=None, description="Least reward of a turn.")
     min_speedup: float | None = Field(
         default=None, gt=0, description="Least speedup; turns that were not timed are skipped."
@@ -77,7 +90,10 @@ class RecordsSource(_Source):
         default=(), description="Skip verdicts with one of these flags, for example torch_fallback."
     )
     best: int = Field(
-        default=0, ge=0, description="Turns to take of a problem, best reward first, then speedup; 0 takes all."
+        default=0,
+        ge=0,
+        description="Turns to take of a problem, best reward first, then speedup; 0 takes all, or with "
+        'select = "best" one.',
     )
     deduplicate: bool = Field(
         default=True,

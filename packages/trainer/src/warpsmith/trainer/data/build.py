@@ -1,6 +1,7 @@
 """Reads every source once and encodes its examples for a policy."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -73,6 +74,8 @@ class _Encoder:
     def run(self, seed: int, watch: Watch) -> None:
         expected = count_source(self.part)
         for row in read_source(self.part, seed):
+            if self._left() <= 0:
+                return
             self.tally.rows += 1
             if isinstance(row, Refusal):
                 self.tally.refuse(row)
@@ -92,7 +95,13 @@ class _Encoder:
             self.tally.refuse(Refusal("rejected by the policy's chat template", sample.place, error.message))
             return
         for example in examples:
-            self._add(example, sample)
+            if self._left() > 0:
+                self._add(example, sample)
+
+    def _left(self) -> float:
+        """Return how many examples the source may still give."""
+        limit = self.part.limit or self.data.limit
+        return math.inf if limit is None else limit - self.tally.examples
 
     def _add(self, example: Example, sample: Sample) -> None:
         if len(example) > self.data.max_tokens:

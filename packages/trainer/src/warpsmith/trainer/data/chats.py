@@ -5,9 +5,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from warpsmith.rollout.datasets.row_files import Row, stream_rows
 from warpsmith.trainer.config.sources import ChatForm, ChatsSource
-from warpsmith.trainer.data.files import Row, stream_rows
 from warpsmith.trainer.data.sample import BadRow, Message, Refusal, Sample, checked_text
+from warpsmith.trainer.errors import DataError
 
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"messages": ("messages",), "sharegpt": ("conversations",), "prompt_completion": ("prompt", "completion")}
@@ -26,7 +27,7 @@ def read_chats(section: ChatsSource, files: Sequence[Path]) -> Iterator[Sample |
     """
     wanted = ["messages", "conversations", "prompt", "completion", "system", section.problem_column]
     for file in files:
-        for place, row in stream_rows(file, [name for name in wanted if name]):
+        for place, row in stream_rows(file, [name for name in wanted if name], DataError):
             yield row if isinstance(row, Refusal) else _sample(row, section, place)
 
 

@@ -33,9 +33,11 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True)
 class _Passed:
-    """A turn that passed the filters: its problem, its rank, and its kernel's digest."""
+    """A turn that passed the filters: its problem, its place, its rank, and its kernel's digest."""
 
     problem: str
+    trajectory: str
+    turn: int
     reward: float
     speedup: float
     kernel: bytes | None
@@ -53,17 +55,21 @@ def read_records(section: RecordsSource) -> Iterator[Sample | Refusal]:
         SegmentError: they are damaged.
     """
     passed: dict[Position, _Passed] = {}
+    failed: set[tuple[int, str, int]] = set()
     roles: set[str] = set()
     for number, run in enumerate(section.path):
         for index, turn in enumerate(_rows(run, _JUDGED)):
             roles.add(turn["role"])
+            if turn["verdict"] is not None and turn["verdict"]["status"] not in ("correct", "invalid"):
+                failed.add((number, turn["trajectory"], turn["turn"]))
             refused = _refused(turn, section)
             if refused is None:
                 passed[number, index] = _passed(turn)
             else:
                 yield Refusal(refused[0], _place(turn, run), refused[1])
     _check_roles(section, roles)
-    outranked = _outranked(passed, section)
+    outranked = _unselected(passed, failed, section)
+    outranked |= _outranked({at: one for at, one in passed.items() if at not in outranked}, section)
     for number, run in enumerate(section.path):
         for index, turn in enumerate(_rows(run, _TEXT)):
             if (number, index) in outranked:
@@ -122,11 +128,37 @@ def _too_poor(turn: Turn, section: RecordsSource) -> tuple[str, str] | None:
 def _passed(turn: Turn) -> _Passed:
     kernel = turn["kernel"]
     digest = None if kernel is None else blake2b(kernel.strip().encode(), digest_size=16).digest()
-    return _Passed(turn["problem"], turn["reward"], turn["verdict"]["speedup"] or 0.0, digest)
+    speedup = turn["verdict"]["speedup"] or 0.0
+    return _Passed(turn["problem"], turn["trajectory"], turn["turn"], turn["reward"], speedup, digest)
+
+
+def _unselected(
+    passed: dict[Position, _Passed], failed: set[tuple[int, str, int]], section: RecordsSource
+) -> dict[Position, str]:
+    """Return the turns that `select` leaves out, each with the reason.
+
+    Args:
+        passed: the turns that passed the filters.
+        failed: run, trajectory and turn of each turn that was judged and is not correct.
+        section: the source.
+    """
+    match section.select:
+        case "first_right":
+            first: dict[tuple[int, str], int] = {}
+            for (run, _), one in passed.items():
+                first[run, one.trajectory] = min(one.turn, first.get((run, one.trajectory), one.turn))
+            reason = "not the first of its trajectory that is right"
+            return {at: reason for at, one in passed.items() if one.turn > first[at[0], one.trajectory]}
+        case "repairs":
+            reason = "repairs nothing: the turn before it is none that failed"
+            return {at: reason for at, one in passed.items() if (at[0], one.trajectory, one.turn - 1) not in failed}
+        case _:
+            return {}
 
 
 def _outranked(passed: dict[Position, _Passed], section: RecordsSource) -> dict[Position, str]:
     """Return the turns that rank behind better ones of their problem, each with the reason."""
+    most = section.best or (1 if section.select == "best" else 0)
     ranked = sorted(passed.items(), key=lambda item: (-item[1].reward, -item[1].speedup, item[0]))
     taken: Counter[str] = Counter()
     kernels: set[tuple[str, bytes]] = set()
@@ -135,8 +167,8 @@ def _outranked(passed: dict[Position, _Passed], section: RecordsSource) -> dict[
         twin = section.deduplicate and one.kernel is not None and (one.problem, one.kernel) in kernels
         if twin:
             out[position] = "repeated: its problem already has this kernel"
-        elif section.best and taken[one.problem] >= section.best:
-            out[position] = f"not among the best {section.best} of its problem"
+        elif most and taken[one.problem] >= most:
+            out[position] = f"not among the best {most} of its problem"
         else:
             taken[one.problem] += 1
             kernels |= {(one.problem, one.kernel)} if one.kernel is not None else set()

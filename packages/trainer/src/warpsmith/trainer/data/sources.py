@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 from warpsmith.records.reader import RunReader
+from warpsmith.rollout.datasets.row_files import count_rows, find_files
 from warpsmith.trainer.config.sft import SftDataSection
 from warpsmith.trainer.config.sources import ChatsSource, GeneratedSource, KernelbookSource, RecordsSource, Source
 from warpsmith.trainer.data.chats import read_chats
-from warpsmith.trainer.data.files import count_rows, find_files
 from warpsmith.trainer.data.generated import read_generated
 from warpsmith.trainer.data.kernelbook import read_kernelbook
 from warpsmith.trainer.data.records import count_turns, read_records
 from warpsmith.trainer.data.sample import Refusal, Sample
+from warpsmith.trainer.errors import DataError
 
 
 def read_source(section: Source, seed: int) -> Iterator[Sample | Refusal]:
@@ -26,9 +27,9 @@ def read_source(section: Source, seed: int) -> Iterator[Sample | Refusal]:
     """
     match section:
         case ChatsSource():
-            return read_chats(section, find_files(section.path))
+            return read_chats(section, find_files(section.path, DataError))
         case KernelbookSource():
-            return read_kernelbook(section, find_files(section.path))
+            return read_kernelbook(section, find_files(section.path, DataError))
         case RecordsSource():
             return read_records(section)
         case GeneratedSource():
@@ -43,7 +44,7 @@ def count_source(section: Source) -> int:
         case GeneratedSource():
             return section.problems
         case ChatsSource() | KernelbookSource():
-            return sum(map(count_rows, find_files(section.path)))
+            return sum(count_rows(file, DataError) for file in find_files(section.path, DataError))
 
 
 def check_sources(data: SftDataSection) -> None:
@@ -53,4 +54,4 @@ def check_sources(data: SftDataSection) -> None:
             for run in part.path:
                 RunReader(run)
         elif not isinstance(part, GeneratedSource):
-            find_files(part.path)
+            find_files(part.path, DataError)

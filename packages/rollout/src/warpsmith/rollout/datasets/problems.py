@@ -1,13 +1,13 @@
-"""Readers of problems: generated ones, KernelBench directories, JSON lines of chat prompts, KernelBook rows for SFT."""
+"""Readers of problems: generated ones, KernelBench directories, JSON lines of chat prompts."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpsmith.evaluator.bench.generations import LAYOUT
-from warpsmith.evaluator.datasets.row_files import FORMS, read_rows
+from warpsmith.evaluator.datasets.row_files import FORMS
 from warpsmith.evaluator.problem import Problem, load_rows
 from warpsmith.records.errors import UsageError
 from warpsmith.records.text import files_in, read_text
@@ -168,24 +168,6 @@ def kernelbench_jsonl(path: str | Path) -> list[ProblemRow]:
     return [
         ProblemRow(problem.source_id, problem.source, problem.level, Path(path).name) for problem in load_rows(path)
     ]
-
-
-def kernelbook(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield (PyTorch code, Triton code) of a KernelBook file, `.json`, `.jsonl` or `.parquet`, for SFT.
-
-    The Triton code is TorchInductor's output of torch 2.5: it does not define `ModelNew`.
-
-    Raises:
-        DatasetError: the file lacks the columns `python_code` and `triton_code`.
-        warpsmith.evaluator.errors.DatasetError: the file is missing or malformed.
-    """
-    for row, where in read_rows(path):
-        if not isinstance(row.get("python_code"), str) or not isinstance(row.get("triton_code"), str):
-            raise DatasetError(
-                f"The {where} has no text under python_code and triton_code.",
-                "Pass a file of the KernelBook data set.",
-            )
-        yield row["python_code"], row["triton_code"]
 
 
 def read_problems(path: str | Path) -> list[ProblemRow]:

@@ -2,14 +2,12 @@
 
 import json
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from warpsmith.evaluator.bench.generations import read_run
 from warpsmith.evaluator.datasets.kernelbench import load_problems
 from warpsmith.records.errors import WarpsmithError
-from warpsmith.rollout.datasets import generated, kernelbook, read_problems, write_directory
+from warpsmith.rollout.datasets import generated, read_problems, write_directory
 from warpsmith.rollout.errors import DatasetError
 
 PROBLEM = """\
@@ -121,21 +119,3 @@ def test_missing_and_empty_places_are_refused(tmp_path):
     for place in (tmp_path, tmp_path / "nowhere", tmp_path / "nowhere.jsonl"):
         with pytest.raises(WarpsmithError, match=str(tmp_path)):
             read_problems(place)
-
-
-ROWS = [{"python_code": "p1", "triton_code": "t1", "uuid": 1}, {"python_code": "p2", "triton_code": "t2", "uuid": 2}]
-
-
-def test_kernelbook_in_each_of_its_forms(tmp_path):
-    (tmp_path / "b.json").write_text(json.dumps(ROWS))
-    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
-    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "b.parquet")
-    for name in ("b.json", "b.jsonl", "b.parquet"):
-        assert list(kernelbook(tmp_path / name)) == [("p1", "t1"), ("p2", "t2")]
-
-
-@pytest.mark.parametrize("text", ['[{"python_code": "p"}]', "{}", "nonsense"])
-def test_what_is_no_kernelbook_is_refused(tmp_path, text):
-    (tmp_path / "b.json").write_text(text)
-    with pytest.raises(WarpsmithError):
-        list(kernelbook(tmp_path / "b.json"))
