@@ -285,7 +285,9 @@ def test_turns_of_version_5_have_no_agent_and_no_start():
 def test_part_of_a_batch_of_version_4_is_migrated():
     old = trajectory_rows("old", ["incorrect", "correct", "correct"], after_step=3, rollout_step=4)
     whole = turns_batch(old)
-    assert migrate("turns", whole.drop_columns(["rollout_step", "agent", "speedup_over_start"]).slice(1), 4).equals(whole.slice(1))
+    assert migrate("turns", whole.drop_columns(["rollout_step", "agent", "speedup_over_start"]).slice(1), 4).equals(
+        whole.slice(1)
+    )
     steps = steps_batch([step_row(step, turn_return_mean=0.1 * step) for step in range(3)])
     names = ["return_mean" if name == "turn_return_mean" else name for name in steps.schema.names]
     assert migrate("steps", steps.rename_columns(names).slice(1), 4).equals(steps.slice(1))

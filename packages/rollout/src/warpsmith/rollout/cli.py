@@ -64,7 +64,11 @@ Seed = Annotated[int, typer.Option(help="Seed of generated problems and of sampl
 Environment = Annotated[str, typer.Option(help="The environment; `warpsmith-rollout environments` lists them.")]
 Style = Annotated[str, typer.Option(help="Prompt style: full, or compact for tiny models.")]
 Turns = Annotated[
-    int | None, typer.Option(min=1, help="Most turns of an episode of kernelbench_multiturn; default: 3.")
+    int | None,
+    typer.Option(
+        min=1,
+        help="Most turns of an episode; default: 3. Not of kernelbench, nor of kernelbench_two_role: see `schema`.",
+    ),
 ]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of a completion.")]
 Temperature = Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 takes the likeliest token.")]
