@@ -30,7 +30,7 @@ def kernel(word: str) -> str:
 
 
 def rate(text: str) -> Verdict:
-    word = text.split()[-1]
+    word = text.rsplit(maxsplit=1)[-1]
     if word == "wrong":
         return Verdict("incorrect", True, False, mismatched_fraction=0.25)
     if word == "untimed":

@@ -369,10 +369,18 @@ def _report(result: metrics.EvaluationResult) -> str:
         f"compiled {_percent(r.compiled)}   correct {_percent(r.correct)}"
         for level, r in result.by_level.items()
     ]
+    lines += [_agent_line(name, rates) for name, rates in result.by_agent.items()]
     if result.speedup is not None and result.fast_p is not None:
         fast = "   ".join(f"{p:g}: {share:.1%}" for p, share in result.fast_p.items())
         lines.append(f"speedup {result.speedup:.2f}x (geometric mean)   fast_p   {fast}")
     return "\n".join(lines)
+
+
+def _agent_line(name: str, rates: metrics.AgentRates) -> str:
+    line = f"{name}   trajectories {rates.trajectories}   turns {rates.turns}   correct {rates.correct:.1%}"
+    if rates.speedup_over_start is None:
+        return line
+    return f"{line}   improved {_percent(rates.improved)}   {rates.speedup_over_start:.2f}x over the start"
 
 
 def _percent(rate: float | None) -> str:

@@ -1,7 +1,7 @@
 """`kernelbench_generate`, `kernelbench_optimize`, `kernelbench_two_role`: a generator, an optimizer, or both in turn.
 
-The generator writes a correct kernel. The optimizer is given a correct kernel, its start, and makes it faster: its score
-is the speedup over that start. With both, the generator's first correct kernel is the optimizer's start.
+The generator writes a correct kernel. The optimizer is given a correct kernel, its start, and makes it faster: its
+score is the speedup over that start. With both, the generator's first correct kernel is the optimizer's start.
 """
 
 import math
@@ -155,7 +155,7 @@ class KernelBenchAgents(KernelBench):
         return rules is None or rules.is_over(scores, solved_untimed=solved_untimed)
 
     def _has_room(self, history: Sequence[Turn]) -> bool:
-        """Return whether the optimizer's first prompt fits: a long kernel must not make the generator's turns invalid."""
+        """Return whether the optimizer's first prompt fits: a long kernel must not cost the generator its turns."""
         if self._problem is None:
             return True
         try:

@@ -3,8 +3,8 @@
 An episode calls for each turn: `initial_prompt` or `feedback`, then (with the completion) `parse`, `evaluate`, `score`
 and `is_done`. The episode itself handles sampling, retries, deadlines and records.
 
-An environment whose turns are taken by agents is an `AgentEnvironment`: the episode then also calls `begin` at its start
-and `agent` before each turn, and `returns_of` in place of `returns`.
+An environment whose turns are taken by agents is an `AgentEnvironment`: the episode then also calls `begin` at its
+start, `agent` before each turn, and `returns_of` in place of `returns`.
 """
 
 from collections.abc import Sequence

@@ -17,10 +17,11 @@ _COLUMNS: Mapping[str, str] = MappingProxyType({"kl": "kl_reference", "clipped_f
 def batch_figures(table: pa.Table) -> dict[str, float]:
     """Return the figures of a table of TURNS; rates and means are over its valid turns.
 
-    `turn_<n>/...` are those of turn n, from 1; `agent_<name>/...` those of an agent, see `_agent_figures`. `aggregated_return_mean` is over trajectories, the mean return of first
-    turns; `turn_return_mean` is over all turns. `solved_rate` is the share of trajectories with a correct turn. Lengths
-    and `truncated_rate` are over turns with at least one token, since completions count even if their evaluation was
-    lost; a turn that was lost before sampling has no length.
+    `turn_<n>/...` are those of turn n, from 1; `agent_<name>/...` those of an agent, see `_agent_figures`.
+    `aggregated_return_mean` is over trajectories, the mean return of first turns; `turn_return_mean` is over all turns.
+    `solved_rate` is the share of trajectories with a correct turn. Lengths and `truncated_rate` are over turns with at
+    least one token, since completions count even if their evaluation was lost; a turn that was lost before sampling has
+    no length.
     """
     valid = table.filter(table["valid"])
     generated = _generated(table)

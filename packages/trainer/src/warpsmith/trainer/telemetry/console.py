@@ -19,7 +19,8 @@ def lines(step: int, figures: Figures, steps: int | None = None, left: str | Non
     head = f"[Step {step}] " if steps is None else f"[Step {step} of {steps}] "
     time = _time(figures) + (f"; about {left} left" if left and steps is not None and step < steps else "")
     parts = (
-        _earned(figures), _by_agent(figures), _sampled(figures), _trained(figures), _agreement(figures), time, _turns(figures)
+        _earned(figures), _by_agent(figures), _sampled(figures), _trained(figures), _agreement(figures), time,
+        _turns(figures),
     )  # fmt: skip
     return head + "\n         ".join(part for part in parts if part)
 
