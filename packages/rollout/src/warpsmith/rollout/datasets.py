@@ -39,6 +39,11 @@ class ProblemRow:
     composition: str | None = None
     naive: str | None = None
 
+    @property
+    def start(self) -> str | None:
+        """The correct kernel that an optimizer starts from: the slow answer if one is known, else the known answer."""
+        return self.naive or self.solution
+
     def to_problem(self) -> Problem:
         """Return it as the evaluator's problem.
 

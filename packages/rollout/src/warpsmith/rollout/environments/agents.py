@@ -91,7 +91,7 @@ class KernelBenchAgents(KernelBench):
         return type(self)(self._context, self.plan, problem, given)
 
     async def _evaluated_start(self, problem: ProblemRow) -> Attempt:
-        kernel = problem.naive or problem.solution
+        kernel = problem.start
         if kernel is None:
             raise BadProblemError(
                 f"Problem {problem.name} comes with no kernel for the optimizer to start from.",
