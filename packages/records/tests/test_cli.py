@@ -85,7 +85,7 @@ def test_summary_splits_its_figures_by_a_column(tmp_path, records):
 def test_a_column_that_does_not_exist_is_refused_with_those_that_do(command, run_dir, records):
     found = records(command, run_dir, "--by", "stage")
     assert found.returncode == 2
-    assert "cannot be grouped by `stage`. Group them by level, role, source." in " ".join(found.stderr.split())
+    assert "cannot be grouped by `stage`. Group them by agent, level, role, source." in " ".join(found.stderr.split())
 
 
 def test_an_unknown_role_is_refused_with_the_roles_of_the_run(run_dir, records):
@@ -288,16 +288,16 @@ def test_a_full_disk_leaves_nothing_half_written(command, run_dir, tmp_path, ref
 @pytest.mark.parametrize("command", [*WRITING, ("summary", "{run}")], ids=lambda command: command[0])
 def test_a_newer_run_is_refused(command, tmp_path, monkeypatch, refused):
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "SCHEMA_VERSION", 6)
+        patch.setattr(schema, "SCHEMA_VERSION", 7)
         run_dir = write_run(tmp_path / "run")
     said = refused(*(text.format(run=run_dir, out=tmp_path / "out") for text in command))
-    assert "schema version 6; this installation reads up to 5. Install a newer" in said
+    assert "schema version 7; this installation reads up to 6. Install a newer" in said
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_verify_lists_what_is_newer(tmp_path, monkeypatch, records):
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "SCHEMA_VERSION", 6)
+        patch.setattr(schema, "SCHEMA_VERSION", 7)
         write_run(tmp_path)
     found = records("verify", tmp_path)
     assert (found.returncode, found.stdout.count("Install a newer warpsmith-records")) == (1, 3)
@@ -306,7 +306,7 @@ def test_verify_lists_what_is_newer(tmp_path, monkeypatch, records):
 def test_schema_prints_every_table_with_types(monkeypatch, records):
     monkeypatch.setenv("COLUMNS", "200")
     found = records("schema").stdout
-    assert "schema version 5" in found
+    assert "schema version 6" in found
     for text in ("timestamp[us, tz=UTC]", "weight_versions", "advantage", "map<string, double>"):
         assert text in found
 

@@ -32,7 +32,7 @@ from warpsmith.records.schema import (
 def test_every_table_names_itself_and_its_version():
     for name, table in TABLES.items():
         assert table.metadata[b"warpsmith.table"] == name.encode()
-        assert table.metadata[b"warpsmith.schema_version"] == b"5"
+        assert table.metadata[b"warpsmith.schema_version"] == b"6"
 
 
 def test_keys_are_columns_that_have_no_nulls():
@@ -81,6 +81,8 @@ def test_an_invalid_turn_needs_no_verdict_and_no_reward():
         ("reward", None, "set where valid is true"),
         ("reward", float("nan"), "finite"),
         ("return", float("inf"), "finite"),
+        ("speedup_over_start", 0.0, "above 0 or null"),
+        ("speedup_over_start", float("nan"), "above 0 or null"),
         ("valid", False, "invalid_reason"),
         ("invalid_reason", "why", "null where it is true"),
         ("started_at", dt.datetime(2025, 8, 7), "without a time zone"),
@@ -268,10 +270,24 @@ def test_a_run_of_version_4_gets_the_step_of_each_batch_and_the_new_name_of_a_me
     assert sorted(stored.column("rollout_step").to_pylist(), key=str) == [4, 4, None, None]
 
 
+def test_turns_of_version_5_have_no_agent_and_no_start():
+    """The files were written by version 5 itself."""
+    turns = RunReader(Path(__file__).parent / "data" / "version-5").table("turns")
+    assert turns.schema.equals(TURNS, check_metadata=True)
+    old = [
+        *trajectory_rows("old", ["incorrect", "correct"], after_step=3, rollout_step=4, agent=None),
+        *trajectory_rows("held", ["correct"], role="held_out", after_step=4),
+        turn_row("none", verdict=None),
+    ]
+    assert turns_batch(old).equals(turns.combine_chunks().to_batches()[0])
+
+
 def test_part_of_a_batch_of_version_4_is_migrated():
     old = trajectory_rows("old", ["incorrect", "correct", "correct"], after_step=3, rollout_step=4)
     whole = turns_batch(old)
-    assert migrate("turns", whole.drop_columns(["rollout_step"]).slice(1), 4).equals(whole.slice(1))
+    assert migrate("turns", whole.drop_columns(["rollout_step", "agent", "speedup_over_start"]).slice(1), 4).equals(
+        whole.slice(1)
+    )
     steps = steps_batch([step_row(step, turn_return_mean=0.1 * step) for step in range(3)])
     names = ["return_mean" if name == "turn_return_mean" else name for name in steps.schema.names]
     assert migrate("steps", steps.rename_columns(names).slice(1), 4).equals(steps.slice(1))
@@ -280,7 +296,7 @@ def test_part_of_a_batch_of_version_4_is_migrated():
 def test_part_of_a_batch_of_version_2_is_carried_forward():
     """A part of a batch has its own beginning in the columns of a struct."""
     (batch,) = RunReader(Path(__file__).parent / "data" / "version-2").table("turns").combine_chunks().to_batches()
-    written = batch.drop_columns(["rollout_step"])
+    written = batch.drop_columns(["rollout_step", "agent", "speedup_over_start"])
     place = written.schema.get_field_index("verdict")
     older = pa.struct([field for field in written.column(place).type if field.name != "recording"])
     verdicts = [row and {field.name: row[field.name] for field in older} for row in written.column(place).to_pylist()]

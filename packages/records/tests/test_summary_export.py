@@ -11,7 +11,7 @@ from warpsmith.records.errors import UsageError
 from warpsmith.records.parts import Part
 from warpsmith.records.progress import Improvement
 from warpsmith.records.schema import turns_batch
-from warpsmith.records.summary import parts
+from warpsmith.records.summary import parts, summarize_parts
 
 
 def run_of(path, *trajectories):
@@ -96,6 +96,21 @@ def test_parts_are_split_by_the_values_of_a_column(tmp_path):
     assert parts(reader, role="train", by="level") == [Part("train", None, "level", 1)]
     with pytest.raises(UsageError, match="cannot be grouped by `kernel`"):
         parts(reader, by="kernel")
+
+
+def test_the_agents_of_a_run_have_figures_of_their_own(tmp_path):
+    rows = trajectory_rows("a", ["incorrect", "correct", "correct"])
+    for row, agent in zip(rows, ["generator", "generator", "optimizer"], strict=True):
+        row["agent"] = agent
+    reader = run_of(tmp_path, rows, trajectory_rows("b", ["incorrect"], agent="generator"))
+    found = summarize_parts(reader, by="agent")
+    assert {name: (part.trajectories, part.turns) for name, part in found.items()} == {
+        "train, agent generator": (2, 3),
+        "train, agent optimizer": (1, 1),
+    }
+    assert found["train, agent generator"].final_correct_rate == 0.5
+    # The return of an optimizer's first turn is not the trajectory's.
+    assert found["train, agent optimizer"].aggregated_return_mean is None
 
 
 def test_invalid_turns_are_counted_and_left_out(tmp_path):

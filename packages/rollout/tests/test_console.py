@@ -43,6 +43,16 @@ def test_trajectory_summary():
     )
 
 
+def test_a_line_names_the_agent_and_an_optimizers_speedup_over_its_start():
+    generator = TURNS[1] | {"agent": "generator", "speedup_over_start": None}
+    optimizer = TURNS[2] | {"agent": "optimizer", "speedup_over_start": 2.5 / 1.2}
+    assert [turn_line(generator), turn_line(optimizer)] == [
+        "[Turn 2] generator on kernelbench_1: Compile:✓ Correct:✓ Runtime:3.12ms Speedup:1.20x Reward:1.200",
+        "[Turn 3] optimizer on kernelbench_1: Compile:✓ Correct:✓ Runtime:1.57ms Speedup:2.50x Reward:3.000 "
+        "Over start:2.08x",
+    ]
+
+
 def test_what_was_not_timed_is_not_available():
     line = turn_line(row(0, 0.3, Verdict("correct", True, True)))
     assert line == "[Turn 1] kernelbench_1: Compile:✓ Correct:✓ Runtime:n/a Speedup:n/a Reward:0.300"

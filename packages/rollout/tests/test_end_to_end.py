@@ -52,6 +52,28 @@ def test_an_episode_that_mends_its_kernel(judge, problem, chat, scripted_sampler
     assert "incorrect 100%" in rows[1]["messages"][-1]["content"]
 
 
+def test_two_agents_on_the_interpreter_which_times_nothing(judge, problem, chat, scripted_sampler):
+    broken = problem.solution.replace("tl.store(out_ptr + i, x", "tl.store(out_ptr + i, x + 1.0")
+    other = problem.solution + "\n# the same in other words\n"
+    settings = {"prompt_style": "compact", "prompt_tokens": 6000, "sampler": {"max_model_len": 12288}}
+    config = RolloutConfig(environment="kernelbench_two_role", sampling={"max_tokens": 4096}, **settings)
+    collector = Collector(scripted_sampler(broken, problem.solution, broken, other), judge, chat, config, run="r")
+    rows = asyncio.run(collector.collect([problem], 1, label="step-0")).to_pylist()
+    assert [(r["agent"], r["verdict"]["status"]) for r in rows] == [
+        ("generator", "incorrect"), ("generator", "correct"), ("optimizer", "incorrect"), ("optimizer", "correct"),
+    ]  # fmt: skip
+    # A correct kernel of the optimizer scores 0 where nothing is timed, a wrong one less.
+    assert [r["reward"] for r in rows] == [0.1, 0.3, -1.0, 0.0]
+    assert [r["return"] for r in rows] == pytest.approx([0.1 + 0.4 * 0.3, 0.3, -1.0, 0.0])
+    assert f"# make faster\n{problem.solution.strip()}\n# correct" in rows[2]["messages"][-1]["content"]
+    assert {r["speedup_over_start"] for r in rows} == {None}
+
+    alone = RolloutConfig(environment="kernelbench_optimize", sampling={"max_tokens": 4096}, **settings)
+    collector = Collector(scripted_sampler(broken, other), judge, chat, alone, run="r")
+    rows = asyncio.run(collector.collect([problem], 1, label="step-0")).to_pylist()
+    assert [(r["agent"], r["reward"]) for r in rows] == [("optimizer", -1.0), ("optimizer", 0.0)]
+
+
 def test_the_command_evaluates_a_checkpoint(tiny_checkpoint, tmp_path):
     out = tmp_path / "result.json"
     arguments = f"evaluate {tiny_checkpoint} --count 4 --samples 2 --prompt-style compact --max-tokens 60 --json"

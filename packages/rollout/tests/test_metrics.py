@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import UsageError
-from warpsmith.rollout.metrics import compare, gains, pass_at_k, solved_shares, summarise
+from warpsmith.rollout.metrics import AgentRates, compare, gains, pass_at_k, solved_shares, summarise
 
 
 def turn(problem, sample, index, status, *, level=1, speedup=None, valid=True):
@@ -48,6 +48,22 @@ def test_rates_by_hand():
     assert {level: r.correct for level, r in result.by_level.items()} == {"1": 0.5, "2": 0.5}
     assert result.speedup is None
     assert result.fast_p is None
+
+
+def test_each_agent_has_rates_of_its_own():
+    rows = [
+        turn("p", 0, 0, "incorrect") | {"agent": "generator", "reward": 0.1},
+        turn("p", 0, 1, "correct", speedup=1.0) | {"agent": "generator", "reward": 0.3},
+        turn("p", 0, 2, "correct", speedup=2.0) | {"agent": "optimizer", "reward": 1.0, "speedup_over_start": 2.0},
+        turn("p", 0, 3, "correct", speedup=0.5) | {"agent": "optimizer", "reward": -0.5, "speedup_over_start": 0.5},
+        turn("p", 1, 0, "incorrect") | {"agent": "generator", "reward": 0.1},
+        turn("p", 2, 0, "correct", speedup=1.0) | {"agent": "generator", "reward": 0.3},
+        turn("p", 2, 1, "incorrect") | {"agent": "optimizer", "reward": -1.0},
+    ]
+    found = summarise(rows).by_agent
+    assert found["generator"] == AgentRates(3, 4, pytest.approx(2 / 3), pytest.approx(0.2), None, None)
+    assert found["optimizer"] == AgentRates(2, 3, 0.5, pytest.approx(-0.5 / 3), 0.5, pytest.approx(2.0))
+    assert summarise(ROWS).by_agent == {}
 
 
 def test_speedups_count_only_where_correct():

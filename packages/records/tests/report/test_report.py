@@ -119,6 +119,20 @@ def test_curves_show_evaluations_with_intervals_and_training_by_turn(tmp_path):
     assert [curve["name"] for curve in trends["seconds of a step by phase"]] == ["collect", "train", "sync"]
 
 
+def test_curves_show_each_agent_and_the_speedup_over_its_start(tmp_path):
+    with RunWriter(tmp_path) as writer:
+        for step in (1, 2):
+            rows = trajectory_rows(f"step-{step}/0", ["incorrect", "correct"], rollout_step=step, after_step=step - 1)
+            rows[0]["agent"] = "generator"
+            rows[1] |= {"agent": "optimizer", "speedup_over_start": 1.0 + step}
+            writer.append("turns", turns_batch(rows))
+    trends = {trend["title"]: trend["curves"] for trend in overview(tmp_path)["trends"]}
+    found = {curve["name"]: curve["y"] for curve in trends["training: correct by agent"]}
+    assert found == {"generator": [0.0, 0.0], "optimizer": [1.0, 1.0]}
+    (over,) = trends["training: mean speedup over the start by agent"]
+    assert (over["name"], over["x"], over["y"]) == ("optimizer", [1, 2], [2.0, 3.0])
+
+
 def test_facts_come_from_the_configuration_and_are_said_to_be_missing(run_dir):
     assert ["Command", "not recorded"] in overview(run_dir)["facts"]
     (run_dir / "config.json").write_text('{"policy": {"path": "a/model"}, "algorithm": {"type": "grpo"}}')

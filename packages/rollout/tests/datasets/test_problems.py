@@ -98,6 +98,14 @@ def test_chat_rows(tmp_path):
     assert (first.name, first.level, first.text, second.name) == ("kernel_bench_triton_lv1_62", 1, PROBLEM, "other")
 
 
+def test_rows_may_have_a_known_solution(tmp_path):
+    row = {"code": PROBLEM, "name": "conv", "level": 1, "problem_id": 1}
+    path = tmp_path / "rows.jsonl"
+    answers = [{"solution": "class ModelNew: pass"}, {"solution": "  "}, {"solution": None}, {}]
+    path.write_text("\n".join(json.dumps(row | answer) for answer in answers))
+    assert [problem.solution for problem in read_problems(path)] == ["class ModelNew: pass", None, None, None]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "part"),
     [

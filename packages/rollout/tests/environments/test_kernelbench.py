@@ -17,7 +17,8 @@ def multiturn(**settings):
 
 
 def test_the_environments_of_this_package():
-    assert set(descriptions()) == {"kernelbench", "kernelbench_multiturn"}
+    agents = {"kernelbench_generate", "kernelbench_optimize", "kernelbench_two_role"}
+    assert set(descriptions()) == {"kernelbench", "kernelbench_multiturn", *agents}
     assert all(descriptions().values())
     assert ENVIRONMENTS.get("kernelbench") is SINGLE_TURN
     assert ENVIRONMENTS.get("kernelbench_multiturn") is MULTI_TURN
@@ -25,7 +26,7 @@ def test_the_environments_of_this_package():
 
 
 def test_an_unknown_environment_lists_the_known_and_suggests_the_closest():
-    with pytest.raises(ValidationError, match="installed are kernelbench, kernelbench_multiturn") as caught:
+    with pytest.raises(ValidationError, match="installed are kernelbench, kernelbench_generate") as caught:
         RolloutConfig(environment="kernelbench_multi_turn")
     assert "Did you mean `kernelbench_multiturn`?" in str(caught.value)
 

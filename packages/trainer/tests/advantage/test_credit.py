@@ -1,12 +1,15 @@
 """Credit by hand tables, and by the laws that advantages obey."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from warpsmith.trainer.advantage import Normalisation, Samples, Turns, assign, normalise
+from warpsmith.trainer.advantage import Critic, Estimator, Normalisation, Samples, Turns, assign, normalise
 from warpsmith.trainer.advantage.estimators.final import FinalScore
+from warpsmith.trainer.advantage.estimators.gae import Gae
 from warpsmith.trainer.advantage.estimators.trajectory import TrajectoryReturn
 from warpsmith.trainer.advantage.estimators.turn import TurnReturn
 from warpsmith.trainer.advantage.normalization import BatchScale, GroupScale, NoScale
@@ -49,6 +52,58 @@ def test_turn_credit_compares_the_same_turn_of_a_group() -> None:
     assert credit.advantage == pytest.approx([0.09, 0.35, -0.09, -0.35])
     assert (credit.groups, credit.flat_groups) == (2, 0)
     assert credit.members.tolist() == [2, 2, 2, 2]
+
+
+GENERATOR, OPTIMIZER = 0, 1
+
+
+def with_agents(rows: list[tuple[int, int, int, float | None, int]], handover_gamma: float = 0.0) -> Turns:
+    """Rows of (group, trajectory, turn, score, agent), with the returns of each agent's own turns."""
+    bare = replace(turns([row[:4] for row in rows]), agent=np.array([row[4] for row in rows]))
+    return replace(shaped(bare, np.zeros(len(rows)), GAMMA, handover_gamma), penalty=None)
+
+
+PAIRS = [
+    (0, 0, 0, 0.3, GENERATOR), (0, 0, 1, 1.0, OPTIMIZER),
+    (0, 1, 0, 0.1, GENERATOR), (0, 1, 1, 0.3, GENERATOR), (0, 1, 2, 0.0, OPTIMIZER), (0, 1, 3, 3.0, OPTIMIZER),
+]  # fmt: skip
+"""Two trajectories: the second needs two turns for a correct kernel, and optimizes it twice."""
+
+
+def test_turns_of_two_agents_are_never_compared_and_an_agents_turns_are_counted_from_its_first() -> None:
+    both = with_agents(PAIRS)
+    assert both.returns == pytest.approx([0.3, 1.0, 0.1 + 0.4 * 0.3, 0.3, 0.4 * 3.0, 3.0])
+    credit = assign(both, TurnReturn(), PLAIN)
+    # Generator's turn 1: 0.3 and 0.22; its turn 2 is alone. Optimizer's turn 1: 1.0 and 1.2; its turn 2 is alone.
+    assert credit.advantage == pytest.approx([0.04, -0.1, -0.04, 0.0, 0.1, 0.0])
+    assert credit.members.tolist() == [2, 2, 2, 1, 2, 1]
+    assert (credit.groups, credit.flat_groups) == (4, 2)
+
+
+def test_trajectory_and_final_credit_are_those_of_the_agents_own_turns() -> None:
+    both = with_agents(PAIRS)
+    first = assign(both, TrajectoryReturn(), PLAIN)
+    assert first.advantage == pytest.approx([0.04, -0.1, -0.04, -0.04, 0.1, 0.1])
+    last = assign(both, FinalScore(), PLAIN)
+    assert last.advantage == pytest.approx([0.0, -1.0, 0.0, 0.0, 1.0, 1.0])
+    assert (first.groups, last.groups) == (2, 2)
+
+
+def test_advantage_estimation_ends_an_agents_process_with_its_last_turn() -> None:
+    critic = Critic(np.full(len(PAIRS), 0.5), GAMMA)
+    alone = [row for row in PAIRS if row[4] == GENERATOR]
+    of_all = Gae().samples(with_agents(PAIRS), critic)
+    of_generator = Gae().samples(with_agents(alone), Critic(np.full(len(alone), 0.5), GAMMA))
+    assert of_all.value[[0, 2, 3]].tolist() == of_generator.value.tolist()
+    assert of_all.group.tolist() == [row[4] for row in PAIRS]
+    coupled = Gae().samples(with_agents(PAIRS), replace(critic, handover_gamma=GAMMA))
+    assert coupled.value[0] > of_all.value[0]
+
+
+def test_a_handover_couples_the_generator_to_what_the_optimizer_made_of_its_kernel() -> None:
+    coupled = with_agents(PAIRS, handover_gamma=0.5)
+    assert coupled.returns[[0, 3]] == pytest.approx([0.3 + 0.5 * 1.0, 0.3 + 0.5 * 1.2])
+    assert coupled.returns[[1, 4, 5]] == pytest.approx([1.0, 1.2, 3.0])
 
 
 def test_trajectory_credit_gives_every_turn_the_first_return() -> None:
@@ -139,8 +194,56 @@ def test_an_empty_batch_has_no_credit() -> None:
         assert credit.groups == 0
 
 
-score_values = st.floats(-3, 3).map(lambda value: round(value, 3))
-batches = st.lists(st.tuples(st.integers(0, 3), score_values), min_size=2, max_size=24)
+rounded = st.floats(-3, 3).map(lambda value: round(value, 3))
+lengths = st.lists(st.lists(st.none() | rounded, min_size=1, max_size=4), min_size=1, max_size=6)
+
+
+@given(lengths, st.integers(1, 3), st.sampled_from([TurnReturn(), TrajectoryReturn(), FinalScore(), Gae()]), st.data())
+def test_with_one_agent_credit_is_exactly_that_without_agents(
+    scores: list[list[float | None]], groups: int, estimator: Estimator, data: st.DataObject
+) -> None:
+    rows = [(i % groups, i, turn, score) for i, own in enumerate(scores) for turn, score in enumerate(own)]
+    order = data.draw(st.permutations(rows))
+    plain = turns(order)
+    penalty = np.array(data.draw(st.lists(st.floats(0, 1), min_size=len(rows), max_size=len(rows))))
+    values = np.array(data.draw(st.lists(st.floats(-1, 1), min_size=len(rows), max_size=len(rows))))
+    critic = Critic(values, GAMMA, handover_gamma=0.7) if estimator.has_value_head else None
+    one = replace(plain, agent=np.zeros(len(rows), np.int64))
+    for before, after in ((plain, one), (shaped(plain, penalty, GAMMA), shaped(one, penalty, GAMMA, 0.7))):
+        expected, found = (assign(given, estimator, Normalisation(), critic) for given in (before, after))
+        assert found.advantage.tolist() == expected.advantage.tolist()
+        assert found.members.tolist() == expected.members.tolist()
+        assert (found.groups, found.flat_groups) == (expected.groups, expected.flat_groups)
+
+
+ways_of_groups = st.builds(
+    Normalisation,
+    baseline=st.sampled_from(["mean", "leave_one_out"]),
+    scale=st.sampled_from([GroupScale(), GroupScale(deviation="sample"), NoScale()]),
+)
+agents_of = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), rounded, rounded), min_size=1, max_size=6)
+
+
+@given(agents_of, st.integers(1, 3), st.sampled_from([TurnReturn(), TrajectoryReturn(), FinalScore()]), ways_of_groups)
+def test_an_agents_credit_is_that_of_a_batch_of_its_turns_alone(
+    episodes: list[tuple[int, int, float, float]], groups: int, estimator: Estimator, how: Normalisation
+) -> None:
+    rows = [
+        (i % groups, i, turn, made if turn < first else gained, GENERATOR if turn < first else OPTIMIZER)
+        for i, (first, second, made, gained) in enumerate(episodes)
+        for turn in range(first + second)
+    ]
+    both = assign(with_agents(rows), estimator, how)
+    for agent in (GENERATOR, OPTIMIZER):
+        own = [row for row in rows if row[4] == agent]
+        begins = {row[1]: min(other[2] for other in own if other[1] == row[1]) for row in own}
+        alone = turns([(group, i, turn - begins[i], score) for group, i, turn, score, _ in own])
+        expected = assign(alone, estimator, how)
+        mine = [place for place, row in enumerate(rows) if row[4] == agent]
+        assert both.advantage[mine].tolist() == pytest.approx(expected.advantage.tolist(), abs=1e-12)
+
+
+batches = st.lists(st.tuples(st.integers(0, 3), rounded), min_size=2, max_size=24)
 baselines = st.sampled_from(["mean", "leave_one_out"])
 deviations = st.sampled_from(["population", "sample"])
 scales = st.one_of(

@@ -220,8 +220,16 @@ def test_what_switches_its_own_part_off_is_taken(file: Path, off: str) -> None:
 
 
 def test_an_environment_that_no_package_provides_is_refused(file: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no environment `another`; installed are kernelbench, kernelbench_multi"):
+    with pytest.raises(ConfigError, match=r"no environment `another`; installed are kernelbench, kernelbench_gen"):
         load_grpo(file, ["rollout.environment.type=another", "rollout.gamma=0.4"])
+
+
+def test_the_reward_is_refused_where_only_the_optimizer_takes_turns(file: Path) -> None:
+    reward = "rollout.reward.preset=kevin"
+    with pytest.raises(ConfigError, match="scores no turn of kernelbench_optimize"):
+        load_grpo(file, ["rollout.environment.type=kernelbench_optimize", reward])
+    for name in ("kernelbench_generate", "kernelbench_two_role"):
+        load_grpo(file, [f"rollout.environment.type={name}", reward])
 
 
 def test_a_file_that_names_every_table_is_no_dump() -> None:

@@ -3,12 +3,13 @@
 import ast
 
 import pytest
+from pydantic import ValidationError
 
 from warpsmith.rollout.datasets import ProblemRow, from_generated
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.generator import generate
-from warpsmith.rollout.prompts import PromptStyle, build_prompt
+from warpsmith.rollout.prompts import Message, PromptStyle, build_prompt
 from warpsmith.trainer.config.sources import GeneratedSource
 from warpsmith.trainer.data.generated import read_generated, sft_examples
 from warpsmith.trainer.data.sample import Sample
@@ -82,6 +83,40 @@ def test_a_source_of_large_problems_has_answers_of_the_grade_that_is_asked_for()
     assert all(answer in pair for answer, *pair in zip(both, good, naive, strict=True))
     assert 15 <= sum(answer == one for answer, one in zip(both, good, strict=True)) <= 45
     assert answers("both") == both
+
+
+def of_agent(agent: str, style: PromptStyle = "full") -> list[list[Message]]:
+    """Return the examples of a source of large problems that ask an agent."""
+    section = GeneratedSource(problems=40, size="gpu", agent=agent, prompt_style=style)  # type: ignore[arg-type]
+    return [sample.messages for sample in read_generated(section, 7) if isinstance(sample, Sample)]
+
+
+def test_an_optimizers_examples_make_the_naive_solution_the_good_one() -> None:
+    problems = generate(seed=7, count=40, size="gpu")
+    for problem, messages in zip(problems, of_agent("optimizer"), strict=True):
+        assert "the optimizer" in messages[0]["content"]
+        start = messages[1]["content"].partition("The module to make faster:\n```python\n")[2].partition("\n```")
+        assert start[0] == (problem.naive or "").strip()
+        assert start[2].startswith("\nCompiled: yes\nCorrect: yes\nRuntime: ")
+        assert extract_kernel(messages[-1]["content"]) == problem.solution
+
+
+def test_a_generators_examples_have_its_prompt_and_both_have_some_of_each() -> None:
+    generator, optimizer, both = of_agent("generator"), of_agent("optimizer"), of_agent("both")
+    assert all("the generator" in messages[0]["content"] for messages in generator)
+    assert all("to make faster" not in messages[1]["content"] for messages in generator)
+    drawn = ["the optimizer" in messages[0]["content"] for messages in both]
+    assert 10 <= sum(drawn) <= 30
+    assert len(generator) == len(optimizer) == len(both) == 40
+    compact = of_agent("optimizer", "compact")
+    assert all("\n# make faster\n" in messages[0]["content"] for messages in compact)
+
+
+def test_an_optimizer_needs_problems_with_a_naive_solution() -> None:
+    with pytest.raises(ValidationError, match='agent = "both" needs size = "gpu"'):
+        GeneratedSource(agent="both")
+    with pytest.raises(DatasetError, match="has no naive solution"):
+        sft_examples(PROBLEMS, 0, "compact", agent="optimizer")
 
 
 def test_second_turns_of_large_problems_break_their_own_solution() -> None:

@@ -4,6 +4,7 @@ import json
 import resource
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from packaging.version import Version
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.config import DTypeName
 from warpsmith.policy.loading import load_chat
+from warpsmith.rollout.datasets import write_directory
 from warpsmith.trainer.config import TrainerConfig, load_grpo, load_sft
 from warpsmith.trainer.config.sections import CheckpointSection, OptimizerSection, ZeroSection
 from warpsmith.trainer.distributed.ranks import Ranks
@@ -282,6 +284,26 @@ def test_every_prompt_is_counted_against_the_budget(load: Load) -> None:
     with pytest.raises(PromptsError) as caught:
         list(inputs.prompts(load("rollout.prompt_tokens=16")))
     assert f"Raise rollout.prompt_tokens to {longest}, lower" in caught.value.remedy
+
+
+def test_an_optimizers_prompts_are_counted_with_their_start(load: Load) -> None:
+    chat = load_chat(load().policy.path)
+    counted = {
+        name: inputs.prompt_lengths(load(f"rollout.environment={{type='{name}'}}").rollout, load_problems(load()), chat)
+        for name in ("kernelbench_two_role", "kernelbench_optimize")
+    }
+    pairs = zip(counted["kernelbench_two_role"], counted["kernelbench_optimize"], strict=True)
+    for problem, (generator, optimizer) in zip(load_problems(load()), pairs, strict=True):
+        assert optimizer.tokens - generator.tokens >= len(chat.encode(problem.start or ""))
+
+
+def test_problems_without_a_kernel_cannot_be_optimized(load: Load, tmp_path: Path) -> None:
+    write_directory([replace(row, solution=None) for row in load_problems(load())], tmp_path / "bare")
+    bare = (f"problems={{type='files',path='{tmp_path / 'bare'}'}}",)
+    *_, found = inputs.problems(load(*bare, "rollout.environment={type='kernelbench_optimize'}"))
+    assert (found.what, found.state) == ("starts", "error")
+    assert "problems, held-out ones included, come with no kernel for the optimizer" in found.seen
+    assert all(one.state != "error" for one in inputs.problems(load(*bare)))
 
 
 def test_a_budget_without_room_for_a_verdict_is_a_warning(load: Load) -> None:

@@ -288,7 +288,7 @@ def test_a_task_that_is_not_there_is_refused_before_memory_is_computed(
     wrong = ("--set", 'rollout.environment.type="kernelbench_multi"')
     assert command("plan", str(file), "--machine", "8xh100-80", *wrong) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert "There is no environment `kernelbench_multi`; installed are kernelbench, kernelbench_multiturn." in told
+    assert "There is no environment `kernelbench_multi`; installed are kernelbench, kernelbench_generate, " in told
     assert "Did you mean `kernelbench_multiturn`?" in told
 
 

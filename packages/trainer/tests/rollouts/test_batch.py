@@ -1,5 +1,6 @@
 """From records to training rows, and the figures of a batch."""
 
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from warpsmith.trainer.rollouts.session import refuse_lost
 from warpsmith.trainer.runs.grpo import GrpoRun
 from warpsmith.trainer.runs.policy_update import PolicyUpdate
 from warpsmith.trainer.telemetry.batch_metrics import batch_figures, columns, credit_figures, staleness, trained_tokens
+from warpsmith.trainer.telemetry.console import lines
 
 CORRECT = {"status": "correct", "compiled": True, "correct": True, "speedup": 2.0}
 LOST = {"valid": False, "invalid_reason": "evaluation: gone", "reward": None, "return": None, "verdict": None}
@@ -167,6 +169,50 @@ def test_figures_by_hand(turns_table) -> None:
     assert found["turn_2/correct_rate"] == 1.0
     assert found["truncated_rate"] == 0.25
     assert found["tokens"] == 8
+
+
+def test_each_agent_has_figures_of_its_own(turns_table) -> None:
+    table = turns_table(
+        [
+            {"trajectory": "a", "agent": "generator", "reward": 0.1},
+            {"trajectory": "a", "turn": 1, "num_turns": 3, "agent": "generator", "reward": 0.3, "verdict": CORRECT},
+            {"trajectory": "b", "agent": "generator", "reward": 0.1},
+            {
+                "trajectory": "a", "turn": 2, "num_turns": 3, "agent": "optimizer", "reward": 1.0, "verdict": CORRECT,
+                "speedup_over_start": 2.0,
+            },
+            {"trajectory": "c", "agent": "optimizer", "reward": -1.0},
+        ]
+    )  # fmt: skip
+    found = batch_figures(table)
+    own = {name.removeprefix("agent_"): value for name, value in found.items() if name.startswith("agent_")}
+    assert own == pytest.approx(
+        {
+            "generator/turns": 3, "generator/solved_rate": 0.5, "generator/correct_rate": 1 / 3,
+            "generator/reward_mean": 0.5 / 3, "generator/return_mean": 0.1,
+            "optimizer/turns": 2, "optimizer/solved_rate": 0.5, "optimizer/correct_rate": 0.5,
+            "optimizer/reward_mean": 0.0, "optimizer/return_mean": 0.1,
+            "optimizer/speedup_over_start_mean": 2.0, "optimizer/improved_rate": 0.5,
+        }
+    )  # fmt: skip
+    shown = lines(1, defaultdict(float, found))
+    assert "generator: turns 3, solved 0.50, reward 0.167; optimizer: turns 2, solved 0.50" in shown
+    assert "2.00x over the start, improved 0.50" in shown
+    assert not any(name.startswith("agent_") for name in batch_figures(turns_table([{}])))
+
+
+def test_turns_of_agents_get_their_credit_from_the_table(turns_table) -> None:
+    """An optimizer's first turn is compared with another's, whichever turns of the trajectories they are."""
+    rows = [("0", 0, "generator", 0.3), ("0", 1, "optimizer", 1.0), ("1", 0, "generator", 0.1)]
+    rows += [("1", 1, "generator", 0.3), ("1", 2, "optimizer", 0.0)]
+    table = turns_table(
+        [
+            {"group": "g", "trajectory": name, "turn": turn, "num_turns": 3, "agent": agent, "reward": s, "return": s}
+            for name, turn, agent, s in rows
+        ]
+    )
+    credit = assign(credit_columns(table), TurnReturn(), Normalisation(scale=NoScale()))
+    assert credit.advantage == pytest.approx([0.1, 0.5, -0.1, 0.0, -0.5])
 
 
 def test_turns_that_were_lost_before_a_token_have_no_length(turns_table) -> None:

@@ -1,5 +1,7 @@
 """What is kept of held-out evaluations where one of them, or the comparison, cannot be had."""
 
+import pytest
+
 from warpsmith.trainer.telemetry import held_out
 
 
@@ -18,6 +20,17 @@ def test_an_evaluation_made_later_takes_the_reason_away(tmp_path) -> None:
     held_out.keep_figures(tmp_path, "after", 4, {"solved_rate": 0.5})
     assert held_out.absence(tmp_path) is None
     assert held_out.is_concluded(tmp_path)
+
+
+def test_the_best_score_of_two_agents_is_the_sum_of_each_ones_best_and_a_start_remains(turns_table) -> None:
+    def turn(trajectory: str, index: int, agent: str | None, reward: float) -> dict[str, object]:
+        return {"trajectory": trajectory, "turn": index, "num_turns": 3, "agent": agent, "reward": reward}
+
+    gained = [turn("a", 0, "generator", 0.1), turn("a", 1, "generator", 0.3), turn("a", 2, "optimizer", 1.0)]
+    spoilt = [turn("b", 0, "generator", 0.3), turn("b", 1, "optimizer", -1.0)]
+    assert held_out.figures_of(turns_table([*gained, *spoilt]))[held_out.SCORE] == pytest.approx((1.3 + 0.3) / 2)
+    plain = [turn("a", 0, None, -0.5), turn("a", 1, None, -0.2)]
+    assert held_out.figures_of(turns_table(plain))[held_out.SCORE] == -0.2
 
 
 def test_without_both_evaluations_there_is_no_gain() -> None:

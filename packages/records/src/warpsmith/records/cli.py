@@ -47,7 +47,7 @@ Salvage = Annotated[
 ]
 By = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Split the figures by a column of turns: level, role or source."),
+    typer.Option(metavar="COLUMN", help="Split the figures by a column of turns: agent, level, role or source."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 

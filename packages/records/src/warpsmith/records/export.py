@@ -41,6 +41,7 @@ _PLACE: Final = (
     "after_step",
     "rollout_step",
 )
+_OF_TURN: Final = ("agent", "speedup_over_start")
 _DURATIONS: Final = ("generate_s", "compile_s", "wait_s", "evaluate_s")
 
 
@@ -115,6 +116,7 @@ def turn_log(row: Row) -> Row:
             "reward": row["reward"],
             "extra_info": {
                 **_place(row),
+                **{name: row[name] for name in _OF_TURN},
                 "finish_reason": row["finish_reason"],
                 "sampling": row["sampling"],
                 "return": row["return"],

@@ -18,8 +18,8 @@ Row = dict[str, Any]
 
 _PLAIN: Final = (
     "run", "role", "problem", "source", "level", "group", "trajectory", "sample", "turn", "num_turns", "after_step",
-    "rollout_step", "reward", "return", "valid", "invalid_reason", "finish_reason", "generate_s",
-    "compile_s", "wait_s", "evaluate_s",
+    "rollout_step", "agent", "reward", "return", "speedup_over_start", "valid", "invalid_reason",
+    "finish_reason", "generate_s", "compile_s", "wait_s", "evaluate_s",
 )  # fmt: skip
 _OF_VERDICT: Final = (
     "status", "error_category", "compiled", "correct", "speedup", "runtime_ms", "reference_ms", "cached", "device",

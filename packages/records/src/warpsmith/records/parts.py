@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from warpsmith.records.errors import UsageError
 
 TRAIN: Final = "train"
-GROUPINGS: Final = ("level", "role", "source")
+GROUPINGS: Final = ("agent", "level", "role", "source")
 """The columns of `turns` that parts can be split by."""
 ROLE: Final = "role"
 

@@ -38,7 +38,7 @@ __all__ = [
     "turns_batch",
 ]
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 
 TableName = Literal["turns", "credits", "steps"]
 
@@ -123,6 +123,7 @@ TURNS: Final = _schema(
         _required("num_turns", pa.int32()),
         pa.field("after_step", pa.int64()),
         pa.field("rollout_step", pa.int64()),
+        pa.field("agent", pa.string()),
         # text
         _required("messages", _list_of(MESSAGE)),
         _required("completion", pa.string()),
@@ -139,6 +140,7 @@ TURNS: Final = _schema(
         # credit known with the turn
         pa.field("reward", pa.float64()),
         pa.field("return", pa.float64()),
+        pa.field("speedup_over_start", pa.float64()),
         _required("valid", pa.bool_()),
         pa.field("invalid_reason", pa.string()),
         # time
@@ -239,6 +241,14 @@ def _negative(name: str) -> Callable[[pa.RecordBatch], pa.Array]:
     return lambda batch: pc.fill_null(pc.less(batch.column(name), 0), False)
 
 
+def _not_above_0(name: str) -> Callable[[pa.RecordBatch], pa.Array]:
+    def broken(batch: pa.RecordBatch) -> pa.Array:
+        values = batch.column(name)
+        return pc.fill_null(pc.invert(pc.and_(pc.is_finite(values), pc.greater(values, 0))), False)
+
+    return broken
+
+
 def _valid_without_reward(batch: pa.RecordBatch) -> pa.Array:
     return pc.and_(batch.column("valid"), pc.is_null(batch.column("reward")))
 
@@ -262,6 +272,7 @@ RULES: Final[Mapping[TableName, tuple[Rule, ...]]] = MappingProxyType(
             Rule("reward", "be set where valid is true", _valid_without_reward),
             Rule("reward", "be finite or null", _not_finite("reward")),
             Rule("return", "be finite or null", _not_finite("return")),
+            Rule("speedup_over_start", "be above 0 or null", _not_above_0("speedup_over_start")),
             Rule("invalid_reason", "be set where valid is false and null where it is true", _reason_does_not_fit),
         ),
         "credits": (
@@ -389,12 +400,22 @@ def _with_return_mean(batch: pa.RecordBatch) -> pa.RecordBatch:
     return renamed.set_column(place, STEPS.field("metrics"), pa.array(rows, STEPS.field("metrics").type))
 
 
+def _without_agent(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Migrate version 5 of `turns`, which lacked `agent` and `speedup_over_start`: null, there were no agents."""
+    for name, before in (("agent", "rollout_step"), ("speedup_over_start", "return")):
+        column = TURNS.field(name)
+        place = batch.schema.get_field_index(before) + 1
+        batch = batch.add_column(place, column, pa.nulls(batch.num_rows, column.type))
+    return batch
+
+
 MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
     {
         ("turns", 1): _without_after_step,
         ("turns", 2): _without_host_code,
         ("turns", 3): _with_host_code,
         ("turns", 4): _without_rollout_step,
+        ("turns", 5): _without_agent,
         ("steps", 4): _with_return_mean,
     }
 )

@@ -66,7 +66,11 @@ Seed = Annotated[int, typer.Option(help="Seed of generated problems and of sampl
 Environment = Annotated[str, typer.Option(help="The environment; `warpsmith-rollout environments` lists them.")]
 Style = Annotated[str, typer.Option(help="Prompt style: full, or compact for tiny models.")]
 Turns = Annotated[
-    int | None, typer.Option(min=1, help="Most turns of an episode of kernelbench_multiturn; default: 3.")
+    int | None,
+    typer.Option(
+        min=1,
+        help="Most turns of an episode; default: 3. Not of kernelbench, nor of kernelbench_two_role: see `schema`.",
+    ),
 ]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of a completion.")]
 Temperature = Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 takes the likeliest token.")]
@@ -372,10 +376,18 @@ def _report(result: metrics.EvaluationResult) -> str:
         f"compiled {_percent(r.compiled)}   correct {_percent(r.correct)}"
         for level, r in result.by_level.items()
     ]
+    lines += [_agent_line(name, rates) for name, rates in result.by_agent.items()]
     if result.speedup is not None and result.fast_p is not None:
         fast = "   ".join(f"{p:g}: {share:.1%}" for p, share in result.fast_p.items())
         lines.append(f"speedup {result.speedup:.2f}x (geometric mean)   fast_p   {fast}")
     return "\n".join(lines)
+
+
+def _agent_line(name: str, rates: metrics.AgentRates) -> str:
+    line = f"{name}   trajectories {rates.trajectories}   turns {rates.turns}   correct {rates.correct:.1%}"
+    if rates.speedup_over_start is None:
+        return line
+    return f"{line}   improved {_percent(rates.improved)}   {rates.speedup_over_start:.2f}x over the start"
 
 
 def _percent(rate: float | None) -> str:

@@ -7,11 +7,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from warpsmith.evaluator.client.address import is_address
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.rollout.environments.config import AnyEnvironment, MultiTurnConfig
+from warpsmith.rollout.environments.config import (
+    AnyEnvironment,
+    GenerateConfig,
+    MultiTurnConfig,
+    OptimizeConfig,
+    TwoRoleConfig,
+)
 from warpsmith.rollout.history import HistoryConfig
 from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.rollout.registries import SamplerName, TransportName
 from warpsmith.rollout.rewards.config import AnyReward, PresetRewardConfig
+from warpsmith.rollout.turns import GENERATOR, OPTIMIZER, Agent
 
 
 class _Section(BaseModel):
@@ -217,6 +224,18 @@ class RolloutConfig(_Section):
     evaluation: AnyEvaluation = Field(
         default_factory=ProcessEvaluation, description="Where candidates are judged; `[evaluator]` says how."
     )
+
+    @property
+    def first_agent(self) -> Agent | None:
+        """Who takes the first turn of an episode; None in an environment without agents of this package."""
+        if isinstance(self.environment, OptimizeConfig):
+            return OPTIMIZER
+        return GENERATOR if isinstance(self.environment, GenerateConfig | TwoRoleConfig) else None
+
+    @property
+    def handover_gamma(self) -> float:
+        """Discount of an agent's first return in the return of the agent's last turn before it; see `TwoRoleConfig`."""
+        return self.environment.handover_gamma if isinstance(self.environment, TwoRoleConfig) else 0.0
 
     @property
     def prompt_budget(self) -> int:

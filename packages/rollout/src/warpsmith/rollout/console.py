@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from warpsmith.rollout.turns import OPTIMIZER
+
 Row = Mapping[str, Any]
 
 
@@ -10,9 +12,11 @@ def turn_line(row: Row) -> str:
     """Return a turn's line, for example
     `[Turn 1] kernelbench_1: Compile:✓ Correct:✗ Runtime:5.23ms Speedup:0.80x Reward:0.500`.
 
-    Unmeasured figures are `n/a`; an invalid turn shows its reason instead of figures.
+    Unmeasured figures are `n/a`; an invalid turn shows its reason instead of figures. An agent stands before the
+    problem, `[Turn 3] optimizer on kernelbench_1: ...`, and for an optimizer its speedup over the start at the end.
     """
-    head = f"[Turn {row['turn'] + 1}] {row['problem']}:"
+    agent = f"{row['agent']} on " if row.get("agent") else ""
+    head = f"[Turn {row['turn'] + 1}] {agent}{row['problem']}:"
     if row["reward"] is None:
         return f"{head} invalid ({row['invalid_reason']})"
     verdict = row["verdict"]
@@ -20,6 +24,7 @@ def turn_line(row: Row) -> str:
         f"{head} Compile:{_mark(verdict['compiled'])} Correct:{_mark(verdict['correct'])} "
         f"Runtime:{runtime(verdict['runtime_ms'])} Speedup:{_figure(verdict['speedup'], 'x')} "
         f"Reward:{row['reward']:.3f}"
+        + (f" Over start:{_figure(row.get('speedup_over_start'), 'x')}" if row.get("agent") == OPTIMIZER else "")
     )
 
 

@@ -6,15 +6,21 @@ makes prompts and scores answers, and the sampler answers.
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout import retries
 from warpsmith.rollout.completions import ChatSampler
 from warpsmith.rollout.deadlines import within
-from warpsmith.rollout.environments.base import Environment
-from warpsmith.rollout.errors import DeadlinePassedError, PromptTooLongError, SamplerDiedError, SamplerError
+from warpsmith.rollout.environments.base import AgentEnvironment, Environment
+from warpsmith.rollout.errors import (
+    DeadlinePassedError,
+    PromptTooLongError,
+    SamplerDiedError,
+    SamplerError,
+    StartLostError,
+)
 from warpsmith.rollout.rewards.score import Score
 from warpsmith.rollout.turn_recording import EpisodeLabels, TurnRecord, TurnRow, turn_row
 from warpsmith.rollout.turns import Turn
@@ -44,10 +50,11 @@ class EpisodeSetup:
 
 @dataclass
 class _Episode:
-    """The state of an episode."""
+    """The state of an episode; `environment` is the setup's, or the one that it began for this episode."""
 
     setup: EpisodeSetup
     labels: EpisodeLabels
+    environment: Environment
     turns: list[TurnRecord] = field(default_factory=list)
     history: list[Turn] = field(default_factory=list)
 
@@ -63,34 +70,63 @@ async def run_episode(setup: EpisodeSetup, labels: EpisodeLabels) -> list[TurnRo
         EvaluatorError: the evaluator is gone or unusable.
         RewardFailedError: the reward returned no score.
     """
-    episode = _Episode(setup, labels)
+    episode = _Episode(setup, labels, setup.environment)
+    if lost := await _begin(episode):
+        return [lost]
     while True:
         turn = await _run_turn(episode)
-        episode.turns.append(turn)
-        if setup.on_turn is not None:
-            setup.on_turn(turn_row(labels, episode.turns, len(episode.turns) - 1))
+        _add(episode, turn)
         if not turn.score.valid or turn.verdict is None:
             return _rows_of_lost(episode)
         episode.history.append(turn.as_turn(labels, len(episode.history), turn.verdict))
-        if len(episode.history) >= setup.max_turns or setup.environment.is_done(episode.history):
+        if len(episode.history) >= setup.max_turns or episode.environment.is_done(episode.history):
             return _rows_of_finished(episode)
 
 
+async def _begin(episode: _Episode) -> TurnRow | None:
+    """Begin the environment's episode, if it has agents. Return the only turn, invalid, if that fails."""
+    if not isinstance(episode.environment, AgentEnvironment):
+        return None
+    try:
+        episode.environment = await episode.environment.begin(episode.labels.problem)
+    except BadProblemError as error:
+        reason = f"problem: {error}"
+    except (StartLostError, DeadlinePassedError) as error:
+        reason = f"evaluation: {error}"
+    else:
+        return None
+    return _add(episode, replace(_new_turn(episode), score=Score(None, reason)))
+
+
+def _add(episode: _Episode, turn: TurnRecord) -> TurnRow:
+    """Add a turn that has ended and report it; return its row."""
+    episode.turns.append(turn)
+    row = turn_row(episode.labels, episode.turns, len(episode.turns) - 1)
+    if episode.setup.on_turn is not None:
+        episode.setup.on_turn(row)
+    return row
+
+
+def _new_turn(episode: _Episode) -> TurnRecord:
+    environment = episode.environment
+    agent = environment.agent(episode.history) if isinstance(environment, AgentEnvironment) else None
+    return TurnRecord(episode.setup.sampler.sampling(episode.labels.trajectory, len(episode.turns)), agent)
+
+
 async def _run_turn(episode: _Episode) -> TurnRecord:
-    setup = episode.setup
     # Time spent waiting here counts towards no duration and no deadline.
-    async with setup.sampling_allowed():
-        turn = TurnRecord(setup.sampler.sampling(episode.labels.trajectory, len(episode.turns)))
+    async with episode.setup.sampling_allowed():
+        turn = _new_turn(episode)
         completed = await _complete(episode, turn)
     if completed:
-        turn.kernel = setup.environment.parse(turn.text)
+        turn.kernel = episode.environment.parse(turn.text)
         await _evaluate(episode, turn)
     return turn
 
 
 async def _complete(episode: _Episode, turn: TurnRecord) -> bool:
     """Sample the turn's completion; return whether there is one. If not, the turn's score says why."""
-    environment, sampler, problem = episode.setup.environment, episode.setup.sampler, episode.labels.problem
+    environment, sampler, problem = episode.environment, episode.setup.sampler, episode.labels.problem
     what = f"the completion of turn {len(episode.turns) + 1} of {problem.name}"
     try:
         history = episode.history
@@ -121,13 +157,13 @@ async def _evaluate(episode: _Episode, turn: TurnRecord) -> None:
         turn.score = Score(None, f"evaluation: {error}")
     else:
         evaluated = turn.as_turn(episode.labels, len(episode.history), turn.verdict)
-        turn.score = episode.setup.environment.score(evaluated, episode.history)
+        turn.score = episode.environment.score(evaluated, episode.history)
 
 
 async def _verdict(episode: _Episode, turn: TurnRecord) -> Verdict:
     config, problem = episode.setup.sampler.config, episode.labels.problem
     seconds = config.evaluate_wait_s + config.evaluate_timeout_s + SLACK_FOR_ENVIRONMENTS_S
-    request = episode.setup.environment.evaluate(problem, turn.kernel)
+    request = episode.environment.evaluate(problem, turn.kernel)
     return await within(seconds, request, f"the environment's evaluation of an answer to {problem.name}")
 
 
@@ -136,8 +172,12 @@ def _rows(episode: _Episode) -> list[TurnRow]:
 
 
 def _rows_of_finished(episode: _Episode) -> list[TurnRow]:
-    rows = _rows(episode)
-    for row, value in zip(rows, episode.setup.environment.returns([row["reward"] for row in rows]), strict=True):
+    rows, environment = _rows(episode), episode.environment
+    if isinstance(environment, AgentEnvironment):
+        returns = environment.returns_of(episode.history)
+    else:
+        returns = environment.returns([row["reward"] for row in rows])
+    for row, value in zip(rows, returns, strict=True):
         row["return"] = value
     return rows
 

@@ -33,6 +33,10 @@ class PromptTooLongError(RolloutError):
     """A problem's prompt does not fit the token budget even without history."""
 
 
+class StartLostError(RolloutError):
+    """The kernel that an optimizer starts from could not be evaluated."""
+
+
 class SamplerError(RolloutError):
     """A sampler refused a request or failed."""
 

@@ -3,13 +3,14 @@
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from warpsmith.evaluator.bench.scores import FASTER_THAN, geometric_mean, pass_at_k
 from warpsmith.records.errors import UsageError
 
 __all__ = [
+    "AgentRates",
     "Comparison",
     "EvaluationResult",
     "ProblemRates",
@@ -72,6 +73,28 @@ class TurnRates:
 
 
 @dataclass(frozen=True)
+class AgentRates:
+    """One agent, over the valid trajectories in which it took a turn.
+
+    Args:
+        trajectories: how many.
+        turns: its turns.
+        correct: share of its trajectories with a correct turn of its own.
+        reward: mean score of its turns.
+        improved: share of its trajectories with a turn faster than the start; None if none of its turns has a speedup
+            over a start.
+        speedup_over_start: geometric mean of the best speedup over the start, over the trajectories that have one.
+    """
+
+    trajectories: int
+    turns: int
+    correct: float
+    reward: float | None
+    improved: float | None = None
+    speedup_over_start: float | None = None
+
+
+@dataclass(frozen=True)
 class ProblemRates:
     """One problem: its valid trajectories, and how many of them solved it."""
 
@@ -95,6 +118,7 @@ class EvaluationResult:
                 arXiv 2502.10517); None if nothing was timed.
         invalid: trajectories lost to infrastructure failures.
         problems: per problem, sorted by name.
+        by_agent: by agent; empty in an environment without agents.
     """
 
     rates: Rates
@@ -105,6 +129,7 @@ class EvaluationResult:
     fast_p: dict[float, float] | None
     invalid: int
     problems: list[ProblemRates]
+    by_agent: dict[str, AgentRates] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -118,6 +143,9 @@ class _Trajectory:
     compiled: list[bool]
     correct: list[bool]
     speedups: list[float | None]
+    agents: list[str | None]
+    rewards: list[float | None]
+    over_start: list[float | None]
 
     @property
     def speedup(self) -> float | None:
@@ -148,6 +176,7 @@ def summarise(rows: Sequence[Row]) -> EvaluationResult:
         fast_p=_fast_p([t.speedup for t in valid]),
         invalid=invalid,
         problems=problems,
+        by_agent=_by_agent(valid),
     )
 
 
@@ -260,6 +289,9 @@ def _trajectory(turns: Sequence[Row]) -> _Trajectory:
         compiled=[v["compiled"] for v in verdicts],
         correct=[v["correct"] for v in verdicts],
         speedups=[v["speedup"] if v["correct"] else None for v in verdicts],
+        agents=[turn.get("agent") for turn in turns],
+        rewards=[turn.get("reward") for turn in turns],
+        over_start=[turn.get("speedup_over_start") for turn in turns],
     )
 
 
@@ -316,6 +348,27 @@ def _by_level(trajectories: Sequence[_Trajectory]) -> dict[str, Rates]:
         "none" if level is None else str(level): _rates([t for t in trajectories if t.level == level])
         for level in levels
     }
+
+
+def _by_agent(trajectories: Sequence[_Trajectory]) -> dict[str, AgentRates]:
+    names = sorted({agent for t in trajectories for agent in t.agents if agent is not None})
+    return {name: _agent_rates(name, [t for t in trajectories if name in t.agents]) for name in names}
+
+
+def _agent_rates(name: str, trajectories: Sequence[_Trajectory]) -> AgentRates:
+    own = [[place for place, agent in enumerate(t.agents) if agent == name] for t in trajectories]
+    both = list(zip(trajectories, own, strict=True))
+    rewards = [reward for t, places in both for place in places if (reward := t.rewards[place]) is not None]
+    gains = [[gain for place in places if (gain := t.over_start[place]) is not None] for t, places in both]
+    known = [max(found) for found in gains if found]
+    return AgentRates(
+        trajectories=len(trajectories),
+        turns=sum(map(len, own)),
+        correct=_share([any(t.correct[place] for place in places) for t, places in both]),
+        reward=_mean(rewards),
+        improved=_share([max(found, default=0.0) > 1 for found in gains]) if known else None,
+        speedup_over_start=geometric_mean(known),
+    )
 
 
 def _fast_p(speedups: Sequence[float | None]) -> dict[float, float] | None:

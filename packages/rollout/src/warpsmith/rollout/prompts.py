@@ -5,25 +5,23 @@ their verdicts, without their thoughts. What does not fit the token budget is co
 """
 
 import ast
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, Literal
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.errors import PromptTooLongError
 from warpsmith.rollout.history import Attempt, HistoryConfig, Shown, ShownAttempt, histories
+from warpsmith.rollout.turns import Agent
 
 Message = dict[str, str]
 PromptStyle = Literal["full", "compact"]
 TokenCounter = Callable[[list[Message]], int]
 """Number of tokens of a conversation's prompt, including the generation prompt."""
 
-_SYSTEM = "You are an expert in GPU programming. You rewrite PyTorch modules as fast, correct Triton kernels."
-
-_TASK = """\
-Rewrite the PyTorch module `Model` below as a module `ModelNew` that computes the same with Triton kernels.
-
+_RULES = """\
 Rules:
 - `ModelNew` takes the same constructor arguments as `Model`, and its `forward` takes and returns the same tensors: \
 same shapes, dtypes and device.
@@ -38,14 +36,44 @@ in sizes that are no multiple of your block. Block sizes may be tuned to the siz
 bounds), not the range of its random numbers: they also come with other signs and sizes, zero rows and large outliers.
 - Outputs are compared on several sets of new random inputs; then the kernels are timed against PyTorch.
 
-Answer with one complete file in a single ```python code block, imports included.
+Answer with one complete file in a single ```python code block, imports included."""
 
-Problem:
-```python
-{problem}
-```"""
 
-_ASK_AGAIN = "Write the whole file again, correct and as fast as you can, in a single ```python code block."
+@dataclass(frozen=True)
+class _Wording:
+    """What a `full` prompt says before the rules, and after earlier attempts."""
+
+    system: str
+    task: str
+    again: str
+
+
+_WORDINGS: Final[Mapping[Agent | None, _Wording]] = MappingProxyType(
+    {
+        None: _Wording(
+            "You are an expert in GPU programming. You rewrite PyTorch modules as fast, correct Triton kernels.",
+            "Rewrite the PyTorch module `Model` below as a module `ModelNew` that computes the same with Triton "
+            "kernels.",
+            "Write the whole file again, correct and as fast as you can, in a single ```python code block.",
+        ),
+        "generator": _Wording(
+            "You are an expert in GPU programming. You are the generator: you rewrite PyTorch modules as correct "
+            "Triton kernels, which an optimizer can make faster afterwards.",
+            "Rewrite the PyTorch module `Model` below as a module `ModelNew` that computes the same with Triton "
+            "kernels. A simple kernel that is correct on all inputs is worth more than a fast one that is not.",
+            "Write the whole file again, correct, in a single ```python code block.",
+        ),
+        "optimizer": _Wording(
+            "You are an expert in GPU programming. You are the optimizer: you make correct Triton kernels faster and "
+            "keep them correct.",
+            "Make the module `ModelNew` below faster. It computes the same as the PyTorch module `Model` with Triton "
+            "kernels, and is correct. Your module is compared with it: what counts is how much faster yours is, and "
+            "one that is not correct is worth less than no change.",
+            "Write the whole file again, correct and faster than the module to make faster, in a single ```python "
+            "code block.",
+        ),
+    }
+)
 
 
 WHOLE: Final = HistoryConfig()
@@ -60,6 +88,8 @@ def build_prompt(
     budget: int | None = None,
     history: HistoryConfig = WHOLE,
     inert: Callable[[str], str] = str,
+    agent: Agent | None = None,
+    start: Attempt | None = None,
 ) -> list[Message]:
     """Return the messages of the next turn, within `budget` tokens.
 
@@ -71,20 +101,23 @@ def build_prompt(
         budget: maximum tokens of the prompt; None for no limit.
         history: how earlier attempts are shown.
         inert: breaks up control tokens of the chat template in text written by a model.
+        agent: who is asked; None where one policy does all.
+        start: for the optimizer, the kernel that it starts from; always shown whole.
 
     Raises:
-        PromptTooLongError: the problem alone exceeds the budget.
+        PromptTooLongError: the problem alone, with the start if there is one, exceeds the budget.
     """
     safe = [_inert(attempt, inert) for attempt in attempts]
+    asked = _Asked(problem, style, agent, None if start is None else _inert(start, inert))
     diffs = style == "full"
     if budget is None or count_tokens is None:
-        return _messages(problem, next(histories(safe, history, diffs=diffs, tokens=None)), style)
+        return _messages(asked, next(histories(safe, history, diffs=diffs, tokens=None)))
 
     def measure(shown: Shown) -> int:
         return count_tokens([{"role": "user", "content": _joined(shown, style)}])
 
     for shown in histories(safe, history, diffs=diffs, tokens=measure):
-        messages = _messages(problem, shown, style)
+        messages = _messages(asked, shown)
         tokens = count_tokens(messages)
         if tokens <= budget:
             return messages
@@ -103,14 +136,38 @@ def _inert(attempt: Attempt, inert: Callable[[str], str]) -> Attempt:
     )
 
 
-def _messages(problem: ProblemRow, shown: Shown, style: PromptStyle) -> list[Message]:
-    history = _joined(shown, style)
-    if style == "compact":
-        lines = essential_lines(problem.text)
-        return [{"role": "user", "content": f"{lines}\n{history}" if history else lines}]
-    task = _TASK.format(problem=problem.text.strip())
-    content = f"{task}\n\n{history}\n\n{_ASK_AGAIN}" if history else task
-    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": content}]
+@dataclass(frozen=True)
+class _Asked:
+    """What a prompt asks, apart from earlier attempts; see `build_prompt`."""
+
+    problem: ProblemRow
+    style: PromptStyle
+    agent: Agent | None
+    start: Attempt | None
+
+
+def _messages(asked: _Asked, shown: Shown) -> list[Message]:
+    history = _joined(shown, asked.style)
+    if asked.style == "compact":
+        parts = [essential_lines(asked.problem.text), _compact_start(asked.start), history]
+        return [{"role": "user", "content": "\n".join(part for part in parts if part)}]
+    wording = _WORDINGS[asked.agent]
+    problem = f"Problem:\n```python\n{asked.problem.text.strip()}\n```"
+    parts = [wording.task, _RULES, problem, _full_start(asked.start), *([history, wording.again] if history else [])]
+    content = "\n\n".join(part for part in parts if part)
+    return [{"role": "system", "content": wording.system}, {"role": "user", "content": content}]
+
+
+def _full_start(start: Attempt | None) -> str:
+    if start is None:
+        return ""
+    return f"The module to make faster:\n```python\n{(start.kernel or '').strip()}\n```\n{feedback(start)}"
+
+
+def _compact_start(start: Attempt | None) -> str:
+    if start is None:
+        return ""
+    return f"# make faster\n{(start.kernel or '').strip()}\n# {compact_feedback(start.verdict)}"
 
 
 def _joined(shown: Shown, style: PromptStyle) -> str:

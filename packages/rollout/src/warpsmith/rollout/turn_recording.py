@@ -52,9 +52,11 @@ class TurnRecord:
 
     Args:
         sampling: how it is sampled.
+        agent: who takes it; None in an environment without agents.
     """
 
     sampling: Sampling
+    agent: str | None = None
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     messages: list[Message] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
@@ -80,6 +82,7 @@ class TurnRecord:
             verdict=verdict,
             score=self.score.value,
             trajectory=labels.trajectory,
+            agent=self.agent,
         )
 
 
@@ -100,6 +103,7 @@ def turn_row(labels: EpisodeLabels, turns: Sequence[TurnRecord], index: int) -> 
         "num_turns": len(turns),
         "after_step": labels.after_step,
         "rollout_step": labels.rollout_step,
+        "agent": turns[index].agent,
         **_content(turns[index]),
         **_outcome(turns[index]),
     }
@@ -134,6 +138,7 @@ def _outcome(turn: TurnRecord) -> TurnRow:
         "verdict": turn.verdict.to_row() if turn.verdict else None,
         "reward": turn.score.value,
         "return": None,
+        "speedup_over_start": turn.score.speedup_over_start,
         "valid": turn.score.valid,
         "invalid_reason": turn.score.invalid_reason,
         "started_at": turn.started_at,

@@ -1,8 +1,14 @@
 """A finished turn as environments and rewards see it."""
 
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from warpsmith.evaluator.verdict import Verdict
+
+Agent = Literal["generator", "optimizer"]
+"""Who takes a turn: the generator writes a correct kernel, the optimizer makes a correct one faster."""
+GENERATOR: Final = "generator"
+OPTIMIZER: Final = "optimizer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,7 @@ class Turn:
         verdict: the result of the evaluation.
         score: the turn's score; None for the turn that is being scored.
         trajectory: the trajectory's name in the records.
+        agent: who took the turn; None in an environment without agents.
     """
 
     index: int
@@ -34,6 +41,7 @@ class Turn:
     verdict: Verdict
     score: float | None = None
     trajectory: str = ""
+    agent: str | None = None
 
     @property
     def name(self) -> str:

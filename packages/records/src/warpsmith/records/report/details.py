@@ -14,8 +14,8 @@ _ALIKE: Final = (
     "rollout_step",
 )  # fmt: skip
 _OF_TURN: Final = (
-    "turn", "messages", "completion", "kernel", "finish_reason", "sampling", "verdict", "reward", "return", "valid",
-    "invalid_reason", "generate_s", "compile_s", "wait_s", "evaluate_s",
+    "turn", "agent", "messages", "completion", "kernel", "finish_reason", "sampling", "verdict", "reward", "return",
+    "speedup_over_start", "valid", "invalid_reason", "generate_s", "compile_s", "wait_s", "evaluate_s",
 )  # fmt: skip
 _SHORTEST_SHARED: Final = 40
 

@@ -48,7 +48,7 @@ def trends(turns: pa.Table, credits: pa.Table, steps: pa.Table, parts: Sequence[
         credits, steps: tables of the schema.
         parts: parts of the run; those with `after_step` are the points of the held-out curves.
     """
-    found = [*_evaluations(turns, parts), *_by_turn(turns), _advantages(credits), _phases(steps)]
+    found = [*_evaluations(turns, parts), *_training(turns), _advantages(credits), _phases(steps)]
     return [trend for trend in found if any(y is not None for curve in trend.curves for y in curve.y)]
 
 
@@ -75,25 +75,35 @@ def _evaluations(turns: pa.Table, parts: Sequence[Part]) -> list[Trend]:
     return found
 
 
-def _by_turn(turns: pa.Table) -> list[Trend]:
-    """Score, compiled and correct of training turns by step, one curve per turn."""
+def _training(turns: pa.Table) -> list[Trend]:
+    """Score, compiled and correct of training turns by step: one curve per turn, and one per agent if there are any."""
     valid = turns.filter((pc.field("role") == TRAIN) & pc.field("valid") & pc.field("rollout_step").is_valid())
     for name in ("compiled", "correct"):
         valid = valid.append_column(f"{name}_share", pc.cast(valid.column(name), pa.float64()))
     measured = {"correct_share": "correct", "compiled_share": "compiled", "reward": "mean reward"}
-    means = valid.group_by(["turn", "rollout_step"]).aggregate([(name, "mean") for name in measured])
-    rows = means.sort_by([("turn", "ascending"), ("rollout_step", "ascending")]).to_pylist()
+    found = _by(valid, "turn", measured)
+    with_agent = valid.filter(pc.field("agent").is_valid())
+    return found + _by(with_agent, "agent", measured | {"speedup_over_start": "mean speedup over the start"})
+
+
+def _by(valid: pa.Table, column: str, measured: Mapping[str, str]) -> list[Trend]:
+    means = valid.group_by([column, "rollout_step"]).aggregate([(name, "mean") for name in measured])
+    rows = means.sort_by([(column, "ascending"), ("rollout_step", "ascending")]).to_pylist()
     return [
-        Trend(f"training: {title} by turn", name != "reward", _turn_curves(rows, f"{name}_mean"))
+        Trend(f"training: {title} by {column}", name.endswith("_share"), _curves(rows, column, f"{name}_mean"))
         for name, title in measured.items()
     ]
 
 
-def _turn_curves(rows: Sequence[Mapping[str, Any]], name: str) -> list[Curve]:
-    points: dict[int, list[tuple[int, float]]] = {}
+def _curves(rows: Sequence[Mapping[str, Any]], column: str, name: str) -> list[Curve]:
+    points: dict[int | str, list[tuple[int, float | None]]] = {}
     for row in rows:
-        points.setdefault(row["turn"], []).append((row["rollout_step"], row[name]))
-    return [Curve(f"turn {turn + 1}", [x for x, _ in at], [y for _, y in at], [], []) for turn, at in points.items()]
+        points.setdefault(row[column], []).append((row["rollout_step"], row[name]))
+    return [
+        Curve(f"turn {of + 1}" if isinstance(of, int) else of, [x for x, _ in at], [y for _, y in at], [], [])
+        for of, at in points.items()
+        if any(y is not None for _, y in at)
+    ]
 
 
 def _advantages(credits: pa.Table) -> Trend:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpsmith.evaluator.bench.generations import LAYOUT
-from warpsmith.evaluator.datasets.row_files import FORMS
-from warpsmith.evaluator.problem import Problem, load_rows
+from warpsmith.evaluator.datasets.row_files import FORMS, read_rows
+from warpsmith.evaluator.problem import Problem, from_row
 from warpsmith.records.errors import UsageError
 from warpsmith.records.text import files_in, read_text
 from warpsmith.rollout.errors import DatasetError
@@ -38,6 +38,11 @@ class ProblemRow:
     solution: str | None = None
     composition: str | None = None
     naive: str | None = None
+
+    @property
+    def start(self) -> str | None:
+        """The correct kernel that an optimizer starts from: the slow answer if one is known, else the known answer."""
+        return self.naive or self.solution
 
     def to_problem(self) -> Problem:
         """Return it as the evaluator's problem.
@@ -160,14 +165,17 @@ def _check_alone(root: Path, generations: Path | None, files: Mapping[Path, str]
 def kernelbench_jsonl(path: str | Path) -> list[ProblemRow]:
     """Read rows with `label` (the reference's source), `instance_id` and `extra_info`, or with KernelBench's columns.
 
-    Also reads Parquet files and JSON lists of such rows.
+    A column `solution` with text is a known correct answer. Also reads Parquet files and JSON lists of such rows.
 
     Raises:
         warpsmith.evaluator.errors.DatasetError: a line is not such a row; the message names the line.
     """
-    return [
-        ProblemRow(problem.source_id, problem.source, problem.level, Path(path).name) for problem in load_rows(path)
-    ]
+    found = []
+    for row, where in read_rows(path):
+        problem, solution = from_row(row, where), row.get("solution")
+        known = solution if isinstance(solution, str) and solution.strip() else None
+        found.append(ProblemRow(problem.source_id, problem.source, problem.level, Path(path).name, known))
+    return found
 
 
 def read_problems(path: str | Path) -> list[ProblemRow]:

@@ -2,6 +2,9 @@
 
 An episode calls for each turn: `initial_prompt` or `feedback`, then (with the completion) `parse`, `evaluate`, `score`
 and `is_done`. The episode itself handles sampling, retries, deadlines and records.
+
+An environment whose turns are taken by agents is an `AgentEnvironment`: the episode then also calls `begin` at its
+start, `agent` before each turn, and `returns_of` in place of `returns`.
 """
 
 from collections.abc import Sequence
@@ -73,6 +76,25 @@ class Environment(Protocol):
 
     def returns(self, scores: Sequence[float]) -> list[float]:
         """Return the return R_t of every turn from the scores of a whole episode, in order."""
+
+
+@runtime_checkable
+class AgentEnvironment(Environment, Protocol):
+    """An environment in which agents take turns, for example one that writes kernels and one that makes them faster."""
+
+    async def begin(self, problem: ProblemRow) -> "AgentEnvironment":
+        """Return the environment of one episode, which may hold what the episode starts from.
+
+        Raises:
+            BadProblemError: the problem cannot be used; the episode's only turn is invalid.
+            StartLostError, DeadlinePassedError: what the episode starts from could not be evaluated; likewise.
+        """
+
+    def agent(self, history: Sequence[Turn]) -> str:
+        """Return who takes the turn after these; an agent's turns follow each other."""
+
+    def returns_of(self, turns: Sequence[Turn]) -> list[float]:
+        """Return the return of every turn of a whole episode, in order."""
 
 
 @runtime_checkable

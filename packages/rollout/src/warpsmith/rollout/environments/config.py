@@ -4,9 +4,9 @@ Reading it imports no environment; `registry.make_environment` does.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from warpsmith.rollout.registries import EnvironmentName
 
@@ -39,6 +39,81 @@ class MultiTurnConfig(_EnvironmentConfig):
     )
 
 
+class GenerateConfig(_EnvironmentConfig):
+    """The generator alone: it writes a correct kernel."""
+
+    type: Literal["kernelbench_generate"] = Field(
+        default="kernelbench_generate", description="The generator alone; its first correct kernel ends the episode."
+    )
+    max_turns: int = Field(default=3, ge=1, le=64, description="Most turns of the generator.")
+    max_consecutive_failures: int = Field(
+        default=2, ge=1, description="An episode ends after this many turns in a row with a score of 0 or less."
+    )
+
+
+class GainKeys(_EnvironmentConfig):
+    """The score of an optimizer's turn: log2 of its speedup over the kernel it started from, between two bounds."""
+
+    success_gain: float = Field(
+        default=2.0, gt=0, description="An optimizer's turn with this score or more ends its episode; 2 is four times."
+    )
+    gain_cap: float = Field(
+        default=3.0, gt=0, description="Most score of an optimizer's turn; 3 is eight times faster."
+    )
+    loss_cap: float = Field(
+        default=0.5, ge=0, description="Most that a correct but slower kernel of the optimizer scores below 0."
+    )
+    wrong_score: float = Field(
+        default=-1.0, le=0, description="Score of an optimizer's turn whose kernel is not correct; at most -loss_cap."
+    )
+
+    @model_validator(mode="after")
+    def _wrong_is_worst(self) -> Self:
+        if self.wrong_score > -self.loss_cap:
+            raise ValueError(
+                f"wrong_score ({self.wrong_score:g}) is above -loss_cap ({-self.loss_cap:g}): a wrong kernel would "
+                "score more than a slow one; lower one of them"
+            )
+        return self
+
+
+class OptimizeConfig(GainKeys):
+    """The optimizer alone: it makes the kernel that a problem comes with faster."""
+
+    type: Literal["kernelbench_optimize"] = Field(
+        default="kernelbench_optimize", description="The optimizer alone; it starts from the problem's own kernel."
+    )
+    max_turns: int = Field(default=3, ge=1, le=64, description="Most turns of the optimizer.")
+    max_consecutive_failures: int = Field(
+        default=2, ge=1, description="An episode ends after this many turns in a row that gain nothing."
+    )
+
+
+class TwoRoleConfig(GainKeys):
+    """The generator, then the optimizer, which starts from the generator's first correct kernel."""
+
+    type: Literal["kernelbench_two_role"] = Field(
+        default="kernelbench_two_role", description="The generator, then the optimizer from its first correct kernel."
+    )
+    generator_turns: int = Field(default=3, ge=1, le=64, description="Most turns of the generator.")
+    generator_failures: int = Field(
+        default=2,
+        ge=1,
+        description="An episode ends after this many generator's turns in a row with a score of 0 or less.",
+    )
+    optimizer_turns: int = Field(default=2, ge=1, le=64, description="Most turns of the optimizer.")
+    optimizer_failures: int = Field(
+        default=2, ge=1, description="An episode ends after this many optimizer's turns in a row that gain nothing."
+    )
+    handover_gamma: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Discount of the optimizer's first return in the return of the generator's last turn; 0 keeps "
+        "each agent's credit apart.",
+    )
+
+
 class OtherEnvironmentConfig(_EnvironmentConfig):
     """An environment that an installed package provides. Its own keys are checked by it, at the start of a run."""
 
@@ -56,13 +131,22 @@ def _as_table(given: Any) -> Any:
 
 def _kind_of(given: Any) -> str:
     named = given.get("type") if isinstance(given, Mapping) else getattr(given, "type", None)
-    return str(named) if named in ("kernelbench", "kernelbench_multiturn") else "other"
+    return str(named) if named in _OWN else "other"
 
 
-EnvironmentConfig = SingleTurnConfig | MultiTurnConfig | OtherEnvironmentConfig
+_OWN: Final = (
+    "kernelbench", "kernelbench_multiturn", "kernelbench_generate", "kernelbench_optimize", "kernelbench_two_role",
+)  # fmt: skip
+
+EnvironmentConfig = (
+    SingleTurnConfig | MultiTurnConfig | GenerateConfig | OptimizeConfig | TwoRoleConfig | OtherEnvironmentConfig
+)
 AnyEnvironment = Annotated[
     Annotated[SingleTurnConfig, Tag("kernelbench")]
     | Annotated[MultiTurnConfig, Tag("kernelbench_multiturn")]
+    | Annotated[GenerateConfig, Tag("kernelbench_generate")]
+    | Annotated[OptimizeConfig, Tag("kernelbench_optimize")]
+    | Annotated[TwoRoleConfig, Tag("kernelbench_two_role")]
     | Annotated[OtherEnvironmentConfig, Tag("other")],
     Discriminator(_kind_of),
     BeforeValidator(_as_table),

@@ -16,8 +16,9 @@ from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.history import Attempt
 from warpsmith.rollout.prompts import Message, build_prompt
 from warpsmith.rollout.returns import discounted
+from warpsmith.rollout.rewards.base import invalid_score
 from warpsmith.rollout.rewards.score import Score
-from warpsmith.rollout.turns import Turn
+from warpsmith.rollout.turns import Agent, Turn
 
 UNVARIED: Final = "problem: nothing in it can differ between trials, and leave_out_unvaried is set"
 NO_CODE: Final = "The answer has no Python code that could define ModelNew."
@@ -78,7 +79,13 @@ class KernelBench:
         """Return the same with earlier kernels and their verdicts; see `Environment.feedback`."""
         return self._prompt(problem, [Attempt(turn.kernel, turn.verdict) for turn in history])
 
-    def _prompt(self, problem: ProblemRow, attempts: Sequence[Attempt]) -> list[Message]:
+    def _prompt(
+        self,
+        problem: ProblemRow,
+        attempts: Sequence[Attempt],
+        agent: Agent | None = None,
+        start: Attempt | None = None,
+    ) -> list[Message]:
         config, chat = self._context.config, self._context.chat
         return build_prompt(
             problem,
@@ -88,6 +95,8 @@ class KernelBench:
             budget=config.prompt_budget,
             history=config.history,
             inert=chat.inert,
+            agent=agent,
+            start=start,
         )
 
     def parse(self, completion: str) -> str | None:
@@ -107,9 +116,13 @@ class KernelBench:
 
     def score(self, turn: Turn, history: Sequence[Turn]) -> Score:
         """Return the reward of a turn; see `Environment.score`."""
+        return self._lost(turn) or self._context.scorer(turn, history)
+
+    def _lost(self, turn: Turn) -> Score | None:
+        """Return the score of a turn that has no value, whatever its reward is."""
         if self._context.config.leave_out_unvaried and "unvaried" in turn.verdict.flags:
             return Score(None, UNVARIED)
-        return self._context.scorer(turn, history)
+        return invalid_score(turn.verdict)
 
     def is_done(self, history: Sequence[Turn]) -> bool:
         """Return whether an episode with these turns ends now."""

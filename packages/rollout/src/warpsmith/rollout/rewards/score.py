@@ -5,10 +5,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of a turn. `value` is None exactly if the turn is invalid; `invalid_reason` then says why."""
+    """The score of a turn.
+
+    Attributes:
+        value: the score; None exactly if the turn is invalid.
+        invalid_reason: why it is invalid.
+        speedup_over_start: speedup of an optimizer's kernel over that of its start, for the records; None if unknown.
+    """
 
     value: float | None
     invalid_reason: str | None = None
+    speedup_over_start: float | None = None
 
     @property
     def valid(self) -> bool:

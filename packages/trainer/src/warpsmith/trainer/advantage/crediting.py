@@ -27,7 +27,7 @@ class Crediting:
     """Computes the credit of a run's batches.
 
     Attributes:
-        config: the configuration; `[algorithm]`, `[zero]` and `rollout.gamma` are read.
+        config: the configuration; `[algorithm]`, `[zero]` and the discounts of `[rollout]` are read.
         engine: the policy.
         reference: the frozen reference policy; None without a divergence.
         ranks: the processes.
@@ -40,16 +40,17 @@ class Crediting:
 
     def credit(self, batch: pa.Table) -> tuple[Credit, Figures]:
         """Return the credit of a table of TURNS, and the mean penalties on its scores."""
-        algorithm, gamma = self.config.algorithm, self.config.rollout.gamma
+        algorithm, rollout = self.config.algorithm, self.config.rollout
+        discounts = rollout.gamma, rollout.handover_gamma
         turns = credit_columns(batch)
         figures: Figures = {}
         if algorithm.overlong is not None:
             penalty = self._overlong(batch, algorithm.overlong)
-            turns = shaped(turns, penalty, gamma)
+            turns = shaped(turns, penalty, *discounts)
             figures["overlong_penalty_mean"] = _mean(penalty[turns.valid])
         if self.reference is not None and algorithm.kl is not None and algorithm.kl.add_to == "reward":
             divergence = self.divergence(self.reference, batch, algorithm.kl.type)
-            turns = shaped(turns, algorithm.kl.coefficient * divergence, gamma)
+            turns = shaped(turns, algorithm.kl.coefficient * divergence, *discounts)
             figures |= _divergence_figures(divergence, batch, algorithm.kl.coefficient)
         critic = self._critic(batch) if algorithm.has_value_head else None
         return assign(turns, algorithm.estimator, algorithm.normalisation, critic), figures
@@ -73,7 +74,7 @@ class Crediting:
 
     def _critic(self, batch: pa.Table) -> Critic:
         values = state_values(self.engine, state_rows(batch), self.ranks, self.config.zero)
-        return Critic(values, self.config.rollout.gamma)
+        return Critic(values, self.config.rollout.gamma, self.config.rollout.handover_gamma)
 
 
 def _divergence_figures(divergence: NDArray[np.float64], batch: pa.Table, coefficient: float) -> Figures:

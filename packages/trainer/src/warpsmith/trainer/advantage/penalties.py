@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsmith.rollout.returns import discounted_by_agent
 from warpsmith.trainer.advantage.types import Turns, Values
 
 
@@ -23,19 +24,17 @@ def overlong(lengths: NDArray[np.int64], limits: NDArray[np.int64], share: float
     return np.clip((lengths - (limits - cache)) / cache, 0.0, 1.0)
 
 
-def shaped(turns: Turns, penalty: Values, gamma: float) -> Turns:
+def shaped(turns: Turns, penalty: Values, gamma: float, handover_gamma: float = 0.0) -> Turns:
     """Return the turns with s_t - penalty_t as their scores, and the returns of those scores.
 
-    R_t = s_t + gamma R_(t+1); NaN up to the last turn without a score. Penalties accumulate in `penalty`, which is 0
-    for a turn without a score.
+    R_t as in `warpsmith.rollout.returns.discounted_by_agent`; NaN up to the last turn without a score. Penalties
+    accumulate in `penalty`, which is 0 for a turn without a score.
     """
     score = np.where(turns.valid, turns.score - penalty, np.nan)
     returns = np.full(len(turns), np.nan)
+    agents = np.zeros(len(turns), np.int64) if turns.agent is None else turns.agent
     for rows in turns.trajectories():
-        following = 0.0
-        for row in reversed(rows):
-            following = score[row] + gamma * following
-            returns[row] = following
+        returns[rows] = discounted_by_agent(score[rows].tolist(), agents[rows].tolist(), gamma, handover_gamma)
     taken_off = np.where(turns.valid, penalty, 0.0)
     if turns.penalty is not None:
         taken_off += turns.penalty

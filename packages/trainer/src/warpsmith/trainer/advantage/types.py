@@ -23,6 +23,8 @@ class Turns:
         returns: R_t = sum over i >= t of gamma^(i-t) s_i; NaN if a later score is missing.
         valid: false if the policy did not earn the turn's outcome (an infrastructure failure).
         penalty: subtracted from `score` so far, 0 without a score; None if nothing was subtracted.
+        agent: who took the turn, as an integer code from 0; None where there are no agents. Turns of different agents
+            are never compared.
     """
 
     group: Keys
@@ -32,9 +34,36 @@ class Turns:
     returns: Values
     valid: Flags
     penalty: Values | None = None
+    agent: Keys | None = None
 
     def __len__(self) -> int:
         return len(self.group)
+
+    @property
+    def compared(self) -> Keys:
+        """The turns that may be compared: a code of the prompt group and the agent."""
+        return self._with_agent(self.group)
+
+    @property
+    def chain(self) -> Keys:
+        """The turns whose returns follow from each other: a code of the trajectory and the agent."""
+        return self._with_agent(self.trajectory)
+
+    @property
+    def own_turn(self) -> Keys:
+        """The turn's index among those of its agent in the trajectory, from 0."""
+        if self.agent is None:
+            return self.turn
+        found = self.turn.copy()
+        for rows in self.trajectories():
+            agents = self.agent[rows]
+            found[rows] -= [np.count_nonzero(agents[:place] != one) for place, one in enumerate(agents)]
+        return found
+
+    def _with_agent(self, keys: Keys) -> Keys:
+        if self.agent is None or not len(self.agent):
+            return keys
+        return keys * (int(self.agent.max()) + 1) + self.agent
 
     def trajectories(self) -> Iterator[Keys]:
         """Yield the rows of each trajectory, ordered by turn."""

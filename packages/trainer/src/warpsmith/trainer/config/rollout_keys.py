@@ -27,6 +27,11 @@ def _unread_of_rollout(rollout: RolloutConfig) -> Iterator[str]:
             'rollout.gamma has no effect on the one turn of rollout.environment.type = "kernelbench": remove it, or '
             'set "kernelbench_multiturn"'
         )
+    if rollout.environment.type == "kernelbench_optimize" and "reward" in _given(rollout):
+        yield (
+            "rollout.reward scores no turn of kernelbench_optimize, whose score is the speedup over the start: remove "
+            "it, and set gain_cap, loss_cap or wrong_score of [rollout.environment]"
+        )
 
 
 def _given(section: BaseModel) -> set[str]:

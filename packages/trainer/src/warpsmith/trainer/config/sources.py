@@ -11,6 +11,7 @@ from warpsmith.trainer.section import Section, one_of
 
 Solutions = Literal["good", "naive", "both"]
 Selection = Literal["all", "best", "first_right", "repairs"]
+ExampleAgent = Literal["generator", "optimizer", "both"]
 ChatForm = Literal["auto", "messages", "sharegpt", "prompt_completion"]
 
 
@@ -117,6 +118,20 @@ class GeneratedSource(_Source):
         default=0.0, ge=0, le=1, description="Share of answers with a common bug put in on purpose."
     )
     prompt_style: PromptStyle = Field(default="full", description="Prompt template of the task.")
+    agent: ExampleAgent | None = Field(
+        default=None,
+        description="Who is asked, for a run with agents: `generator`, `optimizer` (starts from the naive solution and "
+        "answers with the good one), or `both` (one of them, at even odds); nobody in particular when not given.",
+    )
+
+    @model_validator(mode="after")
+    def _optimizer_has_starts(self) -> Self:
+        if self.agent in ("optimizer", "both") and (self.size, self.solutions) != ("gpu", "good"):
+            raise ValueError(
+                f'agent = "{self.agent}" needs size = "gpu", whose problems have a naive solution to start from, and '
+                'solutions = "good", the answers'
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_naive_ones(self) -> Self:

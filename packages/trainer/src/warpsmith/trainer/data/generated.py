@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow, from_generated, generated, with_solution
@@ -10,7 +10,8 @@ from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem, Grade
 from warpsmith.rollout.history import Attempt
 from warpsmith.rollout.prompts import Message, PromptStyle, build_prompt
-from warpsmith.trainer.config.sources import GeneratedSource
+from warpsmith.rollout.turns import GENERATOR, OPTIMIZER, Agent
+from warpsmith.trainer.config.sources import ExampleAgent, GeneratedSource
 from warpsmith.trainer.data.kernel_bugs import with_bug
 from warpsmith.trainer.data.sample import Refusal, Sample
 
@@ -18,7 +19,7 @@ from warpsmith.trainer.data.sample import Refusal, Sample
 def read_generated(section: GeneratedSource, seed: int) -> Iterator[Sample | Refusal]:
     """Yield a sample for each problem of a source; see `sft_examples`."""
     problems = source_problems(section, seed, section.problems)
-    chats = sft_examples(problems, seed, section.prompt_style, flawed_share=section.flawed_share)
+    chats = sft_examples(problems, seed, section.prompt_style, flawed_share=section.flawed_share, agent=section.agent)
     for problem, chat in zip(problems, chats, strict=True):
         yield Sample(chat, problem.text, f"problem {problem.name}")
 
@@ -38,6 +39,7 @@ def sft_examples(
     *,
     second_turn_share: float = 0.2,
     flawed_share: float = 0.0,
+    agent: ExampleAgent | None = None,
 ) -> list[list[Message]]:
     """Return one conversation a problem: the task's own prompt and the known solution as the answer.
 
@@ -51,16 +53,17 @@ def sft_examples(
         second_turn_share: share of second turns, 0 to 1.
         flawed_share: share of answers, 0 to 1, that carry one of `kernel_bugs.BUGS`: a corpus of
             mixed quality, as scraped ones are. Which problems is drawn from `seed`.
+        agent: who is asked; an optimizer starts from the problem's naive solution, with made-up times. `both` draws
+            one of them for each problem from `seed`.
 
     Raises:
-        DatasetError: a problem has no solution.
+        DatasetError: a problem has no solution, or for an optimizer no naive one.
     """
     rng = random.Random(seed)
-    flaws = random.Random(f"{seed}/flaws")
-    return [
-        _example(_flawed(_row(problem), flaws, flawed_share), rng, prompt_style, second_turn_share)
-        for problem in problems
-    ]
+    flaws, dice = random.Random(f"{seed}/flaws"), random.Random(f"{seed}/agents")
+    agents: tuple[Agent | None, ...] = (GENERATOR, OPTIMIZER) if agent == "both" else (agent,)
+    asked = (_asked(_flawed(_row(problem), flaws, flawed_share), dice, agents) for problem in problems)
+    return [_example(exercise, rng, prompt_style, second_turn_share) for exercise in asked]
 
 
 def answer_text(solution: str, style: PromptStyle) -> str:
@@ -74,11 +77,13 @@ def _row(problem: GeneratedProblem | ProblemRow) -> ProblemRow:
 
 @dataclass(frozen=True)
 class _Exercise:
-    """A problem, its right solution, and the answer to imitate."""
+    """A problem, its right solution, the answer to imitate, who is asked for it, and the start of an optimizer."""
 
     problem: ProblemRow
     solution: str
     answer: str
+    agent: Agent | None = None
+    start: Attempt | None = None
 
 
 def _flawed(problem: ProblemRow, rng: random.Random, share: float) -> _Exercise:
@@ -89,9 +94,25 @@ def _flawed(problem: ProblemRow, rng: random.Random, share: float) -> _Exercise:
     return _Exercise(problem, problem.solution, answer)
 
 
+def _asked(exercise: _Exercise, rng: random.Random, agents: Sequence[Agent | None]) -> _Exercise:
+    agent = rng.choice(agents)
+    if agent != OPTIMIZER:
+        return replace(exercise, agent=agent)
+    if exercise.problem.naive is None:
+        raise DatasetError(
+            f"Problem {exercise.problem.name} has no naive solution for an optimizer to start from.",
+            'Use generated problems of size "gpu".',
+        )
+    reference_ms, speedup = round(10 ** rng.uniform(-2, 1), 4), round(rng.uniform(0.1, 1.2), 2)
+    timed = Verdict(
+        "correct", True, True, speedup=speedup, runtime_ms=reference_ms / speedup, reference_ms=reference_ms
+    )
+    return replace(exercise, agent=agent, start=Attempt(exercise.problem.naive, timed))
+
+
 def _example(exercise: _Exercise, rng: random.Random, style: PromptStyle, share: float) -> list[Message]:
     attempts = [_broken_attempt(exercise.solution, rng)] if rng.random() < share else []
-    prompt = build_prompt(exercise.problem, attempts, style=style)
+    prompt = build_prompt(exercise.problem, attempts, style=style, agent=exercise.agent, start=exercise.start)
     return [*prompt, {"role": "assistant", "content": answer_text(exercise.answer, style)}]
 
 

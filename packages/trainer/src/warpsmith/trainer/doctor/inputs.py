@@ -17,6 +17,7 @@ from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.rollout.history import Attempt
 from warpsmith.rollout.prompts import build_prompt
+from warpsmith.rollout.turns import OPTIMIZER
 from warpsmith.trainer.config import SftConfig, TrainerConfig
 from warpsmith.trainer.data.sources import count_source
 from warpsmith.trainer.doctor.finding import Finding
@@ -113,12 +114,21 @@ def problems(config: TrainerConfig) -> Iterator[Finding]:
     held_out = load_held_out(config)
     refuse_trained(held_out, read)
     yield Finding("held-out problems", "ok", str(len(held_out)))
+    bare = [problem.name for problem in (*read, *held_out) if problem.start is None]
+    if bare and config.rollout.first_agent == OPTIMIZER:
+        yield Finding(
+            "starts", "error",
+            f"{len(bare)} problems, held-out ones included, come with no kernel for the optimizer to start from, for "
+            f"example {bare[0]}",
+            "Add `<name>.solution.py` or the column `solution`, or set rollout.environment.type to "
+            "kernelbench_two_role.",
+        )  # fmt: skip
 
 
 def prompts(config: TrainerConfig) -> Iterator[Finding]:
     """Render the prompt of every problem, held-out ones included, and compare it with the token budget.
 
-    Prompts of later turns drop history until they fit, so only the bare problem matters.
+    Prompts of later turns drop history until they fit, so only the bare problem matters, an optimizer's with its start.
 
     Raises:
         PromptsError: some are longer; names the worst.
@@ -159,14 +169,21 @@ class PromptLength:
     answered: int
 
 
+_TIMED = Verdict("correct", True, True, speedup=1.25, runtime_ms=0.1234, reference_ms=0.1543)
 _ANSWER = Attempt(None, Verdict("incorrect", True, False, max_abs_error=0.5, mismatched_fraction=0.5), left_out=True)
 
 
 def prompt_lengths(rollout: RolloutConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> list[PromptLength]:
     """Count the tokens of each problem's prompts."""
 
+    agent = rollout.first_agent
+
     def tokens(problem: ProblemRow, *attempts: Attempt) -> int:
-        return len(chat.prompt_ids(build_prompt(problem, attempts, style=rollout.prompt_style, inert=chat.inert)))
+        start = Attempt(problem.start, _TIMED) if agent == OPTIMIZER else None
+        messages = build_prompt(
+            problem, attempts, style=rollout.prompt_style, inert=chat.inert, agent=agent, start=start
+        )
+        return len(chat.prompt_ids(messages))
 
     return [PromptLength(problem.name, tokens(problem), tokens(problem, _ANSWER)) for problem in problems]
 

@@ -51,6 +51,7 @@ def credit_columns(table: pa.Table) -> Turns:
         score=_floats(table["reward"]),
         returns=_floats(table["return"]),
         valid=np.asarray(table["valid"].to_numpy(zero_copy_only=False), dtype=bool),
+        agent=codes(pc.fill_null(table["agent"], "")),
     )
 
 

@@ -21,9 +21,9 @@ from warpsmith.trainer.weights.checkpoint import Progress
 _SEED_STRIDE = 1_000_003
 
 TRAINING_COLUMNS = [
-    "run", "problem", "level", "group", "trajectory", "turn", "prompt_ids", "completion_ids", "logprobs",
-    "weight_versions", "finish_reason", "sampling", "verdict", "reward", "return", "valid", "generate_s", "compile_s",
-    "wait_s", "evaluate_s",
+    "run", "problem", "level", "group", "trajectory", "turn", "agent", "prompt_ids", "completion_ids", "logprobs",
+    "weight_versions", "finish_reason", "sampling", "verdict", "reward", "return", "speedup_over_start", "valid",
+    "generate_s", "compile_s", "wait_s", "evaluate_s",
 ]  # fmt: skip
 
 

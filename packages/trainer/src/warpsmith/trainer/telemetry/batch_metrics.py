@@ -17,10 +17,11 @@ _COLUMNS: Mapping[str, str] = MappingProxyType({"kl": "kl_reference", "clipped_f
 def batch_figures(table: pa.Table) -> dict[str, float]:
     """Return the figures of a table of TURNS; rates and means are over its valid turns.
 
-    `turn_<n>/...` are those of turn n, from 1. `aggregated_return_mean` is over trajectories, the mean return of first
-    turns; `turn_return_mean` is over all turns. `solved_rate` is the share of trajectories with a correct turn. Lengths
-    and `truncated_rate` are over turns with at least one token, since completions count even if their evaluation was
-    lost; a turn that was lost before sampling has no length.
+    `turn_<n>/...` are those of turn n, from 1; `agent_<name>/...` those of an agent, see `_agent_figures`.
+    `aggregated_return_mean` is over trajectories, the mean return of first turns; `turn_return_mean` is over all turns.
+    `solved_rate` is the share of trajectories with a correct turn. Lengths and `truncated_rate` are over turns with at
+    least one token, since completions count even if their evaluation was lost; a turn that was lost before sampling has
+    no length.
     """
     valid = table.filter(table["valid"])
     generated = _generated(table)
@@ -47,7 +48,33 @@ def batch_figures(table: pa.Table) -> dict[str, float]:
             "completion_length_mean": _mean(_lengths(own)),
         }
         figures |= {f"turn_{turn + 1}/{name}": value for name, value in rates.items()}
+    figures |= _agent_figures(valid)
     return {name: value for name, value in figures.items() if np.isfinite(value)}
+
+
+def _agent_figures(valid: pa.Table) -> dict[str, float]:
+    """Return the figures of each agent that took one of these valid turns; none in an environment without agents.
+
+    `solved_rate` is the share of its trajectories with a correct turn of its own. `speedup_over_start_mean` is over its
+    correct timed turns, `improved_rate` the share of its trajectories with a turn faster than the start; only an
+    optimizer has them.
+    """
+    found: dict[str, float] = {}
+    for agent in sorted(pc.unique(valid["agent"].drop_null()).to_pylist()):
+        own = valid.filter(pc.fill_null(pc.equal(valid["agent"], agent), False))
+        rates, over_start = _rates(own), own["speedup_over_start"]
+        figures = {
+            "turns": float(own.num_rows),
+            "solved_rate": _solved(own),
+            "correct_rate": rates["correct_rate"],
+            "reward_mean": rates["reward_mean"],
+            "return_mean": _mean(own["return"]),
+            "speedup_over_start_mean": _mean(over_start),
+        }
+        if over_start.null_count < len(over_start):
+            figures["improved_rate"] = _share_of_trajectories(own, pc.fill_null(pc.greater(over_start, 1.0), False))
+        found |= {f"agent_{agent}/{name}": value for name, value in figures.items()}
+    return found
 
 
 def level_figures(table: pa.Table) -> dict[str, float]:
@@ -164,9 +191,13 @@ def _quantiles(name: str, values: pa.Array) -> dict[str, float]:
 
 
 def _solved(turns: pa.Table) -> float:
-    correct = pc.fill_null(turns["verdict"].combine_chunks().field("correct"), False)
-    solved = pc.count_distinct(turns["trajectory"].filter(correct)).as_py()
-    return solved / count if (count := pc.count_distinct(turns["trajectory"]).as_py()) else float("nan")
+    return _share_of_trajectories(turns, pc.fill_null(turns["verdict"].combine_chunks().field("correct"), False))
+
+
+def _share_of_trajectories(turns: pa.Table, chosen: "pa.Array | pa.ChunkedArray") -> float:
+    """Return the share of trajectories with a chosen turn."""
+    found = pc.count_distinct(turns["trajectory"].filter(chosen)).as_py()
+    return found / count if (count := pc.count_distinct(turns["trajectory"]).as_py()) else float("nan")
 
 
 def _mean(values: "pa.Array | pa.ChunkedArray") -> float:

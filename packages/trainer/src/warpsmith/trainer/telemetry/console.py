@@ -19,7 +19,8 @@ def lines(step: int, figures: Figures, steps: int | None = None, left: str | Non
     head = f"[Step {step}] " if steps is None else f"[Step {step} of {steps}] "
     time = _time(figures) + (f"; about {left} left" if left and steps is not None and step < steps else "")
     parts = (
-        _earned(figures), _sampled(figures), _trained(figures), _agreement(figures), time, _turns(figures)
+        _earned(figures), _by_agent(figures), _sampled(figures), _trained(figures), _agreement(figures), time,
+        _turns(figures),
     )  # fmt: skip
     return head + "\n         ".join(part for part in parts if part)
 
@@ -42,6 +43,21 @@ def _earned(figures: Figures) -> str:
     if "speedup_p50" in figures:
         parts.append("speedup p10 {speedup_p10:.2f} p50 {speedup_p50:.2f} p90 {speedup_p90:.2f}".format_map(figures))
     return ", ".join(parts)
+
+
+def _by_agent(figures: Figures) -> str:
+    """Return what each agent earned; empty in an environment without agents."""
+    agents = sorted({key.partition("/")[0].removeprefix("agent_") for key in figures if key.startswith("agent_")})
+    return "; ".join(_agent(name, figures) for name in agents)
+
+
+def _agent(name: str, figures: Figures) -> str:
+    own = {key: figures.get(f"agent_{name}/{key}", _NAN) for key in ("turns", "solved_rate", "reward_mean")}
+    told = name + ": turns {turns:.0f}, solved {solved_rate:.2f}, reward {reward_mean:.3f}".format_map(own)
+    over_start = figures.get(f"agent_{name}/speedup_over_start_mean")
+    if over_start is None:
+        return told
+    return f"{told}, {over_start:.2f}x over the start, improved {figures[f'agent_{name}/improved_rate']:.2f}"
 
 
 def _by_turn(figures: Figures, name: str) -> list[float]:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from warpsmith.records.reader import RunReader
 from warpsmith.rollout.metrics import GAINS_FASTER_THAN, Comparison, gains, summarise
+from warpsmith.rollout.turns import OPTIMIZER
 from warpsmith.trainer.telemetry.batch_metrics import batch_figures
 
 When = Literal["before", "after"] | int
@@ -55,7 +56,8 @@ def held_out_rows(run_dir: Path, when: When) -> list[Row]:
 def figures_of(table: pa.Table) -> dict[str, float]:
     """Return the figures of an evaluation's turns: those of a batch, and those that count the best turn.
 
-    `best_score_mean` is the mean over valid trajectories of their best score. `speedup_geomean` is the geometric mean
+    `best_score_mean` is the mean over valid trajectories of their best score; with agents of the sum of each agent's
+    best, that of an optimizer at least 0, because its start remains. `speedup_geomean` is the geometric mean
     of the best speedups of solved trajectories; `fast_<p>` the share of all valid trajectories faster than p. Both
     need timed turns. `turn_<n>/...` of these and of `solved_rate` are of the best turn up to n.
     """
@@ -69,7 +71,10 @@ def figures_of(table: pa.Table) -> dict[str, float]:
 
 def _best_scores(table: pa.Table) -> dict[str, float]:
     valid = table.filter(table["valid"])
-    best = pc.mean(valid.group_by("trajectory").aggregate([("reward", "max")])["reward_max"]).as_py()
+    by_agent = valid.group_by(["trajectory", "agent"]).aggregate([("reward", "max")])
+    floor = pc.if_else(pc.fill_null(pc.equal(by_agent["agent"], OPTIMIZER), False), 0.0, pa.scalar(float("-inf")))
+    scores = by_agent.append_column("best", pc.max_element_wise(by_agent["reward_max"], floor))
+    best = pc.mean(scores.group_by("trajectory").aggregate([("best", "sum")])["best_sum"]).as_py()
     return {} if best is None else {SCORE: float(best)}
 
 

@@ -24,6 +24,8 @@ _SHOWN = (
     ("correct", "correct_rate", "{:.1%}"),
     ("compiled", "compiled_rate", "{:.1%}"),
     ("speedup, median", "speedup_p50", "{:.2f}x"),
+    ("generator solved", "agent_generator/solved_rate", "{:.1%}"),
+    ("optimizer over its start", "agent_optimizer/speedup_over_start_mean", "{:.2f}x"),
     ("completion, tokens", "completion_length_mean", "{:.0f}"),
     ("loss", "loss", "{:.4f}"),
     ("entropy", "entropy", "{:.3f}"),

@@ -98,9 +98,10 @@ const code = (text) => h("pre", { class: "code", tabindex: "0" }, highlighted(te
 
 function turnColumn(run, t, found, turn, n, mode) {
   const verdict = turn.verdict, row = t.rows[n];
-  const figures = [["speedup", times(verdict && verdict.speedup)], ["reward", number(turn.reward)], ["return", number(turn.return)], ["advantage", number(row === undefined ? null : run.turns.get("advantage", row))],
+  const gain = turn.agent === "optimizer" ? [["over start", times(turn.speedup_over_start)]] : [];
+  const figures = [["speedup", times(verdict && verdict.speedup)], ...gain, ["reward", number(turn.reward)], ["return", number(turn.return)], ["advantage", number(row === undefined ? null : run.turns.get("advantage", row))],
     ["tokens", number(turn.tokens.ids.length)], ["generated", seconds(turn.generate_s)], ["judged", seconds(turn.evaluate_s)]];
-  return h("article", { class: "turn" }, h("h3", null, `Turn ${turn.turn + 1} `, h("span", { class: "badge " + (verdict && verdict.correct ? "yes" : verdict && verdict.compiled ? "half" : "no") }, turn.valid ? (verdict ? verdict.status : "no verdict") : "invalid")),
+  return h("article", { class: "turn" }, h("h3", null, `Turn ${turn.turn + 1} `, turn.agent ? `${turn.agent} ` : null, h("span", { class: "badge " + (verdict && verdict.correct ? "yes" : verdict && verdict.compiled ? "half" : "no") }, turn.valid ? (verdict ? verdict.status : "no verdict") : "invalid")),
     h("dl", { class: "turn-figures" }, figures.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     turn.valid ? null : h("p", { class: "bad" }, "Invalid: " + turn.invalid_reason),
     n > 0 ? feedback(turn) : null,

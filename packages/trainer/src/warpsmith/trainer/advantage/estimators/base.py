@@ -14,10 +14,12 @@ class Critic:
     Attributes:
         value: V of each turn's prompt, (N,).
         gamma: discount of the next turn.
+        handover_gamma: discount of the next turn where another agent takes it; 0 ends the agent's process there.
     """
 
     value: Values
     gamma: float
+    handover_gamma: float = 0.0
 
 
 class Estimator(Section):

@@ -22,6 +22,8 @@ from warpsmith.trainer.advantage.types import Samples, Turns
 class Gae(ValueEstimator):
     """A_t for every turn, all turns of the batch in one baseline group; NaN where a later score is missing.
 
+    With agents, one group per agent, and an agent's process ends with its last turn unless `handover_gamma` couples it.
+
     Centring and scaling one group is the whitening of advantages over the batch in PPO's implementations.
     """
 
@@ -39,13 +41,18 @@ class Gae(ValueEstimator):
         if critic is None:
             raise AssertionError("an estimator with a value head needs its values")
         advantage = np.full(len(turns), np.nan)
+        agents = np.zeros(len(turns), np.int64) if turns.agent is None else turns.agent
         for rows in turns.trajectories():
-            following, ahead = 0.0, 0.0
+            following, ahead, later = 0.0, 0.0, rows[-1]
             for row in reversed(rows):
                 score = turns.score[row] if turns.valid[row] else np.nan
-                following = score + critic.gamma * ahead - critic.value[row] + critic.gamma * self.lam * following
-                ahead = float(critic.value[row])
+                if agents[row] == agents[later]:
+                    gamma = critic.gamma
+                else:
+                    gamma = critic.handover_gamma
+                    # An unknown (NaN) value of another agent leaves a process of its own known.
+                    following, ahead = (following, ahead) if gamma else (0.0, 0.0)
+                following = score + gamma * ahead - critic.value[row] + gamma * self.lam * following
+                ahead, later = float(critic.value[row]), row
                 advantage[row] = following
-        return Samples(
-            value=advantage, group=np.zeros(len(turns), np.int64), unit=np.arange(len(turns), dtype=np.int64)
-        )
+        return Samples(value=advantage, group=agents, unit=np.arange(len(turns), dtype=np.int64))

@@ -9,7 +9,7 @@ from warpsmith.trainer.advantage.types import Samples, Turns
 
 
 class TurnReturn(Estimator):
-    """R_t = sum over i >= t of gamma^(i-t) s_i, grouped by prompt group and turn index.
+    """R_t = sum over i >= t of gamma^(i-t) s_i, grouped by prompt group, agent and index among the agent's turns.
 
     Source: Kevin, arXiv 2507.11948 (each turn a sample with its own return); grouping by turn index as well,
     because R_t of different turns have different distributions: Dr.Kernel, arXiv 2602.05885.
@@ -19,9 +19,10 @@ class TurnReturn(Estimator):
 
     def samples(self, turns: Turns, critic: Critic | None) -> Samples:
         """See `Estimator.samples`."""
-        stride = int(turns.turn.max()) + 1 if len(turns) else 1
+        own_turn = turns.own_turn
+        stride = int(own_turn.max()) + 1 if len(turns) else 1
         return Samples(
             value=np.where(turns.valid, turns.returns, np.nan),
-            group=turns.group * stride + turns.turn,
+            group=turns.compared * stride + own_turn,
             unit=np.arange(len(turns), dtype=np.int64),
         )
