@@ -1,6 +1,7 @@
 """Small real models and tokenizers, made once a session."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from transformers import PreTrainedTokenizerFast
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.loading import Policy, load_policy
 from warpsmith.policy.tiny import build_tiny
+
+# pytest's importlib mode leaves sys.path alone, and the tests share what stands in support/.
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # How long an example takes says nothing on a machine that does other work as well.
 EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))
