@@ -12,6 +12,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from transformers import PreTrainedTokenizerFast
 
 from warpsmith.policy.chat import ChatFormat
+from warpsmith.policy.chat_templates import template_text
 from warpsmith.policy.loading import Policy, load_policy
 from warpsmith.policy.tiny import build_tiny
 
@@ -186,12 +187,15 @@ def tokenizers_by_name() -> dict[str, PreTrainedTokenizerFast]:
         "llama30": _llama(LLAMA30),
         "marked": _chatml(MARKED),
         "prefilled": _prefilled(),
+        "qwen3_named": _chatml(template_text("qwen"), thoughts=True),
+        "chatml_named": _chatml(template_text("chatml")),
+        "llama3_named": _llama(template_text("llama3")),
     }
 
 
 @pytest.fixture(scope="session")
 def chat_of(tokenizers_by_name, tiny_dir) -> Callable[..., ChatFormat]:
-    """Return the chat format of a name; `qwen3-silent` has its thoughts off, `qwen3-primed` prompts for one."""
+    """Return the chat format of a name; `qwen3-silent` has its thoughts off, `qwen3_named` is our own, `qwen3-primed` prompts for one."""
     made: dict[str, ChatFormat] = {}
 
     def get(name: str) -> ChatFormat:

@@ -203,9 +203,13 @@ def cut_short(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def flip(path: Path) -> None:
+def flip(directory: Path) -> None:
+    """Change one byte in the middle of the largest chunk, which is in its data."""
+    index = pickle.loads((directory / ".metadata").read_bytes())
+    place = max(index.storage_data.values(), key=lambda one: one.length)
+    path = directory / place.relative_path
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
+    data[place.offset + place.length // 2] ^= 0xFF
     path.write_bytes(data)
 
 
@@ -245,7 +249,7 @@ DAMAGE = {
     "half of the arguments": (lambda d: cut_short(d / "common.pt"), r"common\.pt is damaged or cut short"),
     "a rank's file is absent": (lambda d: (d / "__1_0.distcp").unlink(), r"lacks __1_0\.distcp"),
     "a rank's file is cut short": (lambda d: cut_short(d / "__1_0.distcp"), r"has cut short __1_0\.distcp"),
-    "a byte is flipped": (lambda d: flip(d / "__0_0.distcp"), r"__0_0\.distcp is damaged"),
+    "a byte is flipped": (flip, "is damaged .*checksum"),
     "a chunk is absent": (lambda d: edited(d / ".metadata", lose_a_chunk), "linear_fc2.weight .* do not fill"),
     "a tensor is absent": (lambda d: edited(d / ".metadata", lose_a_tensor), "missing, first decoder.final_layernorm"),
     "a tensor of another model": (lambda d: edited(d / ".metadata", rename_a_tensor), "missing, first .*q_layernorm"),

@@ -70,7 +70,7 @@ def whole_tensors(model: PreTrainedModel, case: Case) -> dict[str, torch.Tensor]
     Rows of query, key and value are picked one head at a time, which is not how the package does it.
     """
     weights = {name: tensor.detach() for name, tensor in model.state_dict().items()}
-    padding = torch.full((PADDED - VOCAB, HIDDEN), 7.0)
+    padding = torch.full((PADDED - VOCAB, HIDDEN), 7.0, dtype=model.dtype)
     found = {
         "embedding.word_embeddings.weight": torch.cat([weights["model.embed_tokens.weight"], padding]),
         "decoder.final_layernorm.weight": weights["model.norm.weight"],

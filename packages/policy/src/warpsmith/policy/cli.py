@@ -142,6 +142,28 @@ def fetch_smollm2(
     _echo_facts(_facts(out))
 
 
+@app.command("fetch")
+def fetch(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Owner and name on the hub, e.g. Qwen/Qwen3-8B.")],
+    out: OutPath,
+    *,
+    revision: Annotated[
+        str | None, typer.Option(help="Branch, tag or commit; when not given, the default branch.")
+    ] = None,
+) -> None:
+    """Download a model from the Hugging Face hub into a directory, with `hub.json` that names its commit.
+
+    A download that was interrupted is continued by the same command. The hub's own settings apply: HF_HOME, HF_TOKEN,
+    HF_ENDPOINT.
+
+    Example: `warpsmith-policy fetch Qwen/Qwen3-8B models/qwen3-8b --revision main`
+    """
+    from warpsmith.policy import hub
+
+    hub.fetch(name, out, revision, say=_say)
+    _echo_facts(_facts(out))
+
+
 @app.command("convert")
 def convert(
     source: Annotated[

@@ -5,6 +5,7 @@ The index is a pickle of torch's classes; only the attributes that are needed he
 
 import io
 import math
+import zipfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -221,7 +222,12 @@ def _read_chunk(chunk: Chunk, entry: Entry) -> "torch.Tensor":
     try:
         with chunk.file.open("rb") as file:
             file.seek(chunk.start)
-            tensor = torch.load(io.BytesIO(file.read(chunk.length)), map_location="cpu", weights_only=True)
+            data = io.BytesIO(file.read(chunk.length))
+        # torch.load compares no checksums.
+        with zipfile.ZipFile(data) as archive:
+            if (record := archive.testzip()) is not None:
+                raise zipfile.BadZipFile(f"the checksum of {record} at {chunk.start} is wrong")
+        tensor = torch.load(data, map_location="cpu", weights_only=True)
     except DAMAGE as error:
         raise damaged(chunk.file, error) from error
     if not isinstance(tensor, torch.Tensor) or tensor.numel() != math.prod(chunk.sizes) or tensor.dtype != entry.dtype:
