@@ -195,7 +195,7 @@ def tokenizers_by_name() -> dict[str, PreTrainedTokenizerFast]:
 
 @pytest.fixture(scope="session")
 def chat_of(tokenizers_by_name, tiny_dir) -> Callable[..., ChatFormat]:
-    """Return the chat format of a name; `qwen3-silent` has its thoughts off, `qwen3_named` is our own, `qwen3-primed` prompts for one."""
+    """Return the chat format of a name; `qwen3-silent` has its thoughts off, `qwen3-primed` prompts for one."""
     made: dict[str, ChatFormat] = {}
 
     def get(name: str) -> ChatFormat:

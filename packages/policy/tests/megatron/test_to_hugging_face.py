@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from megatron_files import ITERATION, LAYERS, VOCAB, Case, arguments, hugging_face_model, write_mp_rank, write_torch_dist
+from megatron_files import (
+    ITERATION,
+    LAYERS,
+    VOCAB,
+    Case,
+    arguments,
+    hugging_face_model,
+    write_mp_rank,
+    write_torch_dist,
+)
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 

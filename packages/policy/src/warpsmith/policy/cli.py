@@ -178,7 +178,9 @@ def convert(
     config: Annotated[
         Path | None, typer.Option(help="Directory with the model's config.json; also its tokenizer is taken.")
     ] = None,
-    tokenizer: Annotated[Path | None, typer.Option(help="Directory with the tokenizer, if not that of --config.")] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="Directory with the tokenizer, if not that of --config.")
+    ] = None,
     vocab_size: Annotated[
         int | None, typer.Option(min=1, help="Rows of the embedding that belong to tokens; the others pad it.")
     ] = None,

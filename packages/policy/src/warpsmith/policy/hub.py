@@ -156,7 +156,9 @@ def recorded(directory: Path) -> HubModel | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is damaged: {error!r}.", "Restore it, or name the commit by revision.") from error
+        raise CheckpointError(
+            f"{path} is damaged: {error!r}.", "Restore it, or name the commit by revision."
+        ) from error
 
 
 def _place(file: Path, target: Path) -> None:

@@ -89,9 +89,7 @@ def _files(directory: Path) -> dict[Place, Path]:
     return found
 
 
-def _check_grid(
-    directory: Path, ranks: Mapping[Place, Any], arguments: Mapping[str, Any], found: Place
-) -> None:
+def _check_grid(directory: Path, ranks: Mapping[Place, Any], arguments: Mapping[str, Any], found: Place) -> None:
     """Check that each rank of the training has its file."""
     wanted = Place(
         int(arguments.get("pipeline_model_parallel_size") or found.stage),

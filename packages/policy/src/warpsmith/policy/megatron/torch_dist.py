@@ -142,7 +142,7 @@ def _fills(entry: Entry) -> bool:
     """Whether the chunks lie within the tensor, do not overlap, and have as many elements as it has."""
     boxes = {(chunk.offsets, chunk.sizes) for chunk in entry.chunks}
     inside = all(
-        0 <= offset and size >= 0 and offset + size <= whole
+        offset >= 0 and size >= 0 and offset + size <= whole
         for offsets, sizes in boxes
         for offset, size, whole in zip(offsets, sizes, entry.shape, strict=True)
     )
