@@ -87,7 +87,7 @@ def to_hugging_face(
     rules = check_tensors(checkpoint, architecture)
     say(f"read {checkpoint.directory}: {architecture.family}, {architecture.layers} layers, {len(rules)} tensors")
     with appearing_directory(Path(out)) as scratch:
-        _write_weights(checkpoint, rules, architecture, scratch, options.file_bytes, say)
+        _write_weights(checkpoint, rules, architecture, scratch, file_bytes=options.file_bytes, say=say)
         _write_config(checkpoint, architecture, options, scratch)
         _copy_tokenizer(options, scratch, say)
         check_shapes(check_directory(scratch))
@@ -193,6 +193,7 @@ def _write_weights(
     rules: list[Rule],
     architecture: Architecture,
     out: Path,
+    *,
     file_bytes: int,
     say: Callable[[str], None],
 ) -> None:

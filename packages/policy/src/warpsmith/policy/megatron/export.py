@@ -57,7 +57,7 @@ def to_megatron(
         arguments = to_arguments(architecture, dtype, rows)
         say(f"read {directory}: {architecture.family}, {architecture.layers} layers, {len(stored)} tensors")
         (scratch / RELEASE).mkdir()
-        _write(scratch / RELEASE, stored, expected, architecture, rows, arguments, say)
+        _write(scratch / RELEASE, stored, expected, architecture.layers, rows=rows, arguments=arguments, say=say)
         (scratch / TRACKER).write_text(RELEASE, encoding="utf-8")
     say(f"wrote {out}")
     return Path(out)
@@ -107,13 +107,14 @@ def _write(
     directory: Path,
     stored: "Mapping[str, Callable[[], torch.Tensor]]",
     expected: list[Rule],
-    architecture: Architecture,
+    layers: int,
+    *,
     rows: int,
     arguments: Mapping[str, Any],
     say: Callable[[str], None],
 ) -> None:
     """Write each tensor of Megatron's model; those of layers as chunks of one tensor over all layers."""
-    writer, layers = TorchDistWriter(directory), architecture.layers
+    writer = TorchDistWriter(directory)
     for rule, whole in _joined(stored, expected, rows):
         found = layer_part(rule.megatron)
         if found is None:

@@ -5,6 +5,7 @@ The index is a pickle of torch's classes; only the attributes that are needed he
 
 import io
 import math
+import pickle
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -227,7 +228,13 @@ def _read_chunk(chunk: Chunk, entry: Entry) -> "torch.Tensor":
         with zipfile.ZipFile(data) as archive:
             if (record := archive.testzip()) is not None:
                 raise zipfile.BadZipFile(f"the checksum of {record} at {chunk.start} is wrong")
+        data.seek(0)
         tensor = torch.load(data, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(
+            f"{chunk.file} holds no tensor at {chunk.start}, where a part of {entry.key} should be.",
+            "Do not use this checkpoint: Megatron stores plain tensors there.",
+        ) from error
     except DAMAGE as error:
         raise damaged(chunk.file, error) from error
     if not isinstance(tensor, torch.Tensor) or tensor.numel() != math.prod(chunk.sizes) or tensor.dtype != entry.dtype:
