@@ -32,6 +32,9 @@ Examples:
 app = commands.new_app("warpsmith-policy", __version__, PURPOSE)
 
 ModelPath = Annotated[Path, typer.Argument(help="A Hugging Face directory.")]
+Template = Annotated[
+    str | None, typer.Option(help="Chat template in place of the model's: qwen, llama3, chatml, or a file.")
+]
 OutPath = Annotated[Path, typer.Argument(help="The directory to create.")]
 
 
@@ -68,6 +71,8 @@ def new_tiny(
 @app.command("inspect")
 def inspect(
     path: ModelPath,
+    *,
+    chat_template: Template = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Check a Hugging Face directory and show its architecture, its chat template, and a mask.
@@ -79,7 +84,7 @@ def inspect(
 
     facts = _facts(path)
     check_shapes(path)
-    chat = load_chat(path)
+    chat = load_chat(path, None, chat_template)
     shown = demonstration(chat)
     doubts = [*sampling_doubts(chat), *training_doubts(chat)]
     facts |= {
@@ -105,6 +110,8 @@ def mask(
     chat_file: Annotated[
         Path, typer.Argument(metavar="CHAT.json", help="JSON list of messages with role and content.")
     ],
+    *,
+    chat_template: Template = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Print the tokens of a conversation with their loss mask (1: trained).
@@ -115,7 +122,7 @@ def mask(
     from warpsmith.policy.loading import load_chat
 
     messages = _messages(chat_file)
-    chat = load_chat(path)
+    chat = load_chat(path, None, chat_template)
     ids, flags = chat.loss_mask(messages)
     if as_json:
         typer.echo(json.dumps({"ids": ids, "tokens": [chat.token(i) for i in ids], "mask": flags}))

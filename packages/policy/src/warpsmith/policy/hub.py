@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from warpsmith.policy.errors import CheckpointError, FetchError
 from warpsmith.policy.files import appearing_directory
-from warpsmith.policy.loading import check_directory, check_shapes, check_weights
+from warpsmith.policy.loading import check_directory, check_weights
 
 RECORD: Final = "hub.json"
 """File beside the weights, or in a run's directory, that names the commit they are of."""
@@ -133,7 +133,7 @@ def fetch(
         for file in sorted(_downloaded(model).iterdir()):
             _place(file, scratch / file.name)
         record(scratch, model)
-        check_shapes(check_directory(scratch))
+        check_weights(check_directory(scratch))
     say(f"wrote {out}")
     return model
 
