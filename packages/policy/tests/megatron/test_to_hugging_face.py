@@ -232,6 +232,14 @@ def lose_a_chunk(index) -> None:
     index.state_dict_metadata["decoder.layers.mlp.linear_fc2.weight"].chunks.pop()
 
 
+def move_a_chunk(index) -> None:
+    """Let two chunks overlap: as many elements as the tensor has, and some of them in none."""
+    chunks = index.state_dict_metadata["embedding.word_embeddings.weight"].chunks
+    place = next(p for p in index.storage_data if p.fqn.startswith("embedding") and p.offset == chunks[1].offsets)
+    chunks[1].offsets = torch.Size((32, 0))
+    index.storage_data[type(place)(place.fqn, chunks[1].offsets)] = index.storage_data.pop(place)
+
+
 def lose_a_tensor(index) -> None:
     del index.state_dict_metadata["decoder.final_layernorm.weight"]
 
@@ -260,6 +268,7 @@ DAMAGE = {
     "a rank's file is cut short": (lambda d: cut_short(d / "__1_0.distcp"), r"has cut short __1_0\.distcp"),
     "a byte is flipped": (flip, "is damaged .*checksum"),
     "a chunk is absent": (lambda d: edited(d / ".metadata", lose_a_chunk), "linear_fc2.weight .* do not fill"),
+    "chunks overlap": (lambda d: edited(d / ".metadata", move_a_chunk), "word_embeddings.weight .* do not fill"),
     "a tensor is absent": (lambda d: edited(d / ".metadata", lose_a_tensor), "missing, first decoder.final_layernorm"),
     "a tensor of another model": (lambda d: edited(d / ".metadata", rename_a_tensor), "missing, first .*q_layernorm"),
     "a file outside": (lambda d: edited(d / ".metadata", leave_the_directory), "names a file outside"),

@@ -210,7 +210,7 @@ def _snapshot(name: str, revision: str, *, local_files_only: bool) -> str:
     from huggingface_hub import snapshot_download
 
     options: dict[str, Any] = {"allow_patterns": _WANTED, "ignore_patterns": _UNWANTED}
-    return snapshot_download(name, revision=revision, local_files_only=local_files_only, **options)
+    return str(snapshot_download(name, revision=revision, local_files_only=local_files_only, **options))
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -1,5 +1,6 @@
 """What a decoder is made of, from Megatron's arguments or from a `config.json`, and what of it is supported."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -28,6 +29,8 @@ _SUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
     "num_experts": (None,),
     "multi_latent_attention": (None, False),
     "window_size": (None,),
+    "no_rope_freq": (None,),
+    "linear_attention_freq": (None,),
     "mtp_num_layers": (None, 0),
     "attention_output_gate": (None, False),
     "qk_l2_norm": (None, False),
@@ -237,8 +240,8 @@ def check_agreement(config: Architecture, arguments: Architecture, directory: Pa
 
 
 def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float):
-        return abs(one - other) <= 1e-6 * abs(one)
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-6)
     return bool(one == other)
 
 

@@ -106,7 +106,9 @@ def _qkv(architecture: Architecture, layer: int, kind: str, rest: Shape) -> Rule
     rows = (queries, head_dim, head_dim)
 
     def split(whole: "torch.Tensor") -> "Tensors":
-        parts = whole.reshape(groups, sum(rows), *rest).split(rows, dim=1)
+        import torch
+
+        parts = torch.split(whole.reshape(groups, sum(rows), *rest), rows, dim=1)
         return tuple(part.reshape(-1, *rest) for part in parts)
 
     def join(parts: "Tensors") -> "torch.Tensor":

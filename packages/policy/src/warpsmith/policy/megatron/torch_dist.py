@@ -131,7 +131,7 @@ def _check_chunks(entry: Entry) -> None:
                 f"{chunk.file.parent} {what} {chunk.file.name}, where a part of {entry.key} is stored.",
                 "Copy every file of the checkpoint again: each rank wrote files of its own.",
             )
-    if len(entry.shape) != len(entry.chunks[0].sizes if entry.chunks else ()) or not _fills(entry):
+    if not _fills(entry):
         raise CheckpointError(
             f"The chunks of {entry.key} in {entry.chunks[0].file.parent if entry.chunks else 'the index'} do not fill "
             f"its shape {list(entry.shape)}.",
@@ -140,19 +140,32 @@ def _check_chunks(entry: Entry) -> None:
 
 
 def _fills(entry: Entry) -> bool:
-    """Whether the chunks lie within the tensor, do not overlap, and have as many elements as it has."""
-    boxes = {(chunk.offsets, chunk.sizes) for chunk in entry.chunks}
-    inside = all(
-        offset >= 0 and size >= 0 and offset + size <= whole
-        for offsets, sizes in boxes
-        for offset, size, whole in zip(offsets, sizes, entry.shape, strict=True)
-    )
-    return inside and sum(math.prod(sizes) for _, sizes in boxes) == math.prod(entry.shape) and not _overlap(boxes)
+    """Whether each element of the tensor is in exactly one chunk; what no chunk holds would be random."""
+    import numpy as np
 
-
-def _overlap(boxes: set[tuple[tuple[int, ...], tuple[int, ...]]]) -> bool:
-    """Whether two boxes overlap; on a grid, as Megatron shards, it is enough to look at those of one offset."""
-    return len({offsets for offsets, _ in boxes}) != len(boxes)
+    dimensions = len(entry.shape)
+    if any(
+        len(c.offsets) != dimensions or len(c.sizes) != dimensions or min((*c.offsets, *c.sizes), default=0) < 0
+        for c in entry.chunks
+    ):
+        return False
+    # The edges of all chunks cut the tensor into cells, of which each chunk holds some completely.
+    edges = [
+        sorted({0, whole, *(c.offsets[d] for c in entry.chunks), *(c.offsets[d] + c.sizes[d] for c in entry.chunks)})
+        for d, whole in enumerate(entry.shape)
+    ]
+    if any(found[-1] != whole for found, whole in zip(edges, entry.shape, strict=True)):
+        return False
+    cells = np.zeros([len(found) - 1 for found in edges], dtype=np.int32)
+    for chunk in entry.chunks:
+        ends = [start + size for start, size in zip(chunk.offsets, chunk.sizes, strict=True)]
+        cells[
+            tuple(
+                slice(found.index(start), found.index(end))
+                for found, start, end in zip(edges, chunk.offsets, ends, strict=True)
+            )
+        ] += 1
+    return bool((cells == 1).all())
 
 
 def _tensors(entries: list[Entry]) -> Iterator[tuple[str, StoredTensor]]:

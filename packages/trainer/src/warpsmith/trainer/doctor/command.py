@@ -41,7 +41,12 @@ def doctor_command(
     Example: warpsmith-trainer doctor configs/demo.toml --judge
     """
     overrides = set_ or []
-    checked, _ = with_local_models(load_any(config, overrides), resume=resume)
+    loaded = load_any(config, overrides)
+    # Apart, because a type variable stands for one of the two.
+    if isinstance(loaded, SftConfig):
+        checked: SftConfig | TrainerConfig = with_local_models(loaded, resume=resume)[0]
+    else:
+        checked = with_local_models(loaded, resume=resume)[0]
     checks = [
         *checks_without_torch(checked, resume),
         *checks_with_torch(checked),

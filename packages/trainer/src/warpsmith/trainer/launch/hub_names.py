@@ -30,7 +30,7 @@ def with_local_models(
     began = _recorded(config.run.dir) if resume else {}
     policy = config.policy
     path = _local(policy.path, policy.revision, began.get("policy", {}).get("path"), say)
-    overrides = []
+    overrides: list[str] = []
     if path != policy.path:
         overrides = [f"policy.path={path}", f"policy.revision={path.name}"]
         config = config.model_copy(update={"policy": policy.model_copy(update={"path": path, "revision": path.name})})
