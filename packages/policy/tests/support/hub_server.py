@@ -23,13 +23,13 @@ class Hub:
     Attributes:
         models: files by name of the model and commit.
         branches: commit by name of the model and branch.
-        cut_after: bytes of a file's content after which the connection is cut; None to send all.
+        room: how much of a file is ever sent before the connection is cut; None for all of it.
         asked: method, path and range of each request.
     """
 
     models: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)
     branches: dict[tuple[str, str], str] = field(default_factory=dict)
-    cut_after: int | None = None
+    room: int | None = None
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
     url: str = ""
 
@@ -109,19 +109,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _file(self, commit: str, data: bytes, *, body: bool) -> None:
         start = int(re.fullmatch(r"bytes=(\d+)-.*", self.headers.get("Range") or "bytes=0-")[1])  # type: ignore[index]
-        self.send_response(206 if start else 200)
+        self.send_response(206 if "Range" in self.headers else 200)
         self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()}"')
         self.send_header("X-Repo-Commit", commit)
         self.send_header("Accept-Ranges", "bytes")
         self.send_header("Content-Length", str(len(data) - start))
-        if start:
+        if "Range" in self.headers:
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
         self.end_headers()
         if not body:
             return
-        cut = self.hub.cut_after
-        if cut is not None and len(data) > cut:
-            self.wfile.write(data[start : start + cut])
+        room = self.hub.room
+        if room is not None and len(data) > room:
+            self.wfile.write(data[start:room])
             self.wfile.flush()
             self.close_connection = True
             return

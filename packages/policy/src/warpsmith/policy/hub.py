@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from warpsmith.policy.errors import CheckpointError, FetchError
 from warpsmith.policy.files import appearing_directory
+from warpsmith.policy.hub_download import download
 from warpsmith.policy.loading import check_directory, check_weights
 
 RECORD: Final = "hub.json"
@@ -100,10 +101,7 @@ def local_directory(
     if revision is not None and is_commit(revision) and (cached := _cached(name, revision)) is not None:
         return cached
     model = _resolved(name, revision)
-    if (cached := _cached(name, model.commit)) is None:
-        say(f"downloading {model}")
-        cached = _downloaded(model)
-    return cached
+    return _cached(name, model.commit) or _downloaded(model, revision, say)
 
 
 def cached_directory(path: str | Path, revision: str | None = None) -> Path:
@@ -129,8 +127,7 @@ def fetch(
         raise FetchError(f"{name} is no name on the hub.", "Give owner and name, such as Qwen/Qwen3-8B.")
     with appearing_directory(Path(out)) as scratch:
         model = _resolved(name, revision)
-        say(f"downloading {model}")
-        for file in sorted(_downloaded(model).iterdir()):
+        for file in sorted((_cached(name, model.commit) or _downloaded(model, revision, say)).iterdir()):
             _place(file, scratch / file.name)
         record(scratch, model)
         check_weights(check_directory(scratch))
@@ -199,11 +196,24 @@ def _cached(name: str, revision: str) -> Path | None:
     return directory
 
 
-def _downloaded(model: HubModel) -> Path:
+def _downloaded(model: HubModel, revision: str | None, say: Callable[[str], None]) -> Path:
+    """Return the directory of a model in the cache after downloading what is missing."""
+    from huggingface_hub import HfApi
+
+    say(f"downloading {model}")
     try:
-        return Path(_snapshot(model.name, model.commit, local_files_only=False))
+        for file in HfApi().list_repo_files(model.name, revision=model.commit):
+            if "/" not in file and file.endswith(".safetensors"):
+                download(model.name, model.commit, file, say)
+        directory = Path(_snapshot(model.name, model.commit, local_files_only=False))
     except Exception as error:  # as in `_resolved`
         raise _failed(model.name, model.commit, error) from error
+    if not is_commit(revision):
+        # As the hub's client does for a branch; so that it is known without a network.
+        reference = directory.parent.parent / "refs" / (revision or _DEFAULT)
+        reference.parent.mkdir(parents=True, exist_ok=True)
+        reference.write_text(model.commit, encoding="utf-8")
+    return directory
 
 
 def _snapshot(name: str, revision: str, *, local_files_only: bool) -> str:
