@@ -100,8 +100,7 @@ def local_directory(
         return Path(path)
     if revision is not None and is_commit(revision) and (cached := _cached(name, revision)) is not None:
         return cached
-    model = _resolved(name, revision)
-    return _cached(name, model.commit) or _downloaded(model, revision, say)
+    return _present(_resolved(name, revision), revision, say)
 
 
 def cached_directory(path: str | Path, revision: str | None = None) -> Path:
@@ -127,7 +126,7 @@ def fetch(
         raise FetchError(f"{name} is no name on the hub.", "Give owner and name, such as Qwen/Qwen3-8B.")
     with appearing_directory(Path(out)) as scratch:
         model = _resolved(name, revision)
-        for file in sorted((_cached(name, model.commit) or _downloaded(model, revision, say)).iterdir()):
+        for file in sorted(_present(model, revision, say).iterdir()):
             _place(file, scratch / file.name)
         record(scratch, model)
         check_weights(check_directory(scratch))
@@ -196,8 +195,20 @@ def _cached(name: str, revision: str) -> Path | None:
     return directory
 
 
-def _downloaded(model: HubModel, revision: str | None, say: Callable[[str], None]) -> Path:
-    """Return the directory of a model in the cache after downloading what is missing."""
+def _present(model: HubModel, revision: str | None, say: Callable[[str], None]) -> Path:
+    """Return the directory of a model in the cache after downloading what is missing, and note what `revision` means.
+
+    The hub's client notes it too, for what it is asked by branch; without a network it is looked up there.
+    """
+    directory = _cached(model.name, model.commit) or _downloaded(model, say)
+    if not is_commit(revision):
+        reference = directory.parent.parent / "refs" / (revision or _DEFAULT)
+        reference.parent.mkdir(parents=True, exist_ok=True)
+        reference.write_text(model.commit, encoding="utf-8")
+    return directory
+
+
+def _downloaded(model: HubModel, say: Callable[[str], None]) -> Path:
     from huggingface_hub import HfApi
 
     say(f"downloading {model}")
@@ -205,15 +216,9 @@ def _downloaded(model: HubModel, revision: str | None, say: Callable[[str], None
         for file in HfApi().list_repo_files(model.name, revision=model.commit):
             if "/" not in file and file.endswith(".safetensors"):
                 download(model.name, model.commit, file, say)
-        directory = Path(_snapshot(model.name, model.commit, local_files_only=False))
+        return Path(_snapshot(model.name, model.commit, local_files_only=False))
     except Exception as error:  # as in `_resolved`
         raise _failed(model.name, model.commit, error) from error
-    if not is_commit(revision):
-        # As the hub's client does for a branch; so that it is known without a network.
-        reference = directory.parent.parent / "refs" / (revision or _DEFAULT)
-        reference.parent.mkdir(parents=True, exist_ok=True)
-        reference.write_text(model.commit, encoding="utf-8")
-    return directory
 
 
 def _snapshot(name: str, revision: str, *, local_files_only: bool) -> str:
