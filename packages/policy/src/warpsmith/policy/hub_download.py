@@ -117,7 +117,7 @@ def _copy(response: IO[bytes], file: IO[bytes], say: Callable[[int], None]) -> N
 def _headers(url: str) -> dict[str, str]:
     """Return the headers of a request; the user's token is for the hub alone and not for where it stores files."""
     from huggingface_hub import constants
-    from huggingface_hub.utils import build_hf_headers
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     at_hub = urlsplit(url).netloc == urlsplit(constants.ENDPOINT).netloc
     return {str(key): str(value) for key, value in build_hf_headers(token=None if at_hub else False).items()}

@@ -108,7 +108,7 @@ def _qkv(architecture: Architecture, layer: int, kind: str, rest: Shape) -> Rule
     def split(whole: "torch.Tensor") -> "Tensors":
         import torch
 
-        parts = torch.split(whole.reshape(groups, sum(rows), *rest), rows, dim=1)
+        parts = torch.split(whole.reshape(groups, sum(rows), *rest), list(rows), dim=1)
         return tuple(part.reshape(-1, *rest) for part in parts)
 
     def join(parts: "Tensors") -> "torch.Tensor":
