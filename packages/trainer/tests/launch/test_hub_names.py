@@ -9,6 +9,7 @@ from huggingface_hub import constants
 
 from warpsmith.policy.errors import FetchError
 from warpsmith.trainer.config import SftConfig
+from warpsmith.trainer.config.load import with_overrides
 from warpsmith.trainer.errors import CheckpointError
 from warpsmith.trainer.launch.hub_names import with_local_models
 from warpsmith.trainer.planning.shapes import shape_of
@@ -45,10 +46,10 @@ def begin(run: Path, config: SftConfig) -> None:
 def test_a_name_becomes_a_directory_for_this_process_and_its_ranks(cache: Path, tmp_path: Path) -> None:
     config, overrides = with_local_models(config_of(tmp_path / "run"), resume=False)
     assert config.policy.path == cache / "snapshots" / OLD
-    assert overrides == [f"policy.path={cache / 'snapshots' / OLD}", f"policy.revision={OLD}"]
     # A rank has these and finds nothing to do.
-    again, rest = with_local_models(config, resume=False)
-    assert (again, rest) == (config, [])
+    told = with_overrides(SftConfig, {"run": {"dir": str(tmp_path / "run")}, "policy": {"path": NAME}}, overrides)
+    assert told == config
+    assert with_local_models(told, resume=False) == (config, [])
     assert shape_of(config.policy.path).layers > 0
 
 

@@ -1,5 +1,6 @@
 """Models that a configuration names on the hub, resolved to directories once, before ranks start."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +33,7 @@ def with_local_models(
     path = _local(policy.path, policy.revision, began.get("policy", {}).get("path"), say)
     overrides: list[str] = []
     if path != policy.path:
-        overrides = [f"policy.path={path}", f"policy.revision={path.name}"]
+        overrides = [_override("policy.path", path), _override("policy.revision", path.name)]
         config = config.model_copy(update={"policy": policy.model_copy(update={"path": path, "revision": path.name})})
     if isinstance(config, SftConfig) or config.algorithm.kl is None or config.algorithm.kl.reference is None:
         return config, overrides
@@ -42,7 +43,15 @@ def with_local_models(
         return config, overrides
     divergence = config.algorithm.kl.model_copy(update={"reference": reference})
     algorithm = config.algorithm.model_copy(update={"kl": divergence})
-    return config.model_copy(update={"algorithm": algorithm}), [*overrides, f"algorithm.kl.reference={reference}"]
+    return config.model_copy(update={"algorithm": algorithm}), [
+        *overrides,
+        _override("algorithm.kl.reference", reference),
+    ]
+
+
+def _override(key: str, value: Path | str) -> str:
+    """Return an override in TOML; without quotes a commit of digits alone would be a number."""
+    return f"{key}={json.dumps(str(value))}"
 
 
 def _local(path: Path, revision: str | None, began: Any, say: Callable[[str], None]) -> Path:
