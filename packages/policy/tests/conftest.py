@@ -1,6 +1,7 @@
 """Small real models and tokenizers, made once a session."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,12 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from transformers import PreTrainedTokenizerFast
 
 from warpsmith.policy.chat import ChatFormat
+from warpsmith.policy.chat_templates import template_text
 from warpsmith.policy.loading import Policy, load_policy
 from warpsmith.policy.tiny import build_tiny
+
+# pytest's importlib mode leaves sys.path alone, and the tests share what stands in support/.
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # How long an example takes says nothing on a machine that does other work as well.
 EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))
@@ -182,6 +187,9 @@ def tokenizers_by_name() -> dict[str, PreTrainedTokenizerFast]:
         "llama30": _llama(LLAMA30),
         "marked": _chatml(MARKED),
         "prefilled": _prefilled(),
+        "qwen3_named": _chatml(template_text("qwen"), thoughts=True),
+        "chatml_named": _chatml(template_text("chatml")),
+        "llama3_named": _llama(template_text("llama3")),
     }
 
 

@@ -89,6 +89,10 @@ ORACLES = {
     "qwen3-primed": lambda m: qwen3(m, prefill=PRIMED),
     "llama3": llama3,
     "llama30": lambda m: [("<|begin_of_text|>", 0), *llama_turns(m)],
+    "chatml_named": lambda m: chatml(m, default_system=None),
+    "qwen3_named": qwen3,
+    "qwen3_named-silent": lambda m: qwen3(m, prefill=SILENT),
+    "llama3_named": lambda m: [("<|begin_of_text|>", 0), *llama_turns(m)],
 }
 
 
@@ -129,7 +133,10 @@ PLAIN = st.lists(st.sampled_from(["def f(x):", "x", " ", "\n", "é", "return x +
 
 THOUGHTFUL = st.tuples(PLAIN, PLAIN).map(lambda parts: f"<think>\n{parts[0]}\n</think>\n\n{parts[1]}")
 # What a sampler can have answered: with a thought where the template has one written, without where they are off.
-ANSWERS = {"qwen3": THOUGHTFUL, "qwen3-primed": THOUGHTFUL, "qwen3-silent": PLAIN}
+ANSWERS = {
+    "qwen3": THOUGHTFUL, "qwen3-primed": THOUGHTFUL, "qwen3-silent": PLAIN,
+    "qwen3_named": THOUGHTFUL, "qwen3_named-silent": PLAIN,
+}  # fmt: skip
 
 
 def talks(answers: st.SearchStrategy[str]):
@@ -160,7 +167,7 @@ def refusal(chat: ChatFormat, name: str, messages) -> str | None:
     last = messages[-1]["content"]
     if messages[-1]["role"] != "assistant":
         return None
-    if name == "qwen3-silent" and "</think>" in last:
+    if name.endswith("-silent") and "</think>" in last:
         return "puts another one before it"
     if any(chat.token(i) in last for i in chat.stop_token_ids):
         return "continues after the stop token"
@@ -216,7 +223,7 @@ def test_every_turn_is_trained_as_it_was_sampled(chat_of, name, data):
         assert mask[len(prompt) :] == [1] * len(completion) + [0] * (len(ids) - after)
 
 
-@pytest.mark.parametrize("name", ["qwen3", "qwen3-primed"])
+@pytest.mark.parametrize("name", ["qwen3", "qwen3-primed", "qwen3_named"])
 @settings(max_examples=40, deadline=None)
 @given(messages=talks(THOUGHTFUL))
 def test_history_holds_no_thought_and_no_turn_is_trained_in_it(chat_of, name, messages):
@@ -230,7 +237,7 @@ def test_history_holds_no_thought_and_no_turn_is_trained_in_it(chat_of, name, me
     assert chat.keeps_history(messages) == (len(chat.turns(messages)) == 1)
 
 
-@pytest.mark.parametrize("name", ["tiny", "qwen25", "llama3", "llama30", "marked"])
+@pytest.mark.parametrize("name", ["tiny", "qwen25", "llama3", "llama30", "marked", "chatml_named", "llama3_named"])
 @settings(max_examples=40, deadline=None)
 @given(messages=talks(PLAIN | THOUGHTFUL))
 def test_formats_that_rewrite_nothing_keep_history(chat_of, name, messages):

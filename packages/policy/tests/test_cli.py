@@ -82,7 +82,7 @@ def test_mask_as_a_table(tiny_dir, chat_file, chat_of):
     assert lines[-1] == f"{sum(mask)} of {len(mask)} tokens are trained."
 
 
-@pytest.mark.parametrize("name", ["new-tiny", "inspect", "mask", "fetch-smollm2"])
+@pytest.mark.parametrize("name", ["new-tiny", "inspect", "mask", "fetch", "fetch-smollm2", "convert"])
 def test_help_shows_an_example(name):
     assert f"warpsmith-policy {name} " in invoke(name, "--help").output
 

@@ -175,7 +175,7 @@ def test_a_model_that_is_not_there_is_to_be_fetched(tmp_path):
     with pytest.raises(CheckpointError) as caught:
         load_policy(tmp_path / "models" / "x")
     assert "warpsmith-policy fetch-smollm2 DIR" in caught.value.remedy
-    assert "hf download OWNER/NAME --local-dir DIR" in caught.value.remedy
+    assert "warpsmith-policy fetch Qwen/Qwen3-8B DIR" in caught.value.remedy
     with pytest.raises(CheckpointError, match="A training run writes it at its end"):
         load_policy(tmp_path / "runs" / "sft" / "final_model")
 

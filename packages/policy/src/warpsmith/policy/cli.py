@@ -25,11 +25,16 @@ Examples:
     warpsmith-policy inspect runs/tiny
 
     warpsmith-policy mask runs/tiny chat.json
+
+    warpsmith-policy convert runs/megatron models/sft --config models/Qwen3-8B
 """
 
 app = commands.new_app("warpsmith-policy", __version__, PURPOSE)
 
 ModelPath = Annotated[Path, typer.Argument(help="A Hugging Face directory.")]
+Template = Annotated[
+    str | None, typer.Option(help="Chat template in place of the model's: qwen, llama3, chatml, or a file.")
+]
 OutPath = Annotated[Path, typer.Argument(help="The directory to create.")]
 
 
@@ -66,6 +71,8 @@ def new_tiny(
 @app.command("inspect")
 def inspect(
     path: ModelPath,
+    *,
+    chat_template: Template = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Check a Hugging Face directory and show its architecture, its chat template, and a mask.
@@ -77,7 +84,7 @@ def inspect(
 
     facts = _facts(path)
     check_shapes(path)
-    chat = load_chat(path)
+    chat = load_chat(path, None, chat_template)
     shown = demonstration(chat)
     doubts = [*sampling_doubts(chat), *training_doubts(chat)]
     facts |= {
@@ -103,6 +110,8 @@ def mask(
     chat_file: Annotated[
         Path, typer.Argument(metavar="CHAT.json", help="JSON list of messages with role and content.")
     ],
+    *,
+    chat_template: Template = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Print the tokens of a conversation with their loss mask (1: trained).
@@ -113,7 +122,7 @@ def mask(
     from warpsmith.policy.loading import load_chat
 
     messages = _messages(chat_file)
-    chat = load_chat(path)
+    chat = load_chat(path, None, chat_template)
     ids, flags = chat.loss_mask(messages)
     if as_json:
         typer.echo(json.dumps({"ids": ids, "tokens": [chat.token(i) for i in ids], "mask": flags}))
@@ -136,7 +145,90 @@ def fetch_smollm2(
     from warpsmith.policy import gguf
 
     _quiet()
-    gguf.fetch_smollm2(out, dtype=_dtype(dtype), say=lambda step: typer.echo(step, err=True))
+    gguf.fetch_smollm2(out, dtype=_dtype(dtype), say=_say)
+    _echo_facts(_facts(out))
+
+
+@app.command("fetch")
+def fetch(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Owner and name on the hub, e.g. Qwen/Qwen3-8B.")],
+    out: OutPath,
+    *,
+    revision: Annotated[
+        str | None, typer.Option(help="Branch, tag or commit; when not given, the default branch.")
+    ] = None,
+) -> None:
+    """Download a model from the Hugging Face hub into a directory, with `hub.json` that names its commit.
+
+    A download that was interrupted is continued by the same command. The hub's own settings apply: HF_HOME, HF_TOKEN,
+    HF_ENDPOINT.
+
+    Example: `warpsmith-policy fetch Qwen/Qwen3-8B models/qwen3-8b --revision main`
+    """
+    from warpsmith.policy import hub
+
+    hub.fetch(name, out, revision, say=_say)
+    _echo_facts(_facts(out))
+
+
+@app.command("convert")
+def convert(
+    source: Annotated[
+        Path, typer.Argument(metavar="SRC", help="Megatron's --save directory or one iteration of it; or a model.")
+    ],
+    out: OutPath,
+    *,
+    to: Annotated[str, typer.Option(help="hf: a Hugging Face directory. megatron: a torch_dist checkpoint.")] = "hf",
+    architecture: Annotated[
+        str | None, typer.Option(help="llama, qwen2 or qwen3, where the checkpoint does not say; checked otherwise.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Directory with the model's config.json; also its tokenizer is taken.")
+    ] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="Directory with the tokenizer, if not that of --config.")
+    ] = None,
+    vocab_size: Annotated[
+        int | None, typer.Option(min=1, help="Rows of the embedding that belong to tokens; the others pad it.")
+    ] = None,
+) -> None:
+    """Convert a Megatron checkpoint to a Hugging Face directory, or back.
+
+    SRC can be `torch_dist` or the older layout of one file per rank (`mp_rank_00_001`). Shards of tensor and pipeline
+    parallelism are merged, weights keep their dtype, optimizer states are left out, and none of the checkpoint's code
+    is run. Dense Llama, Qwen2, Qwen2.5 and Qwen3 are supported.
+
+    The architecture comes from the training arguments that Megatron saves. `--config` with the released model's
+    directory checks it, and gives what the arguments do not say: vocabulary, tokenizer, generation config.
+
+    A weight that is missing, unexpected or of another shape is an error. OUT is written completely or not at all.
+
+    Examples:
+
+    `warpsmith-policy convert runs/qwen3-8b-sft models/qwen3-8b-sft --config models/Qwen3-8B`
+
+    `warpsmith-policy convert runs/llama/iter_0000500 models/llama --tokenizer models/Llama-3.1-8B-Instruct`
+
+    `warpsmith-policy convert models/Qwen3-8B models/Qwen3-8B-megatron --to megatron`
+    """
+    from warpsmith.policy.megatron.architecture import FAMILIES
+    from warpsmith.policy.megatron.convert import Options, to_hugging_face
+    from warpsmith.policy.megatron.export import to_megatron
+
+    family = next((one for one in FAMILIES if one == architecture), None)
+    if architecture is not None and family is None:
+        raise PolicyError(f"Unknown architecture {architecture}.", f"Choose one of {', '.join(FAMILIES)}.")
+    if to not in ("hf", "megatron"):
+        raise PolicyError(f"Unknown format {to}.", "Choose one of hf, megatron.")
+    _quiet()
+    if to == "megatron":
+        if config or tokenizer or vocab_size:
+            raise PolicyError(
+                "--config, --tokenizer and --vocab-size are for --to hf; a model brings its own.", "Leave them out."
+            )
+        to_megatron(source, out, family, say=_say)
+        return
+    to_hugging_face(source, out, Options(family, config, tokenizer, vocab_size), say=_say)
     _echo_facts(_facts(out))
 
 
@@ -156,6 +248,10 @@ def _facts(path: Path) -> dict[str, Any]:
         "dtype": config.get("dtype") or config.get("torch_dtype"),
         **{key: config[key] for key in shown if key in config},
     }
+
+
+def _say(step: str) -> None:
+    typer.echo(step, err=True)
 
 
 def _echo_facts(facts: dict[str, Any]) -> None:

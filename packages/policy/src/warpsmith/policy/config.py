@@ -75,7 +75,15 @@ class LoraSettings(_Settings):
 class PolicyConfig(_Settings):
     """What to load as the policy, and how."""
 
-    path: Path = Field(description="A Hugging Face directory.")
+    path: Path = Field(
+        description="A Hugging Face directory, or the name of a model on the hub, for example `Qwen/Qwen3-8B`."
+    )
+    revision: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Branch, tag or commit of a hub name; when not given it is the default branch. A run keeps the "
+        "commit that it began with.",
+    )
     dtype: DTypeName = Field(default="bfloat16", description="Dtype of the weights in memory.")
     attention: AttentionName = Field(
         default="sdpa",
@@ -84,6 +92,12 @@ class PolicyConfig(_Settings):
     kernels: KernelsName = Field(
         default="torch",
         description="Whose norms, rotary embedding and gated MLP: torch's, or liger-kernel's, which need a GPU.",
+    )
+    chat_template: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Chat template for a model without one: `qwen`, `llama3`, `chatml`, or a file. It replaces the "
+        "model's own; exported models carry it.",
     )
     template_kwargs: dict[str, Any] = Field(
         default_factory=dict, description="Variables of the chat template, for example `{ enable_thinking = false }`."

@@ -53,3 +53,7 @@ class KernelsError(PolicyError):
 
 class FetchError(PolicyError):
     """A published model could not be downloaded or converted."""
+
+
+class ConversionError(PolicyError):
+    """A checkpoint cannot be converted: its architecture is not supported, or its weights are not those of it."""

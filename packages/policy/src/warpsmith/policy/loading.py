@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsmith.policy.chat import ChatFormat
+from warpsmith.policy.chat_templates import set_template
 from warpsmith.policy.config import AttentionName, DTypeName, KernelsName, PolicyConfig
 from warpsmith.policy.errors import CheckpointError, TokenizerError
 from warpsmith.policy.files import appearing_directory
@@ -48,6 +49,7 @@ class Policy:
         attention: AttentionName = "sdpa",
         kernels: KernelsName = "torch",
         template_kwargs: Mapping[str, Any] | None = None,
+        chat_template: str | None = None,
         bits: int | None = None,
     ) -> "Policy":
         """Load a Hugging Face directory; nothing is downloaded and none of its code is run.
@@ -59,6 +61,7 @@ class Policy:
             kernels: `liger` computes norms, rotary embeddings and gated MLPs with liger-kernel; the model then runs
                 only on a GPU.
             template_kwargs: variables passed to the chat template.
+            chat_template: the template to use instead of the tokenizer's: `qwen`, `llama3`, `chatml`, or a file.
             bits: 4 quantizes the linear layers to NF4 while reading them, for training adapters.
 
         Raises:
@@ -73,20 +76,20 @@ class Policy:
         directory = check_directory(Path(path))
         if kernels == LIGER:
             check_kernels(read_config(directory))
-        tokenizer = load_tokenizer(directory)
-        chat = ChatFormat(tokenizer, stop_token_ids=_generation_stops(directory), template_kwargs=template_kwargs)
+        chat = load_chat(directory, template_kwargs, chat_template)
         check_weights(directory)
         model = _load_model(directory, dtype, attention, bits)
         if kernels == LIGER:
             apply_liger(model)
-        return cls(model, tokenizer, chat, directory)
+        return cls(model, chat.tokenizer, chat, directory)
 
     @classmethod
     def from_config(cls, config: PolicyConfig) -> "Policy":
         """Load what `config` names. Attach its adapters with `adapters.attach`."""
         policy = cls.load(
             config.path, config.dtype, attention=config.attention, kernels=config.kernels,
-            template_kwargs=config.template_kwargs, bits=config.lora.bits if config.lora else None,
+            template_kwargs=config.template_kwargs, chat_template=config.chat_template,
+            bits=config.lora.bits if config.lora else None,
         )  # fmt: skip
         if config.gradient_checkpointing:
             policy.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -116,9 +119,12 @@ def load_policy(
     attention: AttentionName = "sdpa",
     kernels: KernelsName = "torch",
     template_kwargs: Mapping[str, Any] | None = None,
+    chat_template: str | None = None,
 ) -> Policy:
     """Load a Hugging Face directory; same as `Policy.load`."""
-    return Policy.load(path, dtype, attention=attention, kernels=kernels, template_kwargs=template_kwargs)
+    return Policy.load(
+        path, dtype, attention=attention, kernels=kernels, template_kwargs=template_kwargs, chat_template=chat_template
+    )
 
 
 # Checks, each cheap enough to run before the weights are read -----------------------------------------------------
@@ -142,7 +148,7 @@ def _remedy_for_missing(path: Path) -> str:
     """Return what to do about a model that does not exist."""
     if path.name == "final_model":
         return "A training run writes it at its end: finish or resume the run in the directory above it."
-    return "Fetch it: `warpsmith-policy fetch-smollm2 DIR`, or any model by `hf download OWNER/NAME --local-dir DIR`."
+    return "Fetch one: `warpsmith-policy fetch Qwen/Qwen3-8B DIR`, or `warpsmith-policy fetch-smollm2 DIR`."
 
 
 def read_config(directory: Path) -> dict[str, Any]:
@@ -193,15 +199,29 @@ def token_ids(directory: Path) -> dict[str, int]:
         raise CheckpointError(f"{path} is not a tokenizer: {error!r}.", "Copy the file again.") from error
 
 
-def load_chat(path: str | Path, template_kwargs: Mapping[str, Any] | None = None) -> ChatFormat:
+def load_chat(
+    path: str | Path, template_kwargs: Mapping[str, Any] | None = None, chat_template: str | None = None
+) -> ChatFormat:
     """Load only the chat format; no weights are read.
+
+    Args:
+        path: the directory.
+        template_kwargs: variables passed to the chat template.
+        chat_template: the template to use instead of the tokenizer's: `qwen`, `llama3`, `chatml`, or a file.
 
     Raises:
         CheckpointError, TokenizerError, TemplateError: as `Policy.load`.
     """
     directory = check_directory(Path(path))
-    stops = _generation_stops(directory)
-    return ChatFormat(load_tokenizer(directory), stop_token_ids=stops, template_kwargs=template_kwargs)
+    tokenizer = load_tokenizer(directory)
+    if chat_template is not None:
+        set_template(tokenizer, chat_template)
+    return ChatFormat(tokenizer, stop_token_ids=_generation_stops(directory), template_kwargs=template_kwargs)
+
+
+def chat_of(config: PolicyConfig) -> ChatFormat:
+    """Load only the chat format of what `config` names; errors as for `load_chat`."""
+    return load_chat(config.path, config.template_kwargs, config.chat_template)
 
 
 def check_weights(directory: Path) -> list[Path]:

@@ -117,7 +117,8 @@ def _template_of(tokenizer: "PreTrainedTokenizerFast") -> str:
     if not template:
         raise TemplateError(
             "The tokenizer has no chat template.",
-            "Use an instruction-tuned release, or save a chat_template.jinja beside tokenizer.json.",
+            "Set policy.chat_template to qwen, llama3, chatml or a file; or save a chat_template.jinja beside "
+            "tokenizer.json, or use an instruction-tuned release.",
         )
     return str(template)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from warpsmith.policy.chat_templates import template_text
 from warpsmith.policy.config import TinySettings
 from warpsmith.policy.errors import PolicyError
 from warpsmith.policy.files import appearing_directory
@@ -15,12 +16,7 @@ if TYPE_CHECKING:
 
 PAD, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 
-CHATML = (
-    "{%- for message in messages -%}"
-    "{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' -}}"
-    "{%- endfor -%}"
-    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
-)
+CHATML = template_text("chatml")
 """The ChatML format: no default system message, no rewriting of earlier turns."""
 
 

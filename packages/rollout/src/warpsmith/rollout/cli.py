@@ -46,7 +46,7 @@ Examples:
 
 app = commands.new_app("warpsmith-rollout", __version__, PURPOSE)
 
-Checkpoint = Annotated[Path, typer.Argument(help="A Hugging Face directory.")]
+Checkpoint = Annotated[Path, typer.Argument(help="A Hugging Face directory, or a hub name such as Qwen/Qwen3-8B.")]
 Problems = Annotated[
     str, typer.Option(help="`generated`, a KernelBench directory, or a file (.jsonl, .json, .parquet).")
 ]
@@ -316,11 +316,13 @@ def sampled_turns(
     run: str,
     keep: Callable[[Rows], None] = lambda _: None,
 ) -> list[TurnRow]:
+    from warpsmith.policy.hub import local_directory
     from warpsmith.rollout.sessions import check_policy, sample_turns
 
     # Loaded before a sampler starts, so that an unusable one starts nothing.
     max_turns(config)
     scorer_for(config.reward)
+    checkpoint = local_directory(checkpoint, say=lambda step: typer.echo(step, err=True))
     check_policy(checkpoint, config.sampler)
     with _progress(len(problems) * samples) as advance:
 

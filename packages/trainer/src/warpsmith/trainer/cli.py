@@ -88,13 +88,14 @@ def sft(
     To look at the data first: warpsmith-trainer sft configs/demo-sft.toml --show 3
     """
     from warpsmith.trainer.config import load_sft
+    from warpsmith.trainer.launch.hub_names import with_local_models
 
     overrides = _overrides(set_, steps, seconds)
-    checked = load_sft(config, overrides)
+    checked, local = with_local_models(load_sft(config, overrides), resume=resume)
     if show is not None:
         _show(checked, show)
         return
-    arguments = ["sft", str(config), *_as_options(overrides, resume)]
+    arguments = ["sft", str(config), *_as_options([*overrides, *local], resume)]
     with _owner(checked.run.dir) as environment:
         _preflight(checked, resume, master_port)
         _as_ranks(
@@ -122,10 +123,11 @@ def grpo(
     deepspeed --include localhost:0,1,2,3 --module warpsmith.trainer grpo configs/qwen3-8b.toml
     """
     from warpsmith.trainer.config import load_grpo
+    from warpsmith.trainer.launch.hub_names import with_local_models
 
     overrides = _overrides(set_, steps, seconds)
-    checked = load_grpo(config, overrides)
-    arguments = ["grpo", str(config), *_as_options(overrides, resume)]
+    checked, local = with_local_models(load_grpo(config, overrides), resume=resume)
+    arguments = ["grpo", str(config), *_as_options([*overrides, *local], resume)]
     train = checked.placement.train
     with _owner(checked.run.dir) as environment:
         _preflight(checked, resume, master_port)
@@ -325,12 +327,12 @@ def _show(config: "SftConfig", examples: int) -> None:
     """Encode the sources as a run would, but outside of one, and print the report."""
     import tempfile
 
-    from warpsmith.policy.loading import check_directory, load_chat
+    from warpsmith.policy.loading import chat_of
     from warpsmith.trainer.data.dataset import arrange, encode_sources
     from warpsmith.trainer.data.show import report
 
     choose_accelerator()
-    chat = load_chat(check_directory(config.policy.path), config.policy.template_kwargs)
+    chat = chat_of(config.policy)
     with tempfile.TemporaryDirectory() as folder:
         data = arrange(encode_sources(config, chat, Path(folder) / "examples"), config)
         for line in report(data, config, chat, examples, colour=sys.stdout.isatty()):

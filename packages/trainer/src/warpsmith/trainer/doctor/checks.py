@@ -65,10 +65,12 @@ def checks_with_torch(config: Config) -> list[Check]:
 def _of_models(config: Config) -> Iterator[Check]:
     if config.policy.lora is not None and config.policy.lora.bits is not None:
         yield Check("4-bit weights", inputs.quantization)
-    yield Check(CHAT, lambda: inputs.template(config.policy.path, config.policy.template_kwargs))
+    yield Check(
+        CHAT, lambda: inputs.template(config.policy.path, config.policy.template_kwargs, config.policy.chat_template)
+    )
     yield Check("answers of the template", lambda: inputs.answers(config), (CHAT,))
     if (named := files.reference_of(config)) is not None:
-        yield Check("reference policy's chat template", lambda: inputs.template(named, {}))
+        yield Check("reference policy's chat template", lambda: inputs.template(named, {}, config.policy.chat_template))
     if config.policy.kernels == LIGER:
         directories = [config.policy.path, *([] if named is None else [named])]
         yield Check("fused kernels", lambda: inputs.kernels(directories))

@@ -16,6 +16,7 @@ from warpsmith.trainer.doctor import inputs, machine
 from warpsmith.trainer.doctor.check import Check, findings_of
 from warpsmith.trainer.doctor.checks import CHAT, POLICY, SOURCES, checks_with_torch, checks_without_torch
 from warpsmith.trainer.doctor.finding import Finding
+from warpsmith.trainer.launch.hub_names import with_local_models
 from warpsmith.trainer.options import Config, Overrides
 from warpsmith.trainer.planning.build import MemoryPlan, plan
 from warpsmith.trainer.planning.command import suggested
@@ -40,7 +41,12 @@ def doctor_command(
     Example: warpsmith-trainer doctor configs/demo.toml --judge
     """
     overrides = set_ or []
-    checked = load_any(config, overrides)
+    loaded = load_any(config, overrides)
+    # Apart, because a type variable stands for one of the two.
+    if isinstance(loaded, SftConfig):
+        checked: SftConfig | TrainerConfig = with_local_models(loaded, resume=resume)[0]
+    else:
+        checked = with_local_models(loaded, resume=resume)[0]
     checks = [
         *checks_without_torch(checked, resume),
         *checks_with_torch(checked),

@@ -10,7 +10,7 @@ from warpsmith.evaluator.verdict import Verdict
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.chat_checks import check_training, demonstration, sampling_doubts, training_doubts
 from warpsmith.policy.kernels import check_kernels
-from warpsmith.policy.loading import check_directory, check_shapes, count_parameters, load_chat, read_config
+from warpsmith.policy.loading import chat_of, check_directory, check_shapes, count_parameters, load_chat, read_config
 from warpsmith.policy.quantization import check_quantization
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
@@ -34,15 +34,17 @@ def quantization() -> Iterator[Finding]:
     yield Finding("4-bit weights", "ok", "available")
 
 
-def template(directory: Path, template_kwargs: Mapping[str, Any]) -> Iterator[Finding]:
+def template(
+    directory: Path, template_kwargs: Mapping[str, Any], chat_template: str | None = None
+) -> Iterator[Finding]:
     """Load tokenizer and chat template; policy's TokenizerError, TemplateError if they cannot be used."""
-    load_chat(check_directory(directory), template_kwargs)
+    load_chat(check_directory(directory), template_kwargs, chat_template)
     yield Finding("chat template", "ok", f"{directory} has one for prompts")
 
 
 def answers(config: Config) -> Iterator[Finding]:
     """Check that the template ends answers and can train conversations; TemplateError if it can train none."""
-    chat = load_chat(config.policy.path, config.policy.template_kwargs)
+    chat = chat_of(config.policy)
     supervised = isinstance(config, SftConfig)
     if supervised:
         check_training(chat)
@@ -61,7 +63,7 @@ def policy(config: Config) -> Iterator[Finding]:
     """Check weights, tokenizer and template, and the mask of a rendered chat."""
     path = check_directory(config.policy.path)
     check_shapes(path)
-    chat = load_chat(path, config.policy.template_kwargs)
+    chat = chat_of(config.policy)
     yield Finding("policy", "ok", f"{path}: {count_parameters(path):,} parameters")
     if (shown := demonstration(chat)) is not None:
         yield mask(chat, thoughts="</think>" in shown[-1]["content"])
@@ -135,7 +137,7 @@ def prompts(config: TrainerConfig) -> Iterator[Finding]:
     """
     from warpsmith.trainer.rollouts.session import load_held_out, load_problems
 
-    chat = load_chat(config.policy.path, config.policy.template_kwargs)
+    chat = chat_of(config.policy)
     problems = [*load_problems(config), *load_held_out(config)]
     lengths = prompt_lengths(config.rollout, problems, chat)
     _refuse_long(config.rollout, lengths)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from warpsmith.policy.hub import cached_directory
 from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.rollout.settings import SettingsError
 from warpsmith.trainer.config import SftConfig, TrainerConfig, load_any, read_toml
@@ -59,7 +60,7 @@ def plan_command(
         max_turns(checked.rollout)
         if num_processes is not None:
             ranks_of(checked.placement.train, num_processes)
-    shape = shape_of(checked.policy.path, model)
+    shape = shape_of(cached_directory(checked.policy.path, checked.policy.revision), model)
     made = plan(checked, shape, target, num_processes)
     change = None if made.fits else suggested(config, overrides, checked, made, num_processes)
     typer.echo(json.dumps(as_json(made, change), indent=2)) if json_ else show(made, change)

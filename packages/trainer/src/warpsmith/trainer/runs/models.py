@@ -33,5 +33,8 @@ def reference_policy(config: TrainerConfig, engine: ZeroEngine, ranks: Ranks) ->
     if settings.lora is not None and algorithm.kl.reference is None:
         return PolicyWithoutAdapters(engine)
     path = algorithm.kl.reference or settings.path
-    frozen = Policy.load(path, settings.dtype, attention=settings.attention, kernels=settings.kernels)
+    frozen = Policy.load(
+        path, settings.dtype, attention=settings.attention, kernels=settings.kernels,
+        chat_template=settings.chat_template,
+    )  # fmt: skip
     return FrozenModel(frozen.model, zero=config.zero, ranks=ranks, dtype=settings.dtype)

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from warpsmith.policy.loading import load_chat
+from warpsmith.policy.loading import chat_of
 from warpsmith.records.ownership import owned
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.data.dataset import SftData, open_data, report_counts
@@ -55,7 +55,7 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
         ranks.barrier()
         config = under_recorded_name(config) if resume else config
         with phases.start("data"):
-            chat = load_chat(config.policy.path, config.policy.template_kwargs)
+            chat = chat_of(config.policy)
             data = open_data(config, chat, ranks, resume=resume)
         directory = SftRun(config, ranks, data, phases).run(resume)
     leave()

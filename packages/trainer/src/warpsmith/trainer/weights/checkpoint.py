@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpsmith.policy.config import PolicyConfig
+from warpsmith.policy.hub import snapshot_of
 from warpsmith.trainer.distributed.lost_peer import is_lost_peer
 from warpsmith.trainer.errors import CheckpointError, CheckpointWriteError
 
@@ -316,6 +317,15 @@ _BOUND = ("evaluator.trials", "evaluator.timeout_s")
 """Keys of free tables that must not differ: rewards would be others."""
 
 
+_MODELS = ("policy.path", "algorithm.kl.reference")
+"""Keys that name models: one of the hub may lie in another cache when a run is resumed elsewhere."""
+
+
+def _hub_or_path(path: Any) -> str:
+    """Return name and commit of a model in the hub's cache, or the path of another."""
+    return str(snapshot_of(path) or path)
+
+
 _WITHOUT_THE_KEY = {
     "policy.kernels": "torch", "rollout.reward.type": "preset", "curriculum.type": "uniform",
     "rollout.history.form": "whole", "rollout.reward.improvement_weight": 0.0, "rollout.reward.regression_weight": 0.0,
@@ -333,6 +343,8 @@ def refuse_changes(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -
         CheckpointError: names each changed key with both values.
     """
     before, after = _WITHOUT_THE_KEY | dict(_flat(old)), _WITHOUT_THE_KEY | dict(_flat(new))
+    for values in (before, after):
+        values.update({key: _hub_or_path(values[key]) for key in _MODELS if values.get(key) is not None})
     before["run.name"] = _recorded_name(old)
     after["run.name"] = after.get("run.name") or before["run.name"]
     # Under other schedules the learning rate depends on the total number of updates.

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from warpsmith.policy.config import PolicyConfig
+from warpsmith.policy.hub import local_directory
 from warpsmith.records.errors import UsageError
 from warpsmith.trainer.errors import CheckpointError
 from warpsmith.trainer.weights import checkpoint
@@ -41,7 +42,7 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
         raise UsageError(f"{path} trained every weight; it has no adapter.", "Remove --adapter.")
     from warpsmith.policy.loading import Policy
 
-    policy = Policy.load(config.path, dtype=config.dtype)
+    policy = Policy.load(local_directory(config.path), dtype=config.dtype, chat_template=config.chat_template)
     if state["progress"]["step"]:
         _load(path, policy.model, trained_weights(path, state), {name for name, _ in policy.model.named_parameters()})
     return policy.save(target)
