@@ -51,14 +51,15 @@ def up_command(
     from warpsmith.trainer.config import load_grpo
     from warpsmith.trainer.doctor.check import stop_at_errors
     from warpsmith.trainer.doctor.checks import SERVERS, checks_without_torch
+    from warpsmith.trainer.launch.hub_names import with_local_models
     from warpsmith.trainer.services.start import services_for, start_all
 
-    checked = load_grpo(config, set_ or [])
+    checked, local = with_local_models(load_grpo(config, set_ or []), resume=resume)
     run_dir = checked.run.dir
     _refuse_running(run_dir)
     # What can be refused at once is refused here and not in a log; the servers are checked once they run.
     stop_at_errors([check for check in checks_without_torch(checked, resume) if check.what != SERVERS])
-    arguments = ["grpo", str(config.absolute()), *[part for one in set_ or [] for part in ("--set", one)]]
+    arguments = ["grpo", str(config.absolute()), *[part for one in (*(set_ or []), *local) for part in ("--set", one)]]
     arguments += ["--resume"] if resume else []
     arguments += ["--num-processes", str(num_processes)] if num_processes else []
     services = services_for(checked, arguments, ray=ray, page=page, server_options=shlex.split(serve_options))
