@@ -29,7 +29,7 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot
 from warpsmith.evaluator.languages.base import KernelLanguage, LoadedKernel
 from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FencePlan
-from warpsmith.evaluator.recordings import movement
+from warpsmith.evaluator.recordings import library_calls, movement
 from warpsmith.evaluator.recordings.errors import IllegalAccessError, behind_end
 from warpsmith.evaluator.timing.worker_rounds import Call
 from warpsmith.evaluator.workers.player_host import paired
@@ -184,7 +184,7 @@ class DeviceReplay:
                     self._images[number] = self._image(region, content)
                 case ["launch", str(), list(grid), dict(arguments), dict()]:
                     yield ["launch", next(kernels), grid, arguments]
-                case ["fill" | "copy" | "call", *_]:
+                case ["fill" | "copy" | "call" | "operator", *_]:
                     yield event
                 case _:
                     raise WireError(f"{str(event)[:80]} is not an event of a trace.")
@@ -296,6 +296,8 @@ class DeviceReplay:
             case ["call", str(operator), list(arguments), to]:
                 operands = [place.argument(argument) for argument in arguments]
                 return Step(partial(movement.call, operator, operands, place.tensor(to)))
+            case ["operator", str(name), list(arguments), dict(keywords), list(results)]:
+                return Step(library_calls.repeated(name, arguments, keywords, results, place.tensor))
             case ["launch", kernel, list(grid), dict(arguments)]:
                 values = {name: place.argument(value) for name, value in arguments.items()}
                 return self._launch(kernel, [int(size) for size in grid], values, number)
