@@ -22,6 +22,8 @@ def get_inputs():
 
 def get_init_inputs():
     return [32, 4]
+
+
 # ----- candidate -----
 import torch
 import torch.nn as nn

@@ -19,6 +19,8 @@ def get_inputs():
 
 def get_init_inputs():
     return [5]
+
+
 # ----- candidate -----
 import torch
 import torch.nn as nn

@@ -20,6 +20,8 @@ def get_inputs():
 
 def get_init_inputs():
     return [3, 8, 3, (8, 1, 1)]
+
+
 # ----- candidate -----
 import torch
 import torch.nn as nn
@@ -47,7 +49,5 @@ class ModelNew(nn.Module):
         y = self.conv(x).contiguous()
         out = torch.empty_like(y)
         n = y.numel()
-        relu_bias_kernel[(triton.cdiv(n, 256),)](
-            y, self.bias, out, n, y.shape[2] * y.shape[3], y.shape[1], BLOCK=256
-        )
+        relu_bias_kernel[(triton.cdiv(n, 256),)](y, self.bias, out, n, y.shape[2] * y.shape[3], y.shape[1], BLOCK=256)
         return out

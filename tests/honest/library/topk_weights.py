@@ -15,6 +15,8 @@ def get_inputs():
 
 def get_init_inputs():
     return []
+
+
 # ----- candidate -----
 import torch
 import torch.nn as nn

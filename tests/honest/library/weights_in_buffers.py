@@ -18,6 +18,8 @@ def get_inputs():
 
 def get_init_inputs():
     return [5]
+
+
 # ----- candidate -----
 import torch
 import torch.nn as nn
