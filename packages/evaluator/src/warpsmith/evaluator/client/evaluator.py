@@ -342,7 +342,9 @@ class Evaluator:
             BadProblemError: the problem itself cannot be judged.
             IsolationUnavailableError, JudgeUnavailableError: this machine cannot run the evaluator.
         """
-        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s, operators)
+        request = EvaluationRequest.of(
+            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+        )
         if refusal := request.refusal:
             return refusal
         fields = self._fields(request)
@@ -393,7 +395,9 @@ class Evaluator:
             on_running: called in this loop with True when work begins or continues, with False when it waits for a
                 free slot. Until the first call the request waits.
         """
-        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s, operators)
+        request = EvaluationRequest.of(
+            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+        )
         if refusal := request.refusal:
             return refusal
         fields = self._fields(request)

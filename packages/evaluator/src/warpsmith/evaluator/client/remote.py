@@ -196,7 +196,9 @@ class Client:
             IsolationUnavailableError, OtherConditionsError: no server is left that contains workers well enough and
                 judges under the `conditions`.
         """
-        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s, operators)
+        request = EvaluationRequest.of(
+            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+        )
         if refusal := request.refusal:
             return refusal
         body = _body(request) | self._cache_field
@@ -217,7 +219,9 @@ class Client:
 
         `on_running` is not called: servers do not report when they begin. `deadline_s` counts from the call.
         """
-        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s, operators)
+        request = EvaluationRequest.of(
+            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+        )
         if refusal := request.refusal:
             return refusal
         body = _body(request) | self._cache_field

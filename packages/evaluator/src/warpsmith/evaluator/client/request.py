@@ -39,6 +39,7 @@ class EvaluationRequest:
         cls,
         problem: GivenProblem,
         candidate: GivenCandidate,
+        *,
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,

@@ -30,7 +30,8 @@ _ADDRESSES: Final = re.compile(
 """Names of operators whose memory accesses depend on contents: a wrong index ends a GPU's context."""
 _CHECKS_CONTENT: Final = re.compile(
     r"linalg_(?!vector_norm)|cholesky|inverse|lu_|triangular_solve|ormqr|orgqr|geqrf|svd|qr$|det$|logdet|slogdet|matrix_"
-    r"|histogram|histc|native_batch_norm|rnn|lstm|gru|cudnn|miopen|mkldnn|onednn|quantize|fake_quant|resize|set_|_copy$|empty"
+    r"|histogram|histc|native_batch_norm|rnn|lstm|gru|cudnn|miopen|mkldnn|onednn|quantize|fake_quant|resize"
+    r"|set_|_copy$|empty"
 )
 """Those that raise for some contents, wait for the device, keep state of their own, exist on one device alone, or return
 memory as it is."""
@@ -102,7 +103,10 @@ def _can_be_replayed(name: str) -> bool:
     if (base.startswith("_") and base not in _INNER) or _ADDRESSES.search(base) or _CHECKS_CONTENT.search(base):
         return False
     schema = func._schema
-    has_tensor = any("Tensor" in str(argument.type) for argument in schema.arguments)
+    types = [str(argument.type) for argument in schema.arguments]
+    if any("Generator" in one for one in types):
+        return False
+    has_tensor = any("Tensor" in one for one in types)
     is_pure = all(argument.alias_info is None for argument in (*schema.arguments, *schema.returns))
     returns_tensors = bool(schema.returns) and all(str(one.type) == "Tensor" for one in schema.returns)
     return has_tensor and is_pure and returns_tensors
@@ -114,7 +118,9 @@ def _operator(name: str) -> Any:
     if found is None:
         return None
     packet = getattr(torch.ops.aten, found[1], None)
-    return getattr(packet, found[2], None) if packet is not None and found[2] in packet.overloads() else None
+    if not isinstance(packet, torch._ops.OpOverloadPacket) or found[2] not in packet.overloads():
+        return None
+    return getattr(packet, found[2])
 
 
 # From a call to an event -------------------------------------------------------------------------------------------
@@ -233,8 +239,11 @@ def repeated(
         WireError: the event is malformed, or no policy allows the operator.
     """
     func = _operator(name)
-    if func is None or why_not("any", name, arguments) or len(arguments) + len(keywords) > MOST_ARGUMENTS:
+    if func is None or why_not("any", name, arguments):
         raise WireError(f"A recording calls {name[:80]}, which no policy allows.")
+    known = {one.name for one in func._schema.arguments if one.kwarg_only}
+    if not keywords.keys() <= known or len(results) != len(func._schema.returns) or len(arguments) > MOST_ARGUMENTS:
+        raise WireError(f"A recording calls {name} with other arguments or results than it has.")
     given = [_argument(one, tensor) for one in arguments]
     named = {str(key): _argument(one, tensor) for key, one in keywords.items()}
     into = [tensor(one) for one in results]
@@ -243,7 +252,7 @@ def repeated(
     )
     if written is not None:
         names = [one.name for one in written._schema.arguments if one.is_out]
-        return partial(_write, name, written, given, named, dict(zip(names, into, strict=len(names) == len(into))))
+        return partial(_write, name, written, given, named, dict(zip(names, into, strict=True)))
     return partial(_copy, name, func, given, named, into)
 
 

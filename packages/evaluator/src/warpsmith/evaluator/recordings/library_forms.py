@@ -54,19 +54,9 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 # Convolutions, attention and normalisations ------------------------------------------------------------------------
 
 
-def _convolution(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-) -> Tensor:
-    rank = x.dim() - 2
-    stride, padding, dilation, more = (_per_side(sizes, rank) for sizes in (stride, padding, dilation, output_padding))
+def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
+    *sizes, transposed, added, groups = options
+    stride, padding, dilation, more = (_per_side(one, x.dim() - 2) for one in (*sizes, added))
     sides = []
     for side, width, step, pad, apart, extra in zip(
         x.shape[2:], weight.shape[2:], stride, padding, dilation, more, strict=True
@@ -96,8 +86,9 @@ def _laid_out_as_first(x: Tensor, *_: Any) -> Tensor:
 
 
 def _max_pooled(rank: int) -> Callable[..., Tensor]:
-    def pooled(x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
-        return _pooled(x, rank, kernel, stride, padding, dilation, ceil_mode=ceil_mode)
+    def pooled(x: Tensor, *windows: Any) -> Tensor:
+        *sizes, ceil_mode = windows
+        return _pooled(x, rank, *sizes, ceil_mode=ceil_mode)
 
     return pooled
 
@@ -111,13 +102,15 @@ def _with_indices(pool: Callable[..., Tensor]) -> Callable[..., Results]:
 
 
 def _mean_pooled(rank: int) -> Callable[..., Tensor]:
-    def pooled(x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, *_: Any) -> Tensor:
+    def pooled(x: Tensor, *windows: Any) -> Tensor:
+        kernel, stride, padding, ceil_mode, *_ = windows
         return _pooled(x, rank, kernel, stride, padding, 1, ceil_mode=ceil_mode)
 
     return pooled
 
 
-def _pooled(x: Tensor, rank: int, kernel: Any, stride: Any, padding: Any, dilation: Any, *, ceil_mode: bool) -> Tensor:
+def _pooled(x: Tensor, rank: int, *windows: Any, ceil_mode: bool) -> Tensor:
+    kernel, stride, padding, dilation = windows
     kernel = _per_side(kernel, rank)
     stride = _per_side(stride, rank) if stride else kernel
     sides = []
@@ -217,7 +210,7 @@ _FORMS: Final[dict[str, Callable[..., Tensor | Results]]] = {
     "aten._fft_c2r.default": _c2r,
     "aten._fft_c2c.default": _as_first,
     "aten.sort.default": _sorted,
-    "aten.sort.stable": lambda x, stable, *_: _sorted(x),
+    "aten.sort.stable": _sorted,
     "aten.topk.default": _top,
 }
 assert _FORMS.keys() == LISTED

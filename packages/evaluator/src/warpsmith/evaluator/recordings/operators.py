@@ -125,6 +125,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_read_only: Callable[[torch.Tensor], bool],
         on_write: Callable[[str], None],
         on_dtype: Callable[[torch.Tensor], None],
+        *,
         on_done: Callable[[Any, str, Sequence[Any], Any], None] | None = None,
         on_library: Callable[[LibraryCall, Sequence[torch.Tensor]], None] | None = None,
     ) -> None:

@@ -192,7 +192,12 @@ class Candidate:
         self._begin_recording()
         on_done = self._note if self.detached else self.recorder.operator
         watch = OperatorWatch(
-            self.operators, self._is_read_only, _refuse_write, self._check_dtype, on_done, self.recorder.library
+            self.operators,
+            self._is_read_only,
+            _refuse_write,
+            self._check_dtype,
+            on_done=on_done,
+            on_library=self.recorder.library,
         )
         watch.fills = watch.computes = not self.detached
         watch.path, watch.compiled = self.path, eager.is_compiled
