@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from warpsmith.evaluator.recordings.library_policy import FAMILIES, OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.errors import PromptTooLongError
@@ -29,8 +30,7 @@ Rewrite the PyTorch module `Model` below as a module `ModelNew` that computes th
 Rules:
 - `ModelNew` takes the same constructor arguments as `Model`, and its `forward` takes and returns the same tensors: \
 same shapes, dtypes and device.
-- The computation happens in `@triton.jit` kernels that you write. PyTorch may allocate tensors, make views and read \
-shapes; any other PyTorch operation in `forward` is rejected.
+- {operators}
 - Parameters keep their names and shapes. Their values may change between calls, so anything derived from them must be \
 computed again in every call. The same holds for inputs: nothing may be kept from an earlier call.
 - Do not write to the inputs. Take every size from the inputs: they also come smaller than `get_inputs()` makes them, \
@@ -46,6 +46,18 @@ Problem:
 ```python
 {problem}
 ```"""
+
+_OPERATORS: dict[OperatorPolicy, str] = {
+    "none": "The computation happens in `@triton.jit` kernels that you write. PyTorch may allocate tensors, make views "
+    "and read shapes; any other PyTorch operation in `forward` is rejected.",
+    "library": "Write `@triton.jit` kernels for the computation. Beside them PyTorch may allocate tensors, make views, "
+    f"read shapes and compute {', '.join(FAMILIES)}; any other PyTorch operation in `forward`, and `torch.compile`, is "
+    "rejected, and so is an output that is right without your kernels.",
+    "any": "Write `@triton.jit` kernels for as much of the computation as makes it fast. PyTorch may compute the rest, "
+    "but without random numbers, indexing by tensors, shapes that depend on values, and `torch.compile`; an output "
+    "that is right without your kernels is rejected.",
+}
+"""The rule on PyTorch's operators, by the policy in force."""
 
 _ASK_AGAIN = "Write the whole file again, correct and as fast as you can, in a single ```python code block."
 
@@ -70,6 +82,7 @@ def build_prompt(
     attempts: Sequence[Attempt] = (),
     *,
     style: PromptStyle,
+    operators: OperatorPolicy = "none",
     count_tokens: TokenCounter | None = None,
     budget: int | None = None,
     inert: Callable[[str], str] = str,
@@ -79,6 +92,7 @@ def build_prompt(
     Args:
         problem: the problem to solve.
         attempts: earlier turns, oldest first.
+        operators: what `forward` may compute with PyTorch beside its kernels.
         style: `full` explains the task to a general model; `compact` gives a tiny model only the essential lines.
         count_tokens: counts a prompt's tokens; required if there is a budget.
         budget: maximum tokens of the prompt; None for no limit.
@@ -88,9 +102,9 @@ def build_prompt(
         PromptTooLongError: the problem alone exceeds the budget.
     """
     if budget is None or count_tokens is None:
-        return _messages(problem, [_inert(attempt, inert) for attempt in attempts], style)
+        return _messages(problem, [_inert(attempt, inert) for attempt in attempts], style, operators)
     for history in _shorter_and_shorter([_inert(attempt, inert) for attempt in attempts]):
-        messages = _messages(problem, history, style)
+        messages = _messages(problem, history, style, operators)
         tokens = count_tokens(messages)
         if tokens <= budget:
             return messages
@@ -131,14 +145,16 @@ def _shortened(message: str | None) -> str | None:
     return f"{message[:half]} ... {message[-half:]}"
 
 
-def _messages(problem: ProblemRow, attempts: Sequence[Attempt], style: PromptStyle) -> list[Message]:
+def _messages(
+    problem: ProblemRow, attempts: Sequence[Attempt], style: PromptStyle, operators: OperatorPolicy
+) -> list[Message]:
     if style == "compact":
-        return [{"role": "user", "content": _compact(problem, attempts)}]
-    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _full(problem, attempts)}]
+        return [{"role": "user", "content": _compact(problem, attempts, operators)}]
+    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _full(problem, attempts, operators)}]
 
 
-def _full(problem: ProblemRow, attempts: Sequence[Attempt]) -> str:
-    parts = [_TASK.format(problem=problem.text.strip())]
+def _full(problem: ProblemRow, attempts: Sequence[Attempt], operators: OperatorPolicy) -> str:
+    parts = [_TASK.format(problem=problem.text.strip(), operators=_OPERATORS[operators])]
     for number, attempt in enumerate(attempts, 1):
         title = "Your last attempt" if number == len(attempts) else "An earlier attempt"
         code = f"\n```python\n{attempt.kernel.strip()}\n```" if attempt.kernel else ""
@@ -162,6 +178,10 @@ def feedback(attempt: Attempt) -> str:
         lines.append(f"Runtime: {verdict.runtime_ms:.4g} ms")
     if verdict.speedup is not None:
         lines.append(f"Speedup over PyTorch: {verdict.speedup:.2f}x")
+    if verdict.operators:
+        lines.append(f"Library operators: {', '.join(verdict.operators)}")
+    if verdict.kernel_share is not None:
+        lines.append(f"Share of the time in your kernels: {verdict.kernel_share:.0%}")
     if verdict.flags:
         lines.append(f"Noticed: {', '.join(verdict.flags)}")
     if verdict.error_message:
@@ -169,8 +189,10 @@ def feedback(attempt: Attempt) -> str:
     return "\n".join(lines)
 
 
-def _compact(problem: ProblemRow, attempts: Sequence[Attempt]) -> str:
+def _compact(problem: ProblemRow, attempts: Sequence[Attempt], operators: OperatorPolicy) -> str:
     parts = [essential_lines(problem.text)]
+    if operators != "none":
+        parts.insert(0, f"# operators: {operators}")
     for attempt in attempts:
         code = f"{attempt.kernel.strip()}\n" if attempt.kernel else ""
         parts.append(f"# tried\n{code}# {compact_feedback(attempt.verdict)}")

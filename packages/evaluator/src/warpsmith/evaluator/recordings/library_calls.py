@@ -33,8 +33,8 @@ _CHECKS_CONTENT: Final = re.compile(
     r"|histogram|histc|native_batch_norm|rnn|lstm|gru|cudnn|miopen|mkldnn|onednn|quantize|fake_quant|resize"
     r"|set_|_copy$|empty"
 )
-"""Those that raise for some contents, wait for the device, keep state of their own, exist on one device alone, or return
-memory as it is."""
+"""Those that raise for some contents, wait for the device, keep state of their own, exist on one device alone, or
+return memory as it is."""
 _INNER: Final = frozenset({"_softmax", "_log_softmax", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_trilinear"})
 """Inner operators that functions of torch's interface consist of."""
 MOST_ARGUMENTS: Final = 40
@@ -118,9 +118,8 @@ def _operator(name: str) -> Any:
     if found is None:
         return None
     packet = getattr(torch.ops.aten, found[1], None)
-    if not isinstance(packet, torch._ops.OpOverloadPacket) or found[2] not in packet.overloads():
-        return None
-    return getattr(packet, found[2])
+    overload = getattr(packet, found[2], None) if isinstance(packet, torch._ops.OpOverloadPacket) else None
+    return overload if isinstance(overload, torch._ops.OpOverload) else None
 
 
 # From a call to an event -------------------------------------------------------------------------------------------
@@ -145,10 +144,9 @@ def call_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Librar
     written = [one for one in schema.arguments if one.alias_info is not None]
     if not written:
         return LibraryCall(str(pure), given, keywords)
-    into = tuple(kwargs.get(one.name) if one.is_out else given[0] for one in written)
-    if not all(isinstance(tensor, torch.Tensor) for tensor in into):
-        return None
-    return LibraryCall(str(pure), given, keywords, into)
+    into = [kwargs.get(one.name) if one.is_out else given[0] for one in written]
+    tensors = tuple(tensor for tensor in into if isinstance(tensor, torch.Tensor))
+    return LibraryCall(str(pure), given, keywords, tensors) if len(tensors) == len(into) else None
 
 
 @cache
@@ -329,7 +327,7 @@ def keep_whole() -> list[torch.library.Library]:
     of their own for both devices, which does what torch does, so torch no longer takes them apart before a mode sees
     them. Changes this process, which must belong to a candidate.
     """
-    library = torch.library.Library("aten", "IMPL")
+    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     composite = torch._C.DispatchKey.CompositeImplicitAutograd
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     for name in sorted(LISTED):

@@ -42,7 +42,7 @@ def _added_to(product: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tens
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
-    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])  # type: ignore[no-untyped-call]
     rows, columns = a.shape[-2:-1], b.shape[-1:] if b.dim() > 1 else ()
     return a.new_empty((*batch, *rows, *columns))
 

@@ -131,7 +131,7 @@ def _compiled(function: Any = None, /, *_: Any, **options: Any) -> Any:
 
 
 def _compiled_module(module: nn.Module) -> nn.Module:
-    module.forward = _known_as_compiled(module.forward)  # type: ignore[method-assign]
+    module.forward = _known_as_compiled(module.forward)
     return module
 
 

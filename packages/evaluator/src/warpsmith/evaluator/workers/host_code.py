@@ -359,6 +359,8 @@ def _step(
             held = held or player_for(device, language, path.parent)
             held.play(fields, fds)
             messages.send(channel, Kind.DONE, {})
+        case Kind.PROFILE, Player():
+            messages.send(channel, Kind.PROFILED, held.profile())
         case Kind.RING, Player():
             held.ring(fields, fds)
             messages.send(channel, Kind.RINGED, {})

@@ -28,6 +28,13 @@ class Player(ABC):
         A `ghost` launches no kernel, and fresh memory holds its `poison` before.
         """
 
+    def profile(self) -> dict[str, Any]:
+        """Return the device's times of the steps of the recording played last; WireError where nothing is timed.
+
+        `kernels_ms` is that of the kernels, `all_ms` that of all steps; both are 0 if they could not be taken.
+        """
+        raise WireError("This worker's device times no calls.")
+
     def ring(self, fields: codec.Fields, fds: list[int]) -> None:
         """Prepare a call on each set of a ring, to be timed; WireError on a device that does not time."""
         raise WireError("This worker's device times no calls.")
@@ -125,6 +132,14 @@ class DevicePlayer(Player):
                 self._replay.play(ghost=True, poison=fields.integer("poison"))
             else:
                 self._replay.play(garbage=fields.flag("garbage"))
+
+    def profile(self) -> dict[str, Any]:
+        """As of `Player`."""
+        if self._replay is None:
+            raise WireError("There is no recording to profile.")
+        with faults_named():
+            kernels_ms, all_ms = self._replay.times()
+        return {"kernels_ms": kernels_ms, "all_ms": all_ms}
 
     def _set_up(self, fields: codec.Fields, fds: list[int]) -> None:
         if self._replay is not None:

@@ -31,7 +31,7 @@ from warpsmith.evaluator.languages.base import KernelLanguage, LoadedKernel
 from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FencePlan
 from warpsmith.evaluator.recordings import library_calls, movement
 from warpsmith.evaluator.recordings.errors import IllegalAccessError, behind_end
-from warpsmith.evaluator.timing.worker_rounds import Call
+from warpsmith.evaluator.timing.worker_rounds import WATCHDOG_S, Call
 from warpsmith.evaluator.workers.player_host import paired
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ FAR: Final = 1 << 30
 _FAULT: Final = "an illegal memory access was encountered"
 """Message of torch and the driver for it."""
 _ADDRESSES: Final = (1 << 64) - 1
+PROFILE_ATTEMPTS: Final = 3
+"""Of profiling one call: its first run loads code, which can hold the host up for longer than the gate."""
 POISON: Final = 0xFF
 """Byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
 
@@ -244,6 +246,33 @@ class DeviceReplay:
         call.deliver()
         self._device.settle()
         call.check()
+
+    def times(self) -> tuple[float, float]:
+        """Return the device's milliseconds of the kernels and of all steps of one call; zeros if it was held up.
+
+        Each step runs between two events, without a graph. A gate holds the stream until all are enqueued, so that no
+        host time lies between the events.
+        """
+        call = self._call
+        if call is None:
+            raise WireError("There is no recording to profile.")
+        gate, stream = self._device.gate(), torch.cuda.current_stream().cuda_stream
+        events = [(self._device.event(), self._device.event()) for _ in call.steps]
+        for _ in range(PROFILE_ATTEMPTS):
+            call.reset()
+            call.scrub()
+            gate.close(stream, WATCHDOG_S)
+            for step, (start, end) in zip(call.steps, events, strict=True):
+                start.record(stream)
+                step.run()
+                end.record(stream)
+            held = gate.open()
+            self._device.settle()
+            if held:
+                spans = [end.elapsed_ms(start) for start, end in events]
+                own = sum(span for span, step in zip(spans, call.steps, strict=True) if step.launches)
+                return own, sum(spans)
+        return 0.0, 0.0
 
     def _check_stores(self, call: "ReplayedCall") -> None:
         """Make a call of kernels without twins, and raise if one stores outside a tensor."""

@@ -165,7 +165,9 @@ def prompt_lengths(rollout: RolloutConfig, problems: Sequence[ProblemRow], chat:
     """Count the tokens of each problem's prompts."""
 
     def tokens(problem: ProblemRow, *attempts: Attempt) -> int:
-        return len(chat.prompt_ids(build_prompt(problem, attempts, style=rollout.prompt_style, inert=chat.inert)))
+        style, operators = rollout.prompt_style, rollout.operators_for(problem)
+        prompt = build_prompt(problem, attempts, style=style, operators=operators, inert=chat.inert)
+        return len(chat.prompt_ids(prompt))
 
     return [PromptLength(problem.name, tokens(problem), tokens(problem, _ANSWER)) for problem in problems]
 

@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answer, rng: random.Random) -> None:
     """Time a replay and the reference, and compare the outputs of the timed calls.
 
+    Before that a few calls are profiled, untimed: how much of the device's time is in the candidate's own kernels.
+
     Raises:
         CandidateFailedError: the timed calls give another output than the trials.
     """
     session, replays, machine = evaluation.session, evaluation.replays, evaluation.machine
     with machine.lease.shared():
         placed = replays.play(steady(recordings), answer).placed
+    with machine.lease.alone():
+        evaluation.evidence.kernel_share = replays.kernel_share()
     reduction = session.reduction(answer)
 
     def compared(answer: Answer, placed: Form, memory: "Part | torch.Tensor") -> str:
