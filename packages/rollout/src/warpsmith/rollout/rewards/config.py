@@ -1,4 +1,4 @@
-"""The table `[rollout.reward]`: presets over five figures, a function from a file, or a reward of another package.
+"""The table `[rollout.reward]`: presets over figures, a function from a file, or a reward of another package.
 
 Reading it imports no reward; `registry.scorer_for` does.
 """
@@ -29,10 +29,11 @@ kevin: 0.3 + speedup if correct."""
 
 
 class PresetRewardConfig(BaseModel):
-    """Five figures that turn a verdict into a score. One that is not given comes from the preset.
+    """Figures that turn a verdict into a score. One that is not given comes from the preset.
 
     score = compiled                                                           if the candidate only compiles
           = correct + weight * min(max(speedup - speedup_from, 0), speedup_cap)  if it is correct
+            + kernel_share_weight * kernel_share                                 where a GPU measured the share
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -45,6 +46,17 @@ class PresetRewardConfig(BaseModel):
     speedup_from: float = Field(default=1.0, ge=0, description="Speedup up to which nothing is added.")
     speedup_cap: float | None = Field(
         default=2.0, gt=0, description="Most speedup above speedup_from that counts; all of it when unset."
+    )
+
+    min_kernel_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Least share of the device's time in the candidate's own kernels; a correct candidate below it "
+        "scores as one that only compiles. No effect where no GPU measured it.",
+    )
+    kernel_share_weight: float = Field(
+        default=0.0, ge=0, description="Score of a correct candidate whose own kernels take all of the device's time."
     )
 
     @model_validator(mode="before")
