@@ -183,6 +183,21 @@ def test_a_policy_allows_operators_that_compute(use, policy):
     assert operators.refused == {}
 
 
+@pytest.mark.parametrize("policy", ["library", "any"])
+def test_inference_mode_shows_the_same_operators(policy):
+    x = torch.randn(2, 3, 8, 8)
+    seen = []
+    for mode in (torch.no_grad, torch.inference_mode):
+        operators = watch(policy)
+        operators._on_library = lambda call, results: seen[-1].append(call.name)
+        seen.append([])
+        with mode(), Watched(operators):
+            y = torch.nn.functional.conv2d(x, x[:, :, :3, :3].contiguous())
+            torch.einsum("bchw,bciw->bchi", y, y).argsort()
+        assert operators.refused == {}
+    assert seen[0] == seen[1] != []
+
+
 @pytest.mark.parametrize(
     ("use", "policy", "name"),
     [

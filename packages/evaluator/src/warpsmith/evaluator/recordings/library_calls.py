@@ -320,6 +320,15 @@ def _called(name: str, call: Callable[[], Any]) -> Any:
 # Whole operators ---------------------------------------------------------------------------------------------------
 
 
+def is_taken_apart(func: Any) -> bool:
+    """Whether torch composes an operator of others and it is not listed: then its parts are what is recorded.
+
+    Under `torch.inference_mode` dispatch modes see it before its parts.
+    """
+    implicit = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+    return implicit and str(func) not in LISTED
+
+
 def keep_whole() -> list[torch.library.Library]:
     """Let dispatch modes see listed operators that torch composes of others; returns what must be kept alive.
 

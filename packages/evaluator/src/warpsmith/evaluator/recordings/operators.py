@@ -163,6 +163,9 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return kernel(*args, **(kwargs or {}))
         if not allowed and not self._counts(name, args):
             call = self._library_call(func, args, kwargs or {})
+            if self.policy != "none" and library_calls.is_taken_apart(func):
+                with self:
+                    return func.decompose(*args, **(kwargs or {}))
             if call is not None:
                 return self._compute(func, name, call, args, kwargs or {})
             self.note(name)
