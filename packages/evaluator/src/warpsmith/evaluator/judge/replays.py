@@ -118,9 +118,9 @@ class Replays:
         }
 
     def kernel_share(self) -> float | None:
-        """Return the share of the device's time of the recording played last in its kernels; None if not taken.
+        """Return the share of a call's time on the device in its kernels, the median of a few calls on the ring.
 
-        The median of a few calls.
+        None if it could not be taken.
         """
         shares = []
         for _ in range(PROFILED_CALLS):

@@ -48,7 +48,7 @@ _FAULT: Final = "an illegal memory access was encountered"
 """Message of torch and the driver for it."""
 _ADDRESSES: Final = (1 << 64) - 1
 PROFILE_ATTEMPTS: Final = 3
-"""Of profiling one call: its first run loads code, which can hold the host up for longer than the gate."""
+"""Of profiling one call: the gate opens by itself if the host is held up for longer than the watchdog waits."""
 POISON: Final = 0xFF
 """Byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
 
@@ -247,33 +247,6 @@ class DeviceReplay:
         self._device.settle()
         call.check()
 
-    def times(self) -> tuple[float, float]:
-        """Return the device's milliseconds of the kernels and of all steps of one call; zeros if it was held up.
-
-        Each step runs between two events, without a graph. A gate holds the stream until all are enqueued, so that no
-        host time lies between the events.
-        """
-        call = self._call
-        if call is None:
-            raise WireError("There is no recording to profile.")
-        gate, stream = self._device.gate(), torch.cuda.current_stream().cuda_stream
-        events = [(self._device.event(), self._device.event()) for _ in call.steps]
-        for _ in range(PROFILE_ATTEMPTS):
-            call.reset()
-            call.scrub()
-            gate.close(stream, WATCHDOG_S)
-            for step, (start, end) in zip(call.steps, events, strict=True):
-                start.record(stream)
-                step.run()
-                end.record(stream)
-            held = gate.open()
-            self._device.settle()
-            if held:
-                spans = [end.elapsed_ms(start) for start, end in events]
-                own = sum(span for span, step in zip(spans, call.steps, strict=True) if step.launches)
-                return own, sum(spans)
-        return 0.0, 0.0
-
     def _check_stores(self, call: "ReplayedCall") -> None:
         """Make a call of kernels without twins, and raise if one stores outside a tensor."""
         call.reset()
@@ -378,6 +351,31 @@ class DeviceReplay:
         own.update()
         own.seal()
         return self._called(self._read_only | {"inputs": own}, answers)
+
+
+def step_times(device: Device, call: "ReplayedCall") -> tuple[float, float]:
+    """Return the device's milliseconds of the kernels and of all steps of one call; zeros if it was held up.
+
+    Each step runs between two events, without a graph. A gate holds the stream until all are enqueued, so that no host
+    time lies between the events.
+    """
+    gate, stream = device.gate(), torch.cuda.current_stream().cuda_stream
+    events = [(device.event(), device.event()) for _ in call.steps]
+    for _ in range(PROFILE_ATTEMPTS):
+        call.reset()
+        call.scrub()
+        gate.close(stream, WATCHDOG_S)
+        for step, (start, end) in zip(call.steps, events, strict=True):
+            start.record(stream)
+            step.run()
+            end.record(stream)
+        held = gate.open()
+        device.settle()
+        if held:
+            spans = [end.elapsed_ms(start) for start, end in events]
+            own = sum(span for span, step in zip(spans, call.steps, strict=True) if step.launches)
+            return own, sum(spans)
+    return 0.0, 0.0
 
 
 def _enqueuer(launch: "_native.Launch", values: dict[str, Any]) -> Callable[[], None]:

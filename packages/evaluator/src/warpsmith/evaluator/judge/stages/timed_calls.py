@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answer, rng: random.Random) -> None:
     """Time a replay and the reference, and compare the outputs of the timed calls.
 
-    Before that a few calls are profiled, untimed: how much of the device's time is in the candidate's own kernels.
+    Then a few calls are profiled, untimed: how much of the device's time is in the candidate's own kernels.
 
     Raises:
         CandidateFailedError: the timed calls give another output than the trials.
@@ -33,8 +33,6 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
     session, replays, machine = evaluation.session, evaluation.replays, evaluation.machine
     with machine.lease.shared():
         placed = replays.play(steady(recordings), answer).placed
-    with machine.lease.alone():
-        evaluation.evidence.kernel_share = replays.kernel_share()
     reduction = session.reduction(answer)
 
     def compared(answer: Answer, placed: Form, memory: "Part | torch.Tensor") -> str:
@@ -49,7 +47,9 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
             replays.set_ring(sizes, ring.fds)
         witness = benchmark.Witness(session, ring, compared, rng)
         count, least_ms = evaluation.candidate.config.timed_trials, machine.bandwidth().least_ms
-        outcome = benchmark.conduct(witness, replays.round, count, machine.lease, least_ms=least_ms)
+        outcome = benchmark.conduct(
+            witness, replays.round, count, machine.lease, least_ms=least_ms, profile=replays.kernel_share
+        )
     finally:
         session.ring(0, [])
     _accept(evaluation, outcome, sum(slot.nbytes for slot in placed.slots))
@@ -66,7 +66,7 @@ def steady(recordings: list[Recording]) -> Recording:
 def _accept(evaluation: Evaluation, outcome: benchmark.Outcome, written: int) -> None:
     """Keep a timing, unless the timed calls were wrong or impossibly fast."""
     evidence = evaluation.evidence
-    evidence.timing = outcome.timing
+    evidence.timing, evidence.kernel_share = outcome.timing, outcome.kernel_share
     if outcome.wrong:
         evidence.flags.add("wrong_when_timed")
         raise CandidateFailedError(
