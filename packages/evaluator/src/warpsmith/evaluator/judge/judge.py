@@ -71,16 +71,19 @@ class Judge:
         trials: int,
         seed: int | None,
         timeout_s: float,
-        operators: OperatorPolicy,
+        operators: OperatorPolicy | None = None,
         on_running: Callable[[bool], None] = lambda running: None,
     ) -> Verdict:
         """Return the verdict on one candidate; `on_running` is called with True when it runs, with False when it waits.
+
+        `operators`: None takes the configured policy.
 
         Raises:
             EvaluatorError: the problem is bad, a worker cannot be contained, or the device is out of use; never
                 because of what a candidate does.
         """
-        config = self.config.model_copy(update={"timeout_s": timeout_s, "operators": operators})
+        of_request = {"timeout_s": timeout_s, "operators": operators or self.config.operators}
+        config = self.config.model_copy(update=of_request)
         request = Request(problem, source, trials, secrets.randbits(128) if seed is None else seed, config)
         self.health.check()
         try:
