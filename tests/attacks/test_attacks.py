@@ -6,6 +6,8 @@ machine (`# machine: x86_64`). `# seconds: 2` gives one that never ends so much 
 `# slow: why` leaves one that must take long out of `make test-fast`. `controls/` must be correct, `wrong/` never.
 README.md has a row for each kind of attack.
 
+`# operators: library` names the policy that it is judged under, where that is not `none`.
+
 An attack on the clock may be `correct`; then it takes the time of the honest kernel that it names (`# timed like:`).
 `# device: cuda` (or `cpu`) keeps a file to one device; without it both judge it. `# permitted on cuda:` and
 `# flags on cpu:` say what holds on one device where the other ends differently. `--attack-device` chooses the device.
@@ -175,7 +177,9 @@ def _verdict(evaluator: Evaluator, path: Path, timeout_s: float | None = None, t
     found = Problem.from_file(HERE / "problems" / f"{problem}.py")
     seconds = _head(path, "seconds")
     timeout_s = float(seconds.pop()) if seconds else timeout_s
-    verdict = evaluator.evaluate(found, path.read_text(encoding="utf-8"), trials=trials, timeout_s=timeout_s)
+    (operators,) = _head(path, "operators") or {"none"}
+    source = path.read_text(encoding="utf-8")
+    verdict = evaluator.evaluate(found, source, trials=trials, timeout_s=timeout_s, operators=operators)
     assert pa.array([verdict.to_record()], type=VERDICT).validate(full=True) is None
     return verdict
 

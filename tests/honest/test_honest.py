@@ -16,6 +16,8 @@ from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 
 FOLDER = Path(__file__).parent / "styles"
 FILES = {path.stem: path for path in sorted(FOLDER.glob("*.py"))}
+LIBRARY = {path.stem: path for path in sorted((FOLDER.parent / "library").glob("*.py"))}
+"""Pairs whose candidate calls library operators beside its kernels."""
 BORDER = "\n# ----- candidate -----\n"
 LEAST = 150
 REPETITIONS = 20
@@ -49,7 +51,7 @@ NO_FAULTS = {"no_fp64"}
 
 def pair(name: str) -> tuple[Problem, str]:
     """Return the problem and the candidate of a file."""
-    problem, _, candidate = FILES[name].read_text(encoding="utf-8").partition(BORDER)
+    problem, _, candidate = (FILES | LIBRARY)[name].read_text(encoding="utf-8").partition(BORDER)
     return Problem.from_source(problem, name), candidate
 
 
@@ -64,6 +66,49 @@ def test_an_honest_style_is_correct(name: str, evaluator: Evaluator) -> None:
     verdict = evaluator.evaluate(*pair(name), trials=TRIALS)
     flags = set(verdict.flags) - NO_FAULTS
     assert (verdict.status, verdict.compiled, flags) == ("correct", True, set()), verdict.error_message
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_an_honest_kernel_beside_library_operators_is_correct(name: str, evaluator: Evaluator) -> None:
+    verdict = evaluator.evaluate(*pair(name), trials=TRIALS, operators="library")
+    flags = set(verdict.flags) - NO_FAULTS
+    assert (verdict.status, verdict.compiled, flags) == ("correct", True, set()), verdict.error_message
+    assert (verdict.policy, verdict.recording, verdict.kernel_share) == ("library", "detached", None)
+    assert verdict.operators and all(name.startswith("aten.") for name in verdict.operators)
+
+
+@pytest.mark.parametrize("name", ["conv_bias_relu", "attention_residual"])
+def test_library_operators_are_recorded_on_the_device_too(name: str) -> None:
+    with Evaluator(EvaluatorConfig(slots=1, timeout_s=TIMEOUT_S, recording="on_device")) as running:
+        verdict = running.evaluate(*pair(name), trials=TRIALS, operators="library")
+    assert (verdict.status, verdict.recording) == ("correct", "on_device"), verdict.error_message
+    assert verdict.operators
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("conv_bias_relu", "tl.maximum(y, 0.0) + bias", "tl.maximum(y + bias, 0.0)"),
+        ("kernel_then_product_into", "torch.addmm(c, gate, b, out=out)", "torch.addmm(c, a, b, out=out)"),
+        ("submodules_in_order", "self.pool(y).flatten(1)", "y[:, :, ::2, ::2].flatten(1)"),
+        ("topk_weights", "torch.topk(scores, 4, dim=-1)", "torch.topk(scores, 4, dim=-1, largest=False)"),
+    ],
+)
+def test_library_operators_do_not_hide_a_mistake(name: str, right: str, wrong: str, evaluator: Evaluator) -> None:
+    problem, candidate = pair(name)
+    assert candidate.count(right) == 1
+    verdict = evaluator.evaluate(problem, candidate.replace(right, wrong), operators="library")
+    # Beside an operator that takes over, the kernel is a decoy.
+    assert verdict.status in {"incorrect", "rejected"}, verdict
+
+
+def test_without_a_policy_library_operators_are_rejected_and_the_message_says_which_is_in_force(
+    evaluator: Evaluator,
+) -> None:
+    verdict = evaluator.evaluate(*pair("linear_gelu"), trials=TRIALS)
+    assert (verdict.status, verdict.flags, verdict.policy) == ("rejected", ("torch_fallback",), "none")
+    assert 'operators = "none"' in str(verdict.error_message)
+    assert verdict.operators == ()
 
 
 @pytest.mark.long

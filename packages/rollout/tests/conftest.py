@@ -86,9 +86,13 @@ class ScriptedJudge:
     def __init__(self, rule: Callable[[str], Verdict | Exception]) -> None:
         self.rule = rule
         self.asked = []
+        self.policies = []
 
-    async def evaluate_async(self, problem, candidate, *, trials=None, seed=None, timeout_s=None, on_running=None):
+    async def evaluate_async(
+        self, problem, candidate, *, trials=None, seed=None, timeout_s=None, operators=None, on_running=None
+    ):
         self.asked.append((problem.name, candidate, trials, timeout_s))
+        self.policies.append(operators)
         if on_running is not None:
             on_running(True)
         await asyncio.sleep(0)

@@ -125,6 +125,16 @@ def test_timed_episodes_go_on_until_the_kernel_is_fast(collect, scripted_sampler
     assert [r["reward"] for r in rows] == pytest.approx([0.4, 1.8])
 
 
+def test_the_judge_is_asked_under_the_policy_that_the_prompt_states(
+    collect, scripted_sampler, scripted_judge, rule, problem
+):
+    judge = scripted_judge(rule)
+    collect(scripted_sampler(GOOD), judge=judge)
+    assert judge.policies == [problem.usual_operators]
+    collect(scripted_sampler(GOOD), judge=judge, operators="any")
+    assert judge.policies[-1] == "any"
+
+
 def test_an_answer_without_code_scores_zero_without_the_judge(collect, scripted_sampler, scripted_judge, rule):
     judge = scripted_judge(rule)
     rows = collect(scripted_sampler("I give up.", GOOD), judge=judge).to_pylist()

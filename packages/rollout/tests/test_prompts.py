@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator.verdict import Verdict
+from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.errors import PromptTooLongError
 from warpsmith.rollout.history import Attempt
@@ -52,6 +53,35 @@ def test_the_full_prompt_states_the_rules_and_the_problem():
     assert SOURCE.strip() in user["content"]
     for rule in ("ModelNew", "computed again in every call", "```python", "rejected", "input_precision"):
         assert rule in user["content"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "stated"),
+    [
+        ("none", "any other PyTorch operation in `forward` is rejected"),
+        ("library", "compute convolutions, matrix products, attention"),
+        ("any", "PyTorch may compute the rest, but without random numbers"),
+    ],
+)
+def test_the_prompt_states_the_policy_of_operators(policy, stated):
+    told = {one: build_prompt(PROBLEM, style="full", operators=one)[1]["content"] for one in ("none", "library", "any")}
+    assert stated in told.pop(policy)
+    assert not any(stated in other for other in told.values())
+    (compact,) = build_prompt(PROBLEM, style="compact", operators=policy)
+    assert compact["content"].startswith("def forward" if policy == "none" else f"# operators: {policy}\n")
+
+
+def test_the_policy_is_that_of_the_setting_or_else_of_the_problem():
+    generated = ProblemRow("g", SOURCE, 1, "generated/train")
+    assert [RolloutConfig().operators_for(one) for one in (PROBLEM, generated)] == ["library", "none"]
+    assert RolloutConfig(operators="any").operators_for(generated) == "any"
+
+
+def test_feedback_names_library_operators_and_the_share_of_the_kernels():
+    verdict = Verdict("correct", True, True, operators=("aten.linear",), kernel_share=0.25, speedup=1.0)
+    told = feedback(Attempt("class ModelNew: ...", verdict))
+    assert "Library operators: aten.linear" in told
+    assert "in your kernels: 25%" in told
 
 
 def test_the_compact_prompt_is_the_forward_method():

@@ -435,6 +435,40 @@ def test_a_reference_that_keeps_its_result_for_the_next_call_is_timed(judge):
         assert verdict.speedup > 0
 
 
+PRODUCT = problem("torch.exp(x @ y)", "0.1 * torch.randn(512, 768), 0.1 * torch.randn(768, 1024)")
+BESIDE = elementwise(
+    "x = tl.load(x_ptr + at, mask=at < n)\ntl.store(out_ptr + at, {value}, mask=at < n)", before="{before}"
+)
+
+
+def beside(before: str, value: str) -> str:
+    """Return a candidate whose kernel makes its output of x, which `before` makes of x and y."""
+    made = f"{before}\n        n, out, y = x.numel(), torch.empty_like(x), x"
+    return BESIDE.replace("{before}", made).replace("{value}", value)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "policy", "least", "most"),
+    [
+        (beside("x = x @ y", "tl.exp(x)"), "library", 0.005, 0.9),
+        (beside("x = torch.mm(x, y, out=x.new_empty(x.shape[0], y.shape[1]))", "tl.exp(x)"), "library", 0.005, 0.9),
+        (beside("x = torch.exp(x @ y)", "x"), "any", 0.005, 0.9),
+    ],
+)
+def test_library_operators_are_repeated_and_the_share_of_the_kernels_is_told(judge, candidate, policy, least, most):
+    verdict = judge.evaluate(PRODUCT, candidate, operators=policy)
+    assert verdict.status == "correct", verdict
+    assert verdict.operators[-1] in {"aten.matmul", "aten.mm"}
+    assert verdict.runtime_ms > 0
+    assert least < verdict.kernel_share < most
+
+
+def test_a_candidate_without_library_operators_has_nearly_all_of_the_time(judge):
+    verdict = judge.evaluate(SUM, ADD)
+    assert verdict.operators == ()
+    assert verdict.kernel_share > 0.9
+
+
 @pytest.mark.parametrize("known", ["found != found", "found == found", "found == 0.0"])
 def test_a_kernel_that_counts_on_fresh_memory_is_wrong(judge, known):
     body = (

@@ -6,13 +6,13 @@ import torch
 from warpsmith.evaluator.recordings.operators import OperatorWatch, Watched
 
 
-def watch(extra=(), read_only=(), on_dtype=lambda tensor: None):
+def watch(policy="none", read_only=(), on_dtype=lambda tensor: None):
     addresses = {tensor.untyped_storage().data_ptr() for tensor in read_only}
 
     def refuse(name):
         raise PermissionError(name)
 
-    return OperatorWatch(extra, lambda tensor: tensor.untyped_storage().data_ptr() in addresses, refuse, on_dtype)
+    return OperatorWatch(policy, lambda tensor: tensor.untyped_storage().data_ptr() in addresses, refuse, on_dtype)
 
 
 @pytest.mark.parametrize(
@@ -166,10 +166,55 @@ def test_casts_that_lose_nothing_narrowed_indices_and_written_numbers_are_allowe
     assert operators.refused == {}
 
 
-def test_more_may_be_allowed():
-    with Watched(watch(extra=["aten::tril"])) as operators:
-        torch.tril(torch.zeros(2, 2))
+@pytest.mark.parametrize(
+    ("use", "policy"),
+    [
+        (lambda x: x @ x.t(), "library"),
+        (lambda x: torch.sort(x)[0], "library"),
+        (torch.fft.rfft, "library"),
+        (torch.tril, "any"),
+        (lambda x: torch.softmax(x, -1).sum(0).relu_() * 2.0, "any"),
+    ],
+)
+def test_a_policy_allows_operators_that_compute(use, policy):
+    x = torch.randn(3, 4)
+    with Watched(watch(policy)) as operators:
+        use(x)
     assert operators.refused == {}
+
+
+@pytest.mark.parametrize("policy", ["library", "any"])
+def test_inference_mode_shows_the_same_operators(policy):
+    x = torch.randn(2, 3, 8, 8)
+    seen = []
+    for mode in (torch.no_grad, torch.inference_mode):
+        operators = watch(policy)
+        operators._on_library = lambda call, results: seen[-1].append(call.name)
+        seen.append([])
+        with mode(), Watched(operators):
+            y = torch.nn.functional.conv2d(x, x[:, :, :3, :3].contiguous())
+            torch.einsum("bchw,bciw->bchi", y, y).argsort()
+        assert operators.refused == {}
+    assert seen[0] == seen[1] != []
+
+
+@pytest.mark.parametrize(
+    ("use", "policy", "name"),
+    [
+        (torch.relu, "library", "aten::relu"),
+        (lambda x: x[torch.tensor([0, 1])], "any", "aten::index"),
+        (lambda x: torch.nn.functional.dropout(x, 0.5, training=True), "any", "aten::bernoulli_"),
+        (torch.rand_like, "any", "aten::rand_like"),
+        (torch.nonzero, "any", "aten::nonzero"),
+        (lambda x: torch.linalg.inv(x[:, :3]), "any", "aten::linalg_inv_ex"),
+        (lambda x: torch.nn.functional.embedding(torch.tensor([1]), x), "any", "aten::embedding"),
+    ],
+)
+def test_no_policy_allows_chance_contents_for_addresses_or_errors_by_content(use, policy, name):
+    x = torch.randn(3, 4)
+    with Watched(watch(policy)) as operators:
+        use(x)
+    assert name in operators.refused
 
 
 @pytest.mark.parametrize("write", [lambda x: x.zero_(), lambda x: x.copy_(torch.ones(4)), lambda x: x[:2].fill_(1.0)])

@@ -43,7 +43,7 @@ def memory_of(buffer: _native.Buffer) -> Mappings:
 
 def record(forward, buffer):
     recorder = Recorder(memory_of(buffer), TRITON)
-    watch = OperatorWatch((), lambda _: False, lambda _: None, lambda _: None, recorder.operator)
+    watch = OperatorWatch("none", lambda _: False, lambda _: None, lambda _: None, on_done=recorder.operator)
     with Watched(watch):
         output = forward(*(tensor_views.view(buffer, slot) for slot in SLOTS))
         described = recorder.tensor(output)

@@ -15,7 +15,7 @@ from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
 
 CONFIG = EvaluatorConfig(slots=1)
-ASKED = VerdictInputs("problem", "candidate", 5, None, 30.0)
+ASKED = VerdictInputs("problem", "candidate", 5, None, 30.0, "none")
 CPU = DeviceFacts("cpu", 90)
 RIGHT = Verdict("correct", True, True, runtime_ms=1.5, seconds=Seconds(compile=1.0, wait=2.0, evaluate=3.0))
 
@@ -35,7 +35,7 @@ def test_a_kept_verdict_is_marked_with_its_age_and_took_no_time():
 
 @pytest.mark.parametrize(
     "change",
-    [{"problem": "p"}, {"candidate": "c"}, {"trials": 4}, {"seed": 1}, {"timeout_s": 20.0}],
+    [{"problem": "p"}, {"candidate": "c"}, {"trials": 4}, {"seed": 1}, {"timeout_s": 20.0}, {"operators": "any"}],
     ids=lambda change: next(iter(change)),
 )
 def test_another_request_is_another_verdict(change):
@@ -54,7 +54,7 @@ OTHER = {
     "strongest_isolation": "landlock",
     "cgroups": "off",
     "device": "cuda",
-    "extra_operators": ("aten::tril",),
+    "operators": "any",
     "recording": "on_device",
     "precision": "tf32",
     "language": "another",

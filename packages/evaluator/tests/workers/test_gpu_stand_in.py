@@ -121,7 +121,11 @@ with gpu_stand_in.GpuHost(disguised=True) as host:
     assert host.host_memory
 def bare(x):
     return x.clone()
-assert torch.compile(bare) is bare and torch.compile(mode="max-autotune")(bare) is bare
+from warpsmith.evaluator.workers import eager
+compiled = torch.compile(mode="max-autotune")(bare)
+assert torch.compile(bare)(x).shape == compiled(x).shape == (4,) and compiled.__name__ == "bare"
+assert torch.compile(eager.is_compiled)() and not eager.is_compiled()
+assert torch.compile(torch.nn.Linear(4, 2)).out_features == 2
 assert torch.compiler.disable(bare) is bare and torch.compiler.disable(recursive=False)(bare) is bare
 import torch._dynamo
 torch._dynamo.config.cache_size_limit = 64

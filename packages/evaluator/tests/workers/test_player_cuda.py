@@ -64,6 +64,8 @@ def described(memory, start, shape=(6,), stride=(1,), offset=0, dtype="float32")
 
 X, Z, W = described("inputs", 0), described("inputs", 512, (2, 3), (3, 1)), described("state", 0, (4,))
 OUT = described("fresh", 0)
+SQUARE, SORTED = (described("fresh", number, (2, 2), (2, 1)) for number in (0, 1))
+PLACES = described("fresh", 2, (2, 2), (2, 1), dtype="int64")
 
 
 def test_each_play_takes_what_the_arenas_hold_then():
@@ -93,6 +95,31 @@ def test_what_nothing_was_moved_to_is_poison(poison):
     got = game.play(ghost=True, poison=poison)
     assert got[:3].tolist() == [1, 2, 3]
     assert torch.all(got[3:].view(torch.uint8) == poison)
+
+
+@pytest.mark.parametrize("garbage", [False, True])
+def test_a_library_operator_computes_on_what_the_arenas_hold_then(garbage):
+    product = ["operator", "aten.mm.default", [Z, described("inputs", 512, (3, 2), (1, 3))], {}, [SQUARE]]
+    least = ["operator", "aten.sort.default", [SQUARE, ["value", 1], ["value", True]], {}, [SORTED, PLACES]]
+    events = [*(["alloc", number, 32] for number in range(3)), product, least]
+    game = Game(events, SORTED, (2, 2))
+    for begin in (1.0, 7.0):
+        game.fill(begin)
+        z = game.tensor("inputs", 2)
+        assert torch.equal(game.play(garbage=garbage), torch.sort(z @ z.t(), descending=True)[0])
+    # also where nothing is launched: only kernels are left out
+    assert torch.equal(game.play(ghost=True), torch.sort(z @ z.t(), descending=True)[0])
+
+
+def test_a_result_that_is_also_an_argument_is_computed_before_it_is_written():
+    square = ["operator", "aten.mm.default", [SQUARE, SQUARE], {}, [SQUARE]]
+    game = Game([["alloc", 0, 32], ["copy", SQUARE, described("inputs", 0, (2, 2), (2, 1))], square], SQUARE, (2, 2))
+    assert game.play().tolist() == [[7, 10], [15, 22]]
+
+
+def test_an_operator_of_no_policy_is_refused_before_anything_is_played():
+    with pytest.raises(WireError, match="no policy allows"):
+        Game([["alloc", 0, 32], ["operator", "aten.rand_like.default", [X], {}, [OUT]]], OUT)
 
 
 def test_constants_are_as_they_were_before_each_call():

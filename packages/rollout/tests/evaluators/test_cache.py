@@ -67,7 +67,7 @@ def test_who_gives_up_does_not_take_the_verdict_from_others(problem, verdicts):
         def __init__(self):
             self.go = asyncio.Event()
 
-        async def evaluate_async(self, problem, candidate, *, trials=None, seed=None, timeout_s=None, on_running=None):
+        async def evaluate_async(self, problem, candidate, *, on_running=None, **options):
             await self.go.wait()
             return verdicts["correct"]
 
@@ -94,7 +94,7 @@ class Scripted:
         self.may_end = asyncio.Event()
         self.may_end.set()
 
-    async def evaluate_async(self, problem, candidate, *, trials=None, seed=None, timeout_s=None, on_running=None):
+    async def evaluate_async(self, problem, candidate, *, on_running=None, **options):
         self.asked += 1
         outcome = self.outcomes.pop(0)
         try:
@@ -170,7 +170,7 @@ def test_who_joins_an_evaluation_hears_how_it_stands(problem, verdicts):
         def __init__(self):
             self.go = asyncio.Event()
 
-        async def evaluate_async(self, problem, candidate, *, trials=None, seed=None, timeout_s=None, on_running=None):
+        async def evaluate_async(self, problem, candidate, *, on_running=None, **options):
             self.tell = on_running
             await self.go.wait()
             return verdicts["correct"]

@@ -75,6 +75,15 @@ def test_figures_override_the_preset_and_unknown_ones_are_refused():
         PresetRewardConfig(preset="kevn")
 
 
+def test_a_small_share_of_the_kernels_is_worth_less_where_a_setting_says_so():
+    token, own, unmeasured = (replace(correct(2.0), kernel_share=share) for share in (0.02, 0.5, None))
+    asking = PresetRewardConfig(min_kernel_share=0.1)
+    assert [score(one, asking).value for one in (token, own, unmeasured)] == pytest.approx([0.1, 1.3, 1.3])
+    weighing = PresetRewardConfig(kernel_share_weight=2.0)
+    assert [score(one, weighing).value for one in (token, own, unmeasured)] == pytest.approx([1.34, 2.3, 1.3])
+    assert [score(one, PresetRewardConfig()).value for one in (token, own)] == pytest.approx([1.3, 1.3])
+
+
 WRONG, LOST = Verdict("incorrect", True, False), Verdict("compile_error", False, False)
 
 

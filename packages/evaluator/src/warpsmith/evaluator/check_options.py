@@ -14,6 +14,7 @@ from warpsmith.evaluator.config import (
     RecordingWay,
 )
 from warpsmith.evaluator.config import Precision as PrecisionName
+from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 
 Problem = Annotated[
     Path, typer.Argument(help="A KernelBench file, which defines Model, get_inputs and get_init_inputs.")
@@ -42,6 +43,7 @@ Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(he
 HiddenShapes = Annotated[bool, typer.Option(help="Give one trial inputs of other shapes, if the problem allows it.")]
 Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
 Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
+Operators = Annotated[OperatorPolicy, typer.Option(help=POLICY_HELP)]
 AllowDegenerate = Annotated[
     bool,
     typer.Option("--allow-degenerate", help="Flag a problem that accepts a constant output, instead of rejecting it."),

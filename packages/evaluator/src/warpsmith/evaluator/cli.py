@@ -66,6 +66,7 @@ def check(
     hidden_shapes: check_options.HiddenShapes = True,
     recording: check_options.Recording = "detached",
     precision: check_options.Precision = "ieee",
+    operators: check_options.Operators = "none",
     allow_degenerate: check_options.AllowDegenerate = False,
     as_json: check_options.AsJson = False,
 ) -> None:
@@ -92,6 +93,7 @@ def check(
         hidden_shapes=hidden_shapes,
         recording=recording,
         precision=precision,
+        operators=operators,
         allow_degenerate=allow_degenerate,
     )
     _finish(evaluate(problem, candidate, config, seed=seed), as_json=as_json)
@@ -116,6 +118,9 @@ def _show(verdict: Verdict, as_json: bool) -> None:
     )
     if verdict.flags:
         console.print(f"flags: {', '.join(verdict.flags)}")
+    if verdict.operators:
+        share = "" if verdict.kernel_share is None else f"  kernel_share={verdict.kernel_share:.2f}"
+        console.print(f"library operators: {', '.join(verdict.operators)}{share}")
     if verdict.max_abs_error is not None:
         console.print(f"largest absolute error: {verdict.max_abs_error:.6g}")
     if verdict.runtime_ms is not None and verdict.reference_ms is not None:

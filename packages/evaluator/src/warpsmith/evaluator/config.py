@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from warpsmith.evaluator.devices.kinds import DeviceKind
 from warpsmith.evaluator.devices.registry import DeviceName, device_kind
 from warpsmith.evaluator.languages.registry import LanguageName
+from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 from warpsmith.records.errors import UsageError
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
@@ -141,9 +142,7 @@ class EvaluatorConfig(BaseModel):
         "back to `on_device` if host code reads a content, tunes on a GPU or queries a compiled kernel. "
         "`on_device`: always where kernels run. Verdicts are based on replays either way.",
     )
-    extra_operators: tuple[str, ...] = Field(
-        default=(), description="ATen operators that candidates may use besides the list in operators.py: `aten::cat`."
-    )
+    operators: OperatorPolicy = Field(default="none", description=POLICY_HELP)
 
     @property
     def device_kind(self) -> DeviceKind:

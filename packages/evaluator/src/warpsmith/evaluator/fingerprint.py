@@ -20,7 +20,7 @@ HEADER: Final = "X-Warpsmith-Conditions"
 
 SIZING: Final = frozenset({"slots", "ready_workers", "reference_sessions", "start_timeout_s", "gpu", "nice"})
 """Settings that do not affect verdicts. Every other one does, including future ones."""
-OF_THE_REQUEST: Final = frozenset({"trials", "timeout_s"})
+OF_THE_REQUEST: Final = frozenset({"trials", "timeout_s", "operators"})
 """Settings that a request can override."""
 _CONTAINMENT: Final = frozenset({"cgroups", "minimum_isolation", "strongest_isolation"})
 

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from warpsmith.evaluator.config import RecordingWay
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 
 Status = Literal[
     "correct", "incorrect", "compile_error", "runtime_error", "timeout", "rejected", "undecided", "invalid"
@@ -50,6 +51,8 @@ ErrorCategory = Literal[
     "unknown",
 ]
 RECORDED_SECONDS: Final = ("compile", "wait", "evaluate")
+UNRECORDED: Final = ("compile_cached", "policy", "operators", "kernel_share")
+"""Fields of a verdict that a run's records do not have."""
 ERROR_CATEGORIES: Final[tuple[str, ...]] = get_args(ErrorCategory)
 
 Flag = Literal[
@@ -127,6 +130,10 @@ class Verdict:
         recording: how host code was recorded: `detached`, in a process without device and without contents, or
             `on_device`, where kernels run (interpreted on a CPU). None if no worker started, or the evaluator lost it.
         flags: observations, from FLAGS.
+        policy: which operators of torch the candidate could call beside its kernels: `none`, `library` or `any`.
+        operators: those that its recordings call, such as `aten.convolution`; empty if it calls none.
+        kernel_share: share of the device's time in the candidate's own kernels, 0 to 1, the rest being library
+            operators, copies and fills; None if nothing was timed.
         error_category: one of ERROR_CATEGORIES; None if nothing was raised: the output was right or wrong, or the
             candidate was rejected for how it computed the output.
         error_message: what went wrong, written for the candidate's author.
@@ -150,6 +157,9 @@ class Verdict:
     isolation_tier: str = "none"
     recording: RecordingWay | None = None
     flags: tuple[str, ...] = ()
+    policy: OperatorPolicy = "none"
+    operators: tuple[str, ...] = ()
+    kernel_share: float | None = None
     error_category: str | None = None
     error_message: str | None = None
     max_abs_error: float | None = None
@@ -172,12 +182,14 @@ class Verdict:
         """Return the verdict as plain values: the object of `--json`."""
         record = asdict(self)
         record["flags"] = list(self.flags)
+        record["operators"] = list(self.operators)
         return record
 
     def to_row(self) -> dict[str, Any]:
         """Return the verdict as a row of `warpsmith.records`, with only RECORDED_SECONDS of the seconds."""
         record = self.to_record()
-        del record["compile_cached"]
+        for name in UNRECORDED:
+            del record[name]
         return record | {"seconds": {name: record["seconds"][name] for name in RECORDED_SECONDS}}
 
     @staticmethod
@@ -185,6 +197,7 @@ class Verdict:
         """Return the verdict that `to_record` wrote."""
         values = dict(record)
         values["flags"] = tuple(values["flags"])
+        values["operators"] = tuple(values.get("operators", ()))
         values["seconds"] = Seconds(**values["seconds"])
         return Verdict(**values)
 

@@ -1,12 +1,13 @@
 """Configuration of rollouts. Importable without torch, vllm or ray."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from warpsmith.evaluator.client.address import is_address
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 from warpsmith.rollout.environments.config import (
     AnyEnvironment,
     GenerateConfig,
@@ -19,6 +20,9 @@ from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.rollout.registries import SamplerName, TransportName
 from warpsmith.rollout.rewards.config import AnyReward, PresetRewardConfig
 from warpsmith.rollout.turns import GENERATOR, OPTIMIZER, Agent
+
+if TYPE_CHECKING:
+    from warpsmith.rollout.datasets import ProblemRow
 
 
 class _Section(BaseModel):
@@ -209,6 +213,11 @@ class RolloutConfig(_Section):
     retries: int = Field(
         default=1, ge=0, description="Times that a failed or late completion or evaluation is tried again."
     )
+    operators: OperatorPolicy | None = Field(
+        default=None,
+        description=f"{POLICY_HELP} The prompt says so. When not given: none for generated problems, library for "
+        "others. It takes precedence over evaluator.operators.",
+    )
     leave_out_unvaried: bool = Field(
         default=False,
         description="Do not train on problems in which no input, parameter or shape can differ between trials: a "
@@ -241,6 +250,10 @@ class RolloutConfig(_Section):
     def prompt_budget(self) -> int:
         """Most tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves beside a completion."""
         return self.prompt_tokens or self.sampler.max_model_len - self.sampling.max_tokens
+
+    def operators_for(self, problem: "ProblemRow") -> OperatorPolicy:
+        """Return what a kernel for a problem may compute with torch."""
+        return self.operators or problem.usual_operators
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> Self:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
+from warpsmith.evaluator.recordings.library_policy import FAMILIES, OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.errors import PromptTooLongError
@@ -25,8 +26,7 @@ _RULES = """\
 Rules:
 - `ModelNew` takes the same constructor arguments as `Model`, and its `forward` takes and returns the same tensors: \
 same shapes, dtypes and device.
-- The computation happens in `@triton.jit` kernels that you write. PyTorch may allocate tensors, make views and read \
-shapes; any other PyTorch operation in `forward` is rejected.
+- {operators}
 - Parameters keep their names and shapes. Their values may change between calls, so anything derived from them must be \
 computed again in every call. The same holds for inputs: nothing may be kept from an earlier call.
 - Do not write to the inputs. Take every size from the inputs: they also come smaller than `get_inputs()` makes them, \
@@ -37,6 +37,18 @@ bounds), not the range of its random numbers: they also come with other signs an
 - Outputs are compared on several sets of new random inputs; then the kernels are timed against PyTorch.
 
 Answer with one complete file in a single ```python code block, imports included."""
+
+_OPERATORS: dict[OperatorPolicy, str] = {
+    "none": "The computation happens in `@triton.jit` kernels that you write. PyTorch may allocate tensors, make views "
+    "and read shapes; any other PyTorch operation in `forward` is rejected.",
+    "library": "Write `@triton.jit` kernels for the computation. Beside them PyTorch may allocate tensors, make views, "
+    f"read shapes and compute {', '.join(FAMILIES)}; any other PyTorch operation in `forward`, and `torch.compile`, is "
+    "rejected, and so is an output that is right without your kernels.",
+    "any": "Write `@triton.jit` kernels for as much of the computation as makes it fast. PyTorch may compute the rest, "
+    "but without random numbers, indexing by tensors, shapes that depend on values, and `torch.compile`; an output "
+    "that is right without your kernels is rejected.",
+}
+"""The rule on PyTorch's operators, by the policy in force."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,7 @@ def build_prompt(
     attempts: Sequence[Attempt] = (),
     *,
     style: PromptStyle,
+    operators: OperatorPolicy = "none",
     count_tokens: TokenCounter | None = None,
     budget: int | None = None,
     history: HistoryConfig = WHOLE,
@@ -96,6 +109,7 @@ def build_prompt(
     Args:
         problem: the problem to solve.
         attempts: earlier turns, oldest first.
+        operators: what `forward` may compute with PyTorch beside its kernels.
         style: `full` explains the task to a general model; `compact` gives a tiny model only the essential lines.
         count_tokens: counts a prompt's tokens; required if there is a budget.
         budget: maximum tokens of the prompt; None for no limit.
@@ -108,7 +122,7 @@ def build_prompt(
         PromptTooLongError: the problem alone, with the start if there is one, exceeds the budget.
     """
     safe = [_inert(attempt, inert) for attempt in attempts]
-    asked = _Asked(problem, style, agent, None if start is None else _inert(start, inert))
+    asked = _Asked(problem, style, operators, agent, None if start is None else _inert(start, inert))
     diffs = style == "full"
     if budget is None or count_tokens is None:
         return _messages(asked, next(histories(safe, history, diffs=diffs, tokens=None)))
@@ -142,6 +156,7 @@ class _Asked:
 
     problem: ProblemRow
     style: PromptStyle
+    operators: OperatorPolicy
     agent: Agent | None
     start: Attempt | None
 
@@ -149,11 +164,13 @@ class _Asked:
 def _messages(asked: _Asked, shown: Shown) -> list[Message]:
     history = _joined(shown, asked.style)
     if asked.style == "compact":
-        parts = [essential_lines(asked.problem.text), _compact_start(asked.start), history]
+        rule = "" if asked.operators == "none" else f"# operators: {asked.operators}"
+        parts = [rule, essential_lines(asked.problem.text), _compact_start(asked.start), history]
         return [{"role": "user", "content": "\n".join(part for part in parts if part)}]
     wording = _WORDINGS[asked.agent]
     problem = f"Problem:\n```python\n{asked.problem.text.strip()}\n```"
-    parts = [wording.task, _RULES, problem, _full_start(asked.start), *([history, wording.again] if history else [])]
+    rules = _RULES.format(operators=_OPERATORS[asked.operators])
+    parts = [wording.task, rules, problem, _full_start(asked.start), *([history, wording.again] if history else [])]
     content = "\n\n".join(part for part in parts if part)
     return [{"role": "system", "content": wording.system}, {"role": "user", "content": content}]
 
@@ -215,6 +232,10 @@ def feedback(attempt: Attempt, same_error_as: int | None = None) -> str:
         lines.append(f"Runtime: {verdict.runtime_ms:.4g} ms")
     if verdict.speedup is not None:
         lines.append(f"Speedup over PyTorch: {verdict.speedup:.2f}x")
+    if verdict.operators:
+        lines.append(f"Library operators: {', '.join(verdict.operators)}")
+    if verdict.kernel_share is not None:
+        lines.append(f"Share of the time in your kernels: {verdict.kernel_share:.0%}")
     if verdict.flags:
         lines.append(f"Noticed: {', '.join(verdict.flags)}")
     if same_error_as is not None:

@@ -19,6 +19,7 @@ from warpsmith.evaluator.bench.verdict_log import Outcome, VerdictLog, usable_fo
 from warpsmith.evaluator.client.interface import SyncEvaluator
 from warpsmith.evaluator.datasets.kernelbench import load_problems
 from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.records.errors import UsageError
 
 OUT: Final = "warpsmith-bench"
@@ -38,6 +39,7 @@ class Plan:
         at_once: concurrent evaluations.
         trials: correctness trials.
         timeout_s: deadline of a candidate's run, in seconds.
+        operators: what candidates may compute with torch beside their kernels.
         missing_fail: whether a missing generation counts as a failure.
         baseline: KernelBench's stored times, or None.
     """
@@ -50,6 +52,7 @@ class Plan:
     at_once: int
     trials: int
     timeout_s: float
+    operators: OperatorPolicy
     missing_fail: bool = True
     baseline: Path | None = None
 
@@ -160,7 +163,7 @@ def _judge(
         reporter.done(f"level {one.level} problem {one.number} sample {one.sample}", _in_words(outcome))
 
     with judging() as judge:
-        Runner(judge, plan.at_once, plan.trials, plan.timeout_s).run(waiting, log, on_done)
+        Runner(judge, plan.at_once, plan.trials, plan.timeout_s, plan.operators).run(waiting, log, on_done)
 
 
 def _in_words(outcome: Outcome) -> str:

@@ -68,6 +68,7 @@ def bench(
     hidden_shapes: options.HiddenShapes = True,
     recording: options.Recording = "detached",
     precision: options.Precision = "ieee",
+    operators: options.Operators = "library",
     allow_degenerate: options.AllowDegenerate = False,
     only_generated: options.OnlyGenerated = False,
     baseline: options.Baseline = None,
@@ -86,6 +87,7 @@ def bench(
         hidden_shapes=hidden_shapes,
         recording=recording,
         precision=precision,
+        operators=operators,
         allow_degenerate=allow_degenerate,
         **({"slots": slots} if slots and not server else {}),
     )
@@ -101,6 +103,7 @@ def bench(
         at_once=slots or servers.at_once(config),
         trials=config.trials,
         timeout_s=config.timeout_s,
+        operators=config.operators,
         missing_fail=not only_generated,
         baseline=baseline,
     )
@@ -125,7 +128,7 @@ class _Servers:
         """Return what verdicts depend on."""
         if self.conditions is None:
             return local_settings(config)
-        return server_settings(self.conditions, config.trials, config.timeout_s)
+        return server_settings(self.conditions, config.trials, config.timeout_s, config.operators)
 
     def at_once(self, config: EvaluatorConfig) -> int:
         """Return how many evaluations run at once, where nobody says."""

@@ -16,6 +16,7 @@ from warpsmith.evaluator.config import (
     RecordingWay,
 )
 from warpsmith.evaluator.config import Precision as PrecisionName
+from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 
 HELP: Final = """\
 Judge a KernelBench run: every generation, level by level.
@@ -82,6 +83,7 @@ Timeout = Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds for a c
 HiddenShapes = Annotated[bool, typer.Option(help="Give one trial inputs of other shapes, if the problem allows it.")]
 Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
 Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
+Operators = Annotated[OperatorPolicy, typer.Option(help=POLICY_HELP)]
 AllowDegenerate = Annotated[
     bool,
     typer.Option("--allow-degenerate", help="Flag problems that accept a constant output, instead of rejecting them."),

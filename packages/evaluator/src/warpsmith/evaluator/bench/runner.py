@@ -12,6 +12,7 @@ from warpsmith.evaluator.bench.verdict_log import Outcome, Refusal, VerdictLog, 
 from warpsmith.evaluator.client.interface import SyncEvaluator
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
 
 POLL_S: Final = 0.2
@@ -70,12 +71,14 @@ class Runner:
         at_once: concurrent evaluations.
         trials: correctness trials.
         timeout_s: deadline of a candidate's run, in seconds.
+        operators: what candidates may compute with torch beside their kernels.
     """
 
     judge: SyncEvaluator
     at_once: int
     trials: int
     timeout_s: float
+    operators: OperatorPolicy
 
     def run(self, tasks: Sequence[Task], log: VerdictLog, on_done: OnDone) -> None:
         """Judge all tasks and record each outcome; `on_done` is called for each in the order in which they end.
@@ -110,7 +113,11 @@ class Runner:
             return ended_now(task.key, verdict=_too_long(len(task.generation.source)))
         try:
             verdict = self.judge.evaluate(
-                task.problem, task.generation.source, trials=self.trials, timeout_s=self.timeout_s
+                task.problem,
+                task.generation.source,
+                trials=self.trials,
+                timeout_s=self.timeout_s,
+                operators=self.operators,
             )
         except BadProblemError as error:
             refused[task.problem.key] = refusal = Refusal(error.message, error.remedy)

@@ -8,6 +8,7 @@ from warpsmith.evaluator.bench.generations import Generation, digest
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.fingerprint import OF_THE_REQUEST, Conditions, conditions_of
 from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 
 Settings = Mapping[str, Any]
 
@@ -18,9 +19,9 @@ def local_settings(config: EvaluatorConfig) -> Settings:
     return {"judge": "local", **conditions_of(config), **of_request}
 
 
-def server_settings(conditions: Conditions, trials: int, timeout_s: float) -> Settings:
+def server_settings(conditions: Conditions, trials: int, timeout_s: float, operators: OperatorPolicy) -> Settings:
     """Return the servers' conditions and our options. Their addresses do not count, so that servers can be added."""
-    return {"judge": "servers", **conditions, "trials": trials, "timeout_s": timeout_s}
+    return {"judge": "servers", **conditions, "trials": trials, "timeout_s": timeout_s, "operators": operators}
 
 
 def key_of(problem: Problem, generation: Generation, settings: Settings) -> str:

@@ -23,6 +23,7 @@ from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries, with_retries_async
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.sandbox import temp_dirs
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.verdict import Verdict, invalid
@@ -337,6 +338,7 @@ class Evaluator:
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
+        operators: OperatorPolicy | None = None,
     ) -> Verdict:
         """Return the verdict on `candidate`, a module that defines `ModelNew`.
 
@@ -346,13 +348,16 @@ class Evaluator:
             trials: correctness trials; None takes the configured number.
             seed: makes inputs and trials repeatable; leave it None so that nobody can predict them.
             timeout_s: seconds that the candidate's whole run may take; None takes the configured limit.
+            operators: what forward may compute with torch beside its kernels; None takes the configured policy.
 
         Raises:
             UsageError: an argument has the wrong type or range.
             BadProblemError: the problem itself cannot be judged.
             IsolationUnavailableError, JudgeUnavailableError: this machine cannot run the evaluator.
         """
-        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s)
+        request = EvaluationRequest.of(
+            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+        )
         if refusal := request.refusal:
             return refusal
         fields = self._fields(request)
@@ -420,6 +425,7 @@ class Evaluator:
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
+        operators: OperatorPolicy | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
         """As `evaluate`, for asyncio: any number can be awaited; the judge runs as many at once as it has slots.
@@ -428,7 +434,9 @@ class Evaluator:
             on_running: called in this loop with True when work begins or continues, with False when it waits for a
                 free slot. Until the first call the request waits.
         """
-        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s)
+        request = EvaluationRequest.of(
+            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+        )
         if refusal := request.refusal:
             return refusal
         fields = self._fields(request)
@@ -451,6 +459,7 @@ class Evaluator:
             "trials": self.config.trials if request.trials is None else request.trials,
             "seed": request.seed,
             "timeout_s": float(self.config.timeout_s if request.timeout_s is None else request.timeout_s),
+            "operators": self.config.operators if request.operators is None else request.operators,
         }
 
     def _ask(self, fields: dict[str, Any], on_running: OnRunning) -> "Future[Verdict]":
@@ -507,7 +516,7 @@ def evaluate(
         problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.
         candidate: Python source that defines `ModelNew`, or the path of a file of it.
         config: the evaluator's configuration; the defaults if None.
-        options: `trials`, `seed`, `timeout_s`.
+        options: `trials`, `seed`, `timeout_s`, `operators`.
 
     Example:
         verdict = evaluate(Path("19_ReLU.py"), Path("relu.py"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypedDict
 
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
 
 OnRunning: TypeAlias = Callable[[bool], None]
@@ -54,6 +55,7 @@ class EvaluationOptions(TypedDict, total=False):
     trials: int | None
     seed: int | None
     timeout_s: float | None
+    operators: OperatorPolicy | None
 
 
 class AsyncEvaluationOptions(EvaluationOptions, total=False):
@@ -73,6 +75,7 @@ class SyncEvaluator(Protocol):
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
+        operators: OperatorPolicy | None = None,
     ) -> Verdict:
         """Return the verdict on `candidate`, a module that defines `ModelNew`.
 
@@ -82,6 +85,7 @@ class SyncEvaluator(Protocol):
             trials: correctness trials; None takes the configured number.
             seed: makes inputs and trials repeatable; leave it None so that nobody can predict them.
             timeout_s: seconds that the candidate's whole run may take; None takes the configured limit.
+            operators: what forward may compute with torch beside its kernels; None takes the configured policy.
 
         Raises:
             UsageError: an argument has the wrong type or range.
@@ -101,11 +105,12 @@ class AsyncEvaluator(Protocol):
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
+        operators: OperatorPolicy | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
         """Return what `SyncEvaluator.evaluate` returns; cancelling the call frees its slot.
 
         Args:
-            problem, candidate, trials, seed, timeout_s: as for `evaluate`.
+            problem, candidate, trials, seed, timeout_s, operators: as for `evaluate`.
             on_running: called in the caller's loop. Servers do not report when they begin, so there it is not called.
         """

@@ -19,6 +19,7 @@ from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
 from warpsmith.evaluator.config import TIER_STRENGTH
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, IsolationUnavailableError
 from warpsmith.evaluator.fingerprint import HEADER, Conditions, differences, name_of
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
 
@@ -182,6 +183,7 @@ class Client:
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
+        operators: OperatorPolicy | None = None,
     ) -> Verdict:
         """Return the verdict on `candidate`; arguments as for `Evaluator.evaluate`.
 
@@ -194,7 +196,9 @@ class Client:
             IsolationUnavailableError, OtherConditionsError: no server is left that contains workers well enough and
                 judges under the `conditions`.
         """
-        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s)
+        request = EvaluationRequest.of(
+            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+        )
         if refusal := request.refusal:
             return refusal
         body = _body(request) | self._cache_field
@@ -208,13 +212,16 @@ class Client:
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
+        operators: OperatorPolicy | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
         """As `evaluate`, for asyncio; cancelling the call frees the slot on the server.
 
         `on_running` is not called: servers do not report when they begin. `deadline_s` counts from the call.
         """
-        request = EvaluationRequest.of(problem, candidate, trials, seed, timeout_s)
+        request = EvaluationRequest.of(
+            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+        )
         if refusal := request.refusal:
             return refusal
         body = _body(request) | self._cache_field
@@ -470,7 +477,12 @@ def _body(request: EvaluationRequest) -> dict[str, Any]:
             text.encode()
     except UnicodeEncodeError as error:
         raise EvaluatorError(f"A source is not valid Unicode: {error.reason}.", "Send valid Unicode.") from error
-    options = {"trials": request.trials, "seed": request.seed, "timeout_s": request.timeout_s}
+    options = {
+        "trials": request.trials,
+        "seed": request.seed,
+        "timeout_s": request.timeout_s,
+        "operators": request.operators,
+    }
     return {
         "problem": {"source": request.problem.source, "name": request.problem.name[:200]},
         "candidate": request.candidate,

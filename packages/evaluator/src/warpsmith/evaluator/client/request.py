@@ -15,6 +15,7 @@ from warpsmith.evaluator.client.sources import (
 from warpsmith.evaluator.config import MAX_TIMEOUT_S
 from warpsmith.evaluator.errors import EvaluatorError
 from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.recordings.library_policy import POLICIES, OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import UsageError
 
@@ -31,15 +32,18 @@ class EvaluationRequest:
     trials: int | None = None
     seed: int | None = None
     timeout_s: float | None = None
+    operators: OperatorPolicy | None = None
 
     @classmethod
     def of(
         cls,
         problem: GivenProblem,
         candidate: GivenCandidate,
+        *,
         trials: int | None = None,
         seed: int | None = None,
         timeout_s: float | None = None,
+        operators: OperatorPolicy | None = None,
     ) -> Self:
         """Return the request with its files read.
 
@@ -49,19 +53,25 @@ class EvaluationRequest:
             BadProblemError: the problem's file cannot be read, or it holds no problem.
             EvaluatorError: a source is too long.
         """
-        request = cls(problem_of(problem), source_of(candidate), trials, seed, timeout_s)
+        request = cls(problem_of(problem), source_of(candidate), trials, seed, timeout_s, operators)
         request._check()
         return request
 
     @classmethod
     def from_options(cls, problem: GivenProblem, candidate: GivenCandidate, options: EvaluationOptions) -> Self:
         """Return the request with the keyword arguments that a caller was given; errors as for `of`."""
-        return cls.of(problem, candidate, options.get("trials"), options.get("seed"), options.get("timeout_s"))
+        names = ("trials", "seed", "timeout_s", "operators")
+        return cls.of(problem, candidate, **{name: options.get(name) for name in names})  # type: ignore[arg-type]
 
     @property
     def options(self) -> EvaluationOptions:
         """The keyword arguments that it was made with."""
-        return {"trials": self.trials, "seed": self.seed, "timeout_s": self.timeout_s}
+        return {
+            "trials": self.trials,
+            "seed": self.seed,
+            "timeout_s": self.timeout_s,
+            "operators": self.operators,
+        }
 
     @property
     def refusal(self) -> Verdict | None:
@@ -86,6 +96,10 @@ class EvaluationRequest:
         if timeout_s is not None and not (isinstance(timeout_s, int | float) and 0 < timeout_s <= MAX_TIMEOUT_S):
             raise UsageError(
                 f"timeout_s is {timeout_s!r}; seconds above 0 up to {MAX_TIMEOUT_S} were expected.", "30 is usual."
+            )
+        if self.operators is not None and self.operators not in POLICIES:
+            raise UsageError(
+                f"operators is {self.operators!r}; one of {', '.join(POLICIES)} was expected.", "none is the strictest."
             )
         if max(len(self.candidate), len(self.problem.source)) > MAX_SOURCE_BYTES:
             raise EvaluatorError(f"A source has more than {MAX_SOURCE_BYTES} characters.", "Give a smaller one.")

@@ -60,6 +60,8 @@ class Kind(IntEnum):
     REPLAY = 67
     KERNEL = 68
     RING = 69
+    PROFILE = 76
+    PROFILED = 77
     RINGED = 70
     ROUND = 71
     ROUNDED = 72

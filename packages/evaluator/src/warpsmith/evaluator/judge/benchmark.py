@@ -101,13 +101,25 @@ class Witness:
 
 @dataclass
 class Outcome:
-    """A timing, and what is wrong with the outputs of the timed calls (empty if nothing)."""
+    """A timing, what is wrong with the outputs of the timed calls (empty if nothing), and the kernels' share of a call.
+
+    The share is None if it was not taken.
+    """
 
     timing: Timing
     wrong: str
+    kernel_share: float | None = None
 
 
-def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease", *, least_ms: float = 0.0) -> Outcome:
+def conduct(
+    witness: Witness,
+    ask: Ask,
+    count: int,
+    lease: "Lease",
+    *,
+    least_ms: float = 0.0,
+    profile: Callable[[], float | None] = lambda: None,
+) -> Outcome:
     """Time both sides on a ring under an exclusive lease, and check the outputs.
 
     Args:
@@ -116,6 +128,7 @@ def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease", *, least_ms:
         count: timed calls of each side.
         lease: of the device; held exclusively only for the measurement.
         least_ms: the shortest time in ms that any call takes on this device.
+        profile: returns the share of the candidate's kernels in the device's time of a call; called after the timing.
     """
     rng, session, sets = witness.rng, witness.session, len(witness.ring.inputs)
     candidate = Side(ask, sets, random.Random(rng.getrandbits(64)), fences=True, least_ms=least_ms)
@@ -129,7 +142,8 @@ def conduct(witness: Witness, ask: Ask, count: int, lease: "Lease", *, least_ms:
         witness.begin()
     with lease.alone():
         found = clocks.measure(candidate, reference, count, witness.look)
+        share = profile()
     with lease.shared():
         witness.settle()
     session.known_time = None if reference.cached is None else KnownTime(ring, reference.cached)
-    return Outcome(found, witness.wrong)
+    return Outcome(found, witness.wrong, share)

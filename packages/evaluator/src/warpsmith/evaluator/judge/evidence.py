@@ -29,6 +29,10 @@ class Evidence:
     timing: Timing | None = None
     tier: str | None = None
     recording: RecordingWay | None = None
+    operators: set[str] = field(default_factory=set)
+    """The library operators that its recordings call, with their overloads."""
+    kernel_share: float | None = None
+    """Share of the device's time of one call in the candidate's own kernels."""
     passes_kernelbench: bool = False
     """Whether KernelBench would accept its output for plain inputs."""
 

@@ -21,6 +21,7 @@ from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.window_requests import NoWindowError, RequestedWindows
 from warpsmith.evaluator.processes.worker import WorkerDiedError, WorkerStartError, WorkerTimeoutError
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.reference.session import (
     ReferenceFailedError,
     ReferenceFaultError,
@@ -74,15 +75,19 @@ class Judge:
         trials: int,
         seed: int | None,
         timeout_s: float,
+        operators: OperatorPolicy | None = None,
         on_running: Callable[[bool], None] = lambda running: None,
     ) -> Verdict:
         """Return the verdict on one candidate; `on_running` is called with True when it runs, with False when it waits.
+
+        `operators`: None takes the configured policy.
 
         Raises:
             EvaluatorError: the problem is bad, a worker cannot be contained, or the device is out of use; never
                 because of what a candidate does.
         """
-        config = self.config.model_copy(update={"timeout_s": timeout_s})
+        of_request = {"timeout_s": timeout_s, "operators": operators or self.config.operators}
+        config = self.config.model_copy(update=of_request)
         request = Request(problem, source, trials, secrets.randbits(128) if seed is None else seed, config)
         self.health.check()
         try:
@@ -114,7 +119,7 @@ class Judge:
         except NoWindowError as error:
             return invalid(f"The candidate could not be timed: {error}.")
         seconds = Seconds(evaluate=time.monotonic() - started, **self.machine.clock.take())
-        return verdict_of(evidence, seconds, self.device, self.config.precision)
+        return verdict_of(evidence, seconds, self.device, self.config.precision, request.config.operators)
 
     def audit(self, problem: Problem) -> dict[str, Any]:
         """Return the facts of a problem, which need no candidate: see `audit_report.facts_of`.

@@ -1,7 +1,8 @@
 """Replays of recordings in a player, a worker that holds the kernels of the source but not its host code."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -20,6 +21,9 @@ from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
+
+
+PROFILED_CALLS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,19 @@ class Replays:
             "state_slots": self._session.state.slots,
             "answers_bytes": answers_bytes,
         }
+
+    def kernel_share(self) -> float | None:
+        """Return the share of a call's time on the device in its kernels, the median of a few calls on the ring.
+
+        None if it could not be taken.
+        """
+        shares = []
+        for _ in range(PROFILED_CALLS):
+            found = self._ask(Kind.PROFILE, {}, [], Kind.PROFILED)
+            own, whole = found.number("kernels_ms"), found.number("all_ms")
+            if 0 <= own <= whole and whole > 0:
+                shares.append(own / whole)
+        return median(shares) if shares else None
 
     def set_ring(self, sizes: dict[str, int], fds: list[int]) -> None:
         """Give the player a ring of input sets for timing the recording that it played last."""

@@ -14,6 +14,7 @@ from warpsmith.evaluator.judge.evaluation_slots import EvaluationSlots
 from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.problem import BYTE_ORDER_MARK, Problem
 from warpsmith.evaluator.processes.window_requests import RequestedWindows
+from warpsmith.evaluator.recordings.library_policy import policy_of
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.verdict import Verdict, invalid, well_formed
@@ -111,6 +112,7 @@ class Service:
             trials=fields.integer("trials"),
             seed=seed if isinstance(seed, int) else None,
             timeout_s=fields.number("timeout_s"),
+            operators=policy_of(fields.text("operators")),
             on_running=lambda running: self._send(Kind.PROGRESS, {"number": number, "running": running}),
         )
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from warpsmith.evaluator.config import Precision
 from warpsmith.evaluator.judge.compiling.service import Compilation
 from warpsmith.evaluator.judge.evidence import Evidence
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict
 
 SETTLED: Final = frozenset({"rejected", "timeout"})
@@ -22,10 +23,17 @@ def _times(evidence: Evidence, status: str) -> dict[str, Any]:
         "runtime_ms": found.runtime_ms,
         "reference_ms": found.reference_ms,
         "timing_tier": found.tier,
+        "kernel_share": evidence.kernel_share,
     }
 
 
-def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu", precision: Precision = "ieee") -> Verdict:
+def verdict_of(
+    evidence: Evidence,
+    seconds: Seconds,
+    device: str = "cpu",
+    precision: Precision = "ieee",
+    policy: OperatorPolicy = "none",
+) -> Verdict:
     """Return the verdict: a rejection or timeout takes precedence, then a compile error, then a wrong output."""
     compilation = evidence.compilation or Compilation(ok=False)
     failure = evidence.failure
@@ -48,6 +56,8 @@ def verdict_of(evidence: Evidence, seconds: Seconds, device: str = "cpu", precis
         isolation_tier=evidence.tier or "none",
         recording=evidence.recording,
         flags=tuple(sorted(flags)),
+        policy=policy,
+        operators=tuple(sorted({name.rpartition(".")[0] for name in evidence.operators})),
         error_category=category,
         error_message=message,
         max_abs_error=evidence.max_abs_error,

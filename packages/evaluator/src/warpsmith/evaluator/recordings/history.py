@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.recordings.library_policy import written_arguments
 from warpsmith.evaluator.reference.form import Form
 
 FRESH: Final = "fresh"
@@ -108,6 +109,8 @@ def _writable(event: Any) -> Any:
             return to
         case ["launch", _, _, arguments, _]:
             return arguments
+        case ["operator", str(name), list(arguments), _, results]:
+            return [results, written_arguments(name, arguments)]
         case _:
             return []
 

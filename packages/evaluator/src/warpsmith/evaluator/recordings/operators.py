@@ -1,14 +1,16 @@
 """The torch operators that a candidate's forward can use: those that allocate, view, reshape and move, but not compute.
 
 What an operator moves depends only on shapes and plain arguments, never on values, so a recording replays it on any
-values. For an operator that host code defines itself (`torch.library`), the operators that it calls are checked.
+values. For an operator that host code defines itself (`torch.library`), the operators that it calls are checked. A
+policy can allow operators that compute (`library_policy.py`): a recording then says what was called, and the player
+computes.
 
 `OperatorWatch` checks them, a dispatch mode in the candidate's own process. That process belongs to the candidate, so
 the check is a heuristic: it catches a fallback to torch, not a determined native attack.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -21,7 +23,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpsmith.evaluator.devices.uninitialized_memory import Garbage
-from warpsmith.evaluator.recordings import movement
+from warpsmith.evaluator.recordings import library_calls, movement
+from warpsmith.evaluator.recordings.library_calls import LibraryCall
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 
 
 def _operators(names: str) -> frozenset[str]:
@@ -57,6 +61,10 @@ ADVICE: Final = (
     "that compute belong in a kernel: float to integer, integer to bool or to fewer than 32 bits."
 )
 """Advice to the author of a forward that uses another operator; `kernels` is what the language calls kernels."""
+COMPILER_ADVICE: Final = (
+    "torch.compile would write kernels in place of the candidate: call the function itself, or compute in {kernels}."
+)
+"""Advice to the author of a forward in which torch compiles what computes."""
 
 READS: Final = _operators("_local_scalar_dense")
 """Operators that read a tensor's values into Python and are allowed; detached, they reveal nothing."""
@@ -84,6 +92,7 @@ _FRESH: Final = frozenset(f"aten::{name}" for name in ALLOCATES)
 _METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
 
 
+COMPILER: Final = "torch.compile"
 COUNTER: Final = "num_batches_tracked"
 """The buffer in which torch's normalisations count their calls. Host code can update it: no output depends on it."""
 
@@ -92,13 +101,17 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes operators that are not allowed, fills fresh memory with garbage, and detects writes to the judge's memory.
 
     Args:
-        extra: allowed operators beyond the list, such as `aten::cat`.
+        policy: which operators may compute.
         is_read_only: returns whether a tensor lies in read-only memory of the judge.
         on_write: called with the operator's name before it writes to such a tensor; should raise.
         on_dtype: called with each tensor that an operator returns; can raise for a dtype that the device lacks.
         on_done: called after each allowed operator with the operator, its name, its arguments and its result.
+        on_library: called after each allowed operator that computes, with the call and its results.
 
     Attributes:
+        computes: whether operators that compute are run; otherwise their results are memory of the right form. Those
+            that are not on the written list always run.
+        compiled: returns whether a function is running that host code compiles with torch.
         counters: addresses of the buffers to which an integer can be added.
         fills: whether fresh memory is filled with garbage; not needed if nothing is computed.
         path: the source file whose lines are noted; empty for none.
@@ -108,14 +121,18 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(
         self,
-        extra: Iterable[str],
+        policy: OperatorPolicy,
         is_read_only: Callable[[torch.Tensor], bool],
         on_write: Callable[[str], None],
         on_dtype: Callable[[torch.Tensor], None],
+        *,
         on_done: Callable[[Any, str, Sequence[Any], Any], None] | None = None,
+        on_library: Callable[[LibraryCall, Sequence[torch.Tensor]], None] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.allowed = ALLOWED | frozenset(extra)
+        self.policy = policy
+        self.computes = True
+        self.compiled: Callable[[], bool] = lambda: False
         self.refused: dict[str, int] = {}
         self.lines: dict[str, int] = {}
         self.path = ""
@@ -123,6 +140,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._on_write = on_write
         self._on_dtype = on_dtype
         self._on_done = on_done
+        self._on_library = on_library
         self._garbage = Garbage()
         self.counters: frozenset[int] = frozenset()
         self.fills = True
@@ -138,11 +156,18 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = str(func.name()).partition(".")[0]
         if name in ANNOTATIONS:
             return func(*args, **(kwargs or {}))
-        kernel = None if name in self.allowed else kernel_of(func)
+        allowed = name in ALLOWED
+        kernel = None if allowed else kernel_of(func)
         if kernel is not None:
             with self:
                 return kernel(*args, **(kwargs or {}))
-        if name not in self.allowed and not self._counts(name, args):
+        if not allowed and not self._counts(name, args):
+            call = self._library_call(func, args, kwargs or {})
+            if self.policy != "none" and library_calls.is_taken_apart(func):
+                with self:
+                    return func.decompose(*args, **(kwargs or {}))
+            if call is not None:
+                return self._compute(func, name, call, args, kwargs or {})
             self.note(name)
         self._check_writes(func, name, args)
         result = func(*args, **(kwargs or {}))
@@ -151,9 +176,36 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._on_dtype(result)
             if name in _FRESH and self.fills:
                 self._garbage.fill(result)
-        if self._on_done is not None and name in self.allowed:
+        if self._on_done is not None and allowed:
             self._on_done(func, name, args, result)
         return result
+
+    def _library_call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> LibraryCall | None:
+        """Return a call of an operator that may compute; None if the policy does not allow it."""
+        if self.policy == "none":
+            return None
+        call = library_calls.call_of(func, args, kwargs)
+        if call is None or not library_calls.is_allowed(self.policy, call.name):
+            return None
+        if self.compiled():
+            self.note(f"{COMPILER} of {call.name}")
+        elif library_calls.draws(call):
+            self.note(f"dropout of {call.name}")
+        return call
+
+    def _compute(self, func: Any, name: str, call: LibraryCall, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run a call, or return memory of the form of its results, and report it."""
+        for tensor in (*(call.into or ()), *call.updated):
+            if tensor.numel() and self._is_read_only(tensor):
+                self._on_write(name)
+        runs = self.computes or not library_calls.has_form(call)
+        result = func(*args, **kwargs) if runs else library_calls.made(call)
+        results = (result,) if isinstance(result, torch.Tensor) else tuple(result)
+        for tensor in results:
+            self._on_dtype(tensor)
+        if self._on_library is not None:
+            self._on_library(call, results)
+        return results[0] if len(results) == 1 else results
 
     def _check_casts(self, name: str, args: Sequence[Any], result: Any) -> None:
         """Note a cast that computes: any moving operator can have a result of another dtype."""

@@ -5,8 +5,9 @@ holds the extracted kernels but no host code (`workers/player.py`). A forged tra
 and launch kernels of the source.
 
 An event is a list: `["alloc", id, bytes]`, `["const", id, content]`, `["literal", id, content]`,
-`["fill", tensor, value]`, `["copy", to, from]`, `["call", operator, arguments, to]` (an operator of `movement.CALLED`)
-or `["launch", kernel, grid, arguments, options]`. A `literal` is a tensor made from numbers in the call itself, such as
+`["fill", tensor, value]`, `["copy", to, from]`, `["call", operator, arguments, to]` (an operator of `movement.CALLED`),
+`["operator", name, arguments, keywords, results]` (of `library_calls.py`) or
+`["launch", kernel, grid, arguments, options]`. A `literal` is a tensor made from numbers in the call itself, such as
 `torch.tensor([1, 2])`; a `const` is one made before the call. A tensor is
 `["tensor", memory, start, dtype, shape, stride, offset]`: `memory` is an arena's name and `start` a byte offset in it,
 or `fresh` and the id of an allocation; `offset` is in elements. Other arguments of a launch are `["value", plain]`,
@@ -14,6 +15,7 @@ or `fresh` and the id of an allocation; `offset` is in elements. Other arguments
 """
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -23,7 +25,8 @@ from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.devices.tensor_views import NAMES
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.languages.base import KernelLanguage
-from warpsmith.evaluator.recordings import movement
+from warpsmith.evaluator.recordings import library_calls, movement
+from warpsmith.evaluator.recordings.library_calls import LibraryCall
 from warpsmith.evaluator.recordings.operators import ALLOCATES, CONSTRUCTS
 
 MAX_EVENTS: Final = 5000
@@ -123,6 +126,25 @@ class Recorder:
                 self._copy(to, origin)
         elif base in movement.CALLED:
             self._add(["call", base, [self._argument(_hashable(value)) for value in args], self.tensor(result)])
+
+    def library(self, call: LibraryCall, results: Sequence[torch.Tensor]) -> None:
+        """Record a call of an operator that computes; called after it ran.
+
+        Raises:
+            UntraceableError: an argument is of a type that no recording can hold.
+        """
+        for tensor in (one for one in (*call.arguments, *call.keywords.values()) if isinstance(one, torch.Tensor)):
+            self._take_scalar(tensor)
+        try:
+            arguments = [library_calls.described(one, self.tensor) for one in call.arguments]
+            keywords = {name: library_calls.described(one, self.tensor) for name, one in call.keywords.items()}
+        except TypeError as error:
+            raise UntraceableError(f"forward calls {call.name} in a way that cannot be recorded: {error}.") from error
+        if call.into is None:
+            for tensor in results:
+                self._ids.pop(tensor.untyped_storage().data_ptr(), None)
+                self._allocate(tensor.untyped_storage())
+        self._add(["operator", call.name, arguments, keywords, [self.tensor(tensor) for tensor in results]])
 
     def _copy(self, to: torch.Tensor, origin: torch.Tensor) -> None:
         if to.numel():

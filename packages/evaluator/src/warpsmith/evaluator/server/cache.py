@@ -6,7 +6,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.client.evaluator import DeviceFacts
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.fingerprint import SIZING
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
 
 DRIVER: Final = Path("/proc/driver/nvidia/version")
@@ -32,6 +33,7 @@ class VerdictInputs:
     trials: int
     seed: int | None
     timeout_s: float
+    operators: OperatorPolicy
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class VerdictCache:
             self._entries.popitem(last=False)
 
     def _key(self, inputs: VerdictInputs, device: DeviceFacts) -> bytes:
-        parts = [inputs.problem, inputs.candidate, inputs.trials, inputs.seed, inputs.timeout_s, *device]
+        parts = [*astuple(inputs), *device]
         return hashlib.sha256(json.dumps([*parts, self._settings]).encode()).digest()
 
 

@@ -38,6 +38,7 @@ def serve(
     isolation: options.Isolation = "landlock",
     recording: options.Recording = "detached",
     precision: options.Precision = "ieee",
+    operators: options.Operators = "none",
     drain: options.Drain = 30.0,
     max_failures: options.MaxFailures = 10,
     cache: options.Cache = False,
@@ -75,6 +76,7 @@ def serve(
         **tiers_of(isolation),
         recording=recording,
         precision=precision,
+        operators=operators,
         slots=slots or kind.default_slots(len(numbers)),
     )
     configs = [common.model_copy(update={"gpu": number} if kind.is_numbered else {}) for number in numbers]

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError
 from warpsmith.evaluator.exec_result import result_of
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.server.answers import OF_EXEC
 from warpsmith.evaluator.server.devices import NEAR_LIMIT, Device
 from warpsmith.evaluator.server.errors import RefusalError
@@ -46,6 +47,9 @@ class EvalBody(BaseModel):
     measure_performance: bool = Field(default=True, description="Ignored; the server's --timed-trials applies.")
     preferred_device: int | None = Field(default=None, description="Wait for this device, unless it is out of service.")
     cache: bool | None = Field(default=None, description="Our extension: whether a cached verdict is accepted.")
+    operators: OperatorPolicy | None = Field(
+        default=None, description="Our extension: what forward may compute with torch; the server's policy by default."
+    )
     backend: str = Field(default="triton", description="`triton`; others are refused.")
 
     @property
@@ -75,6 +79,7 @@ async def evaluate(body: EvalBody, request: Request, service: Shared) -> JSONRes
         body.custom_model_src,
         body.num_correct_trials,
         body.chosen_seed,
+        operators=body.operators,
         preferred_device=body.preferred_device,
         cache=body.cache,
     )

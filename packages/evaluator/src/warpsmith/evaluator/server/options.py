@@ -14,6 +14,7 @@ from warpsmith.evaluator.config import (
     RecordingWay,
 )
 from warpsmith.evaluator.config import Precision as PrecisionName
+from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 from warpsmith.evaluator.server.settings import MOST_CACHED, MOST_DRAIN_S, MOST_QUEUED
 
 Host = Annotated[str, typer.Option(help="Address to listen on; a non-loopback address needs a token.")]
@@ -50,6 +51,7 @@ Timeout = Annotated[
 Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help=ISOLATION_HELP)]
 Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
 Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
+Operators = Annotated[OperatorPolicy, typer.Option(help=f"{POLICY_HELP} Unless a request sets it.")]
 Drain = Annotated[
     float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that running evaluations get after SIGTERM.")
 ]

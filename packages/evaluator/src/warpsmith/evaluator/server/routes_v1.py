@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 from warpsmith.evaluator.server.admission import Place
 from warpsmith.evaluator.server.answers import OF_LINES, OF_VERDICT
 from warpsmith.evaluator.server.errors import RefusalError, body_of, refusal_of
@@ -60,6 +61,7 @@ class EvaluateBody(_Body):
     timeout_s: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, strict=False, description="Deadline of the candidate's run."
     )
+    operators: OperatorPolicy | None = Field(default=None, description=f"{POLICY_HELP} The server's policy by default.")
     preferred_device: int | None = Field(
         default=None, description="Wait for this device, unless it is out of service; any by default."
     )
@@ -149,6 +151,7 @@ def job_of(body: EvaluateBody, service: Service) -> Job:
         body.trials,
         body.seed,
         body.timeout_s,
+        body.operators,
         body.preferred_device,
         body.cache,
     )

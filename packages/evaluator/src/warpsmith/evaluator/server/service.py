@@ -13,6 +13,7 @@ from warpsmith.evaluator.client.evaluator import Evaluator
 from warpsmith.evaluator.errors import JudgeUnavailableError
 from warpsmith.evaluator.fingerprint import HEADER, conditions_of, name_of
 from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.server.admission import Admission, Lane, Place
 from warpsmith.evaluator.server.cache import VerdictCache, VerdictInputs
 from warpsmith.evaluator.server.devices import MEMORY_FAULTS, Device
@@ -40,6 +41,7 @@ class Job:
     trials: int | None = None
     seed: int | None = None
     timeout_s: float | None = None
+    operators: OperatorPolicy | None = None
     preferred_device: int | None = None
     cache: bool | None = None
 
@@ -184,7 +186,12 @@ class Service:
         seed = None if job.seed is None else self._secret_seed(job.seed)
         try:
             verdict = await device.evaluate_async(
-                problem, job.candidate, trials=job.trials, seed=seed, timeout_s=job.timeout_s
+                problem,
+                job.candidate,
+                trials=job.trials,
+                seed=seed,
+                timeout_s=job.timeout_s,
+                operators=job.operators,
             )
         finally:
             place.step_back()
@@ -224,6 +231,7 @@ class Service:
             self.config.trials if job.trials is None else job.trials,
             job.seed,
             self.config.timeout_s if job.timeout_s is None else job.timeout_s,
+            self.config.operators if job.operators is None else job.operators,
         )
 
     def _secret_seed(self, seed: int) -> int:

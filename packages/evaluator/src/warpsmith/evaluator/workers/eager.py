@@ -7,7 +7,9 @@ same code makes the same allocations and launches. Custom operators run their Py
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from types import ModuleType, SimpleNamespace
+from contextvars import ContextVar
+from functools import wraps
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
 import torch
@@ -31,16 +33,17 @@ CHECKPOINT_OPTIONS: Final = frozenset(
 def install() -> None:
     """Replace torch's compilers and capture in this process, which must belong to a candidate."""
     changed: Any = torch
-    changed.compile = _as_it_is
+    changed.compile = _compiled
     dynamo = _dynamo()
     changed._dynamo = sys.modules[DYNAMO] = dynamo
     compiler: Any = torch.compiler
-    for name in ("compile", "disable", "allow_in_graph", "assume_constant_result", "nested_compile_region"):
+    compiler.compile = _compiled
+    for name in ("disable", "allow_in_graph", "assume_constant_result", "nested_compile_region"):
         setattr(compiler, name, _as_it_is)
     compiler.reset = compiler.cudagraph_mark_step_begin = _nothing
     compiler.set_stance = _no_context
     module: Any = nn.Module
-    module.compile = _nothing
+    module.compile = lambda self, *_, **__: _compiled_module(self)
     _install_library()
     _install_inductor()
     checkpoints: Any = torch.utils.checkpoint
@@ -109,6 +112,41 @@ def _as_it_is(function: Any = None, /, *_: Any, **options: Any) -> Any:
     return _undecorated if function is None else function
 
 
+_COMPILED: Final[ContextVar[bool]] = ContextVar("_COMPILED", default=False)
+
+
+def is_compiled() -> bool:
+    """Whether a function is running that host code has given to `torch.compile`."""
+    return _COMPILED.get()
+
+
+def _compiled(function: Any = None, /, *_: Any, **options: Any) -> Any:
+    """Return a function that runs eagerly and is known as compiled while it runs; replaces `torch.compile`."""
+    function = options.get("model", options.get("fn", function))
+    if function is None:
+        return _compiled
+    if isinstance(function, nn.Module):
+        return _compiled_module(function)
+    return _known_as_compiled(function) if isinstance(function, FunctionType | MethodType) else function
+
+
+def _compiled_module(module: nn.Module) -> nn.Module:
+    module.forward = _known_as_compiled(module.forward)
+    return module
+
+
+def _known_as_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        token = _COMPILED.set(True)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _COMPILED.reset(token)
+
+    return run
+
+
 def _undecorated(function: Any) -> Any:
     return function
 
@@ -141,6 +179,6 @@ def _dynamo() -> ModuleType:
         setattr(module, name, _as_it_is)
     for name in ("reset", "graph_break", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "mark_static_address"):
         setattr(module, name, _nothing)
-    module.optimize = lambda *_, **__: _undecorated
+    module.optimize = lambda *_, **__: _compiled
     module.is_compiling = lambda: False
     return module  # type: ignore[no-any-return]

@@ -22,12 +22,13 @@ from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.languages.base import Hooks, KernelLanguage
-from warpsmith.evaluator.recordings import module_state, outputs
+from warpsmith.evaluator.recordings import library_calls, module_state, outputs
 from warpsmith.evaluator.recordings.errors import DetachedError, InputMutationError
+from warpsmith.evaluator.recordings.library_policy import policy_of
 from warpsmith.evaluator.recordings.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
 from warpsmith.evaluator.recordings.outputs import OutputError
 from warpsmith.evaluator.recordings.recorder import Recorder
-from warpsmith.evaluator.workers import calling, fake_cuda, gpu_stand_in
+from warpsmith.evaluator.workers import calling, eager, fake_cuda, gpu_stand_in
 from warpsmith.evaluator.workers.error_categories import CandidateError, categorise
 from warpsmith.evaluator.workers.foreign_code import execute, failure, root_cause
 from warpsmith.evaluator.workers.player import Player, player_for
@@ -42,7 +43,7 @@ DEVICE_SHARE: Final = 0.6
 
 def prepare(language: KernelLanguage) -> None:
     """Do one-time work that the first candidate would otherwise pay for; called in the zygote."""
-    watch = OperatorWatch((), lambda tensor: False, lambda name: None, lambda tensor: None)
+    watch = OperatorWatch("none", lambda tensor: False, lambda name: None, lambda tensor: None)
     with Watched(watch), gpu_stand_in.GpuHost():
         torch.empty_like(torch.zeros(4)).view(2, 2).transpose(0, 1).contiguous()
     language.prepare_recording()
@@ -89,7 +90,8 @@ class Candidate:
         else:
             hooks = _on_device(channel, device, language)
         self.monitor, self.tuning = hooks.monitor, hooks.tuning
-        self.extra_operators = fields.texts("extra_operators")
+        self.operators = policy_of(fields.text("operators"))
+        self._whole = library_calls.keep_whole() if self.operators != "none" else []
         self.gpu_host: gpu_stand_in.GpuHost | None = None
         self.buffers: dict[str, TensorSlot] = {}
         self.inputs: dict[TensorSlot, torch.Tensor] = {}
@@ -189,8 +191,16 @@ class Candidate:
     def _forward(self, arguments: list[Any] | dict[str, Any], fields: codec.Fields) -> tuple[Any, OperatorWatch]:
         self._begin_recording()
         on_done = self._note if self.detached else self.recorder.operator
-        watch = OperatorWatch(self.extra_operators, self._is_read_only, _refuse_write, self._check_dtype, on_done)
-        watch.fills, watch.path = not self.detached, self.path
+        watch = OperatorWatch(
+            self.operators,
+            self._is_read_only,
+            _refuse_write,
+            self._check_dtype,
+            on_done=on_done,
+            on_library=self.recorder.library,
+        )
+        watch.fills = watch.computes = not self.detached
+        watch.path, watch.compiled = self.path, eager.is_compiled
         watch.counters = frozenset(
             buffer.data_ptr() for name, buffer in self.model.named_buffers() if name.rpartition(".")[2] == COUNTER
         )
@@ -349,6 +359,8 @@ def _step(
             held = held or player_for(device, language, path.parent)
             held.play(fields, fds)
             messages.send(channel, Kind.DONE, {})
+        case Kind.PROFILE, Player():
+            messages.send(channel, Kind.PROFILED, held.profile())
         case Kind.RING, Player():
             held.ring(fields, fds)
             messages.send(channel, Kind.RINGED, {})

@@ -12,7 +12,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.languages.base import InterpretedKernels, KernelLanguage
 from warpsmith.evaluator.timing.worker_rounds import Rounds
-from warpsmith.evaluator.workers.player_cuda import Arena, DeviceReplay, faults_named
+from warpsmith.evaluator.workers.player_cuda import Arena, DeviceReplay, ReplayedCall, faults_named, step_times
 from warpsmith.evaluator.workers.player_host import Replay
 
 ARENAS = ("inputs", "state", "answers")
@@ -27,6 +27,13 @@ class Player(ABC):
 
         A `ghost` launches no kernel, and fresh memory holds its `poison` before.
         """
+
+    def profile(self) -> dict[str, Any]:
+        """Return the device's times of the steps of a call on a ring; WireError where nothing is timed.
+
+        `kernels_ms` is that of the kernels, `all_ms` that of all steps; both are 0 if they could not be taken.
+        """
+        raise WireError("This worker's device times no calls.")
 
     def ring(self, fields: codec.Fields, fds: list[int]) -> None:
         """Prepare a call on each set of a ring, to be timed; WireError on a device that does not time."""
@@ -125,6 +132,17 @@ class DevicePlayer(Player):
                 self._replay.play(ghost=True, poison=fields.integer("poison"))
             else:
                 self._replay.play(garbage=fields.flag("garbage"))
+
+    def profile(self) -> dict[str, Any]:
+        """As of `Player`."""
+        if self._rounds is None:
+            raise WireError("There is no ring to profile a call of.")
+        call = self._rounds.calls[0]
+        if not isinstance(call, ReplayedCall):
+            raise WireError("The ring has no calls of a recording.")
+        with faults_named():
+            kernels_ms, all_ms = step_times(self._device, call)
+        return {"kernels_ms": kernels_ms, "all_ms": all_ms}
 
     def _set_up(self, fields: codec.Fields, fds: list[int]) -> None:
         if self._replay is not None:

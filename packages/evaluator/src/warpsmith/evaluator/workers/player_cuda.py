@@ -29,9 +29,9 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot
 from warpsmith.evaluator.languages.base import KernelLanguage, LoadedKernel
 from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FencePlan
-from warpsmith.evaluator.recordings import movement
+from warpsmith.evaluator.recordings import library_calls, movement
 from warpsmith.evaluator.recordings.errors import IllegalAccessError, behind_end
-from warpsmith.evaluator.timing.worker_rounds import Call
+from warpsmith.evaluator.timing.worker_rounds import WATCHDOG_S, Call
 from warpsmith.evaluator.workers.player_host import paired
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ FAR: Final = 1 << 30
 _FAULT: Final = "an illegal memory access was encountered"
 """Message of torch and the driver for it."""
 _ADDRESSES: Final = (1 << 64) - 1
+PROFILE_ATTEMPTS: Final = 3
+"""Of profiling one call: the gate opens by itself if the host is held up for longer than the watchdog waits."""
 POISON: Final = 0xFF
 """Byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
 
@@ -184,7 +186,7 @@ class DeviceReplay:
                     self._images[number] = self._image(region, content)
                 case ["launch", str(), list(grid), dict(arguments), dict()]:
                     yield ["launch", next(kernels), grid, arguments]
-                case ["fill" | "copy" | "call", *_]:
+                case ["fill" | "copy" | "call" | "operator", *_]:
                     yield event
                 case _:
                     raise WireError(f"{str(event)[:80]} is not an event of a trace.")
@@ -296,6 +298,8 @@ class DeviceReplay:
             case ["call", str(operator), list(arguments), to]:
                 operands = [place.argument(argument) for argument in arguments]
                 return Step(partial(movement.call, operator, operands, place.tensor(to)))
+            case ["operator", str(name), list(arguments), dict(keywords), list(results)]:
+                return Step(library_calls.repeated(name, arguments, keywords, results, place.tensor))
             case ["launch", kernel, list(grid), dict(arguments)]:
                 values = {name: place.argument(value) for name, value in arguments.items()}
                 return self._launch(kernel, [int(size) for size in grid], values, number)
@@ -347,6 +351,31 @@ class DeviceReplay:
         own.update()
         own.seal()
         return self._called(self._read_only | {"inputs": own}, answers)
+
+
+def step_times(device: Device, call: "ReplayedCall") -> tuple[float, float]:
+    """Return the device's milliseconds of the kernels and of all steps of one call; zeros if it was held up.
+
+    Each step runs between two events, without a graph. A gate holds the stream until all are enqueued, so that no host
+    time lies between the events.
+    """
+    gate, stream = device.gate(), torch.cuda.current_stream().cuda_stream
+    events = [(device.event(), device.event()) for _ in call.steps]
+    for _ in range(PROFILE_ATTEMPTS):
+        call.reset()
+        call.scrub()
+        gate.close(stream, WATCHDOG_S)
+        for step, (start, end) in zip(call.steps, events, strict=True):
+            start.record(stream)
+            step.run()
+            end.record(stream)
+        held = gate.open()
+        device.settle()
+        if held:
+            spans = [end.elapsed_ms(start) for start, end in events]
+            own = sum(span for span, step in zip(spans, call.steps, strict=True) if step.launches)
+            return own, sum(spans)
+    return 0.0, 0.0
 
 
 def _enqueuer(launch: "_native.Launch", values: dict[str, Any]) -> Callable[[], None]:

@@ -13,7 +13,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, ITEM_BYTES, TensorSlot, contiguous
 from warpsmith.evaluator.languages.base import InterpretedKernels
-from warpsmith.evaluator.recordings import movement
+from warpsmith.evaluator.recordings import library_calls, movement
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -54,6 +54,7 @@ class Replay:
             "fill": self._fill,
             "copy": self._copy,
             "call": self._call,
+            "operator": self._operator,
             "launch": self._launch,
         }
 
@@ -87,6 +88,9 @@ class Replay:
 
     def _call(self, operator: str, arguments: list[Any], to: Any) -> None:
         movement.call(operator, [self._argument(argument) for argument in arguments], self.tensor(to))
+
+    def _operator(self, name: str, arguments: list[Any], keywords: dict[str, Any], results: list[Any]) -> None:
+        library_calls.repeated(name, arguments, keywords, results, self.tensor)()
 
     def tensor(self, described: Any) -> torch.Tensor:
         """Return the tensor that a trace describes; as_strided rejects a tensor outside its memory."""

@@ -5,16 +5,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from warpsmith.evaluator.bench.generations import LAYOUT
 from warpsmith.evaluator.datasets.row_files import FORMS, read_rows
 from warpsmith.evaluator.problem import Problem, from_row
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.records.errors import UsageError
 from warpsmith.records.text import files_in, read_text
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem, Grade, Size, Split, generate
 
 _SOLUTION = ".solution.py"
+GENERATED: Final = "generated/"
+"""Start of the `source` of generated problems."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,14 @@ class ProblemRow:
         """The correct kernel that an optimizer starts from: the slow answer if one is known, else the known answer."""
         return self.naive or self.solution
 
+    @property
+    def usual_operators(self) -> OperatorPolicy:
+        """What a kernel for it may compute with torch, unless a setting says so: its whole work if it is generated.
+
+        KernelBench asks for kernels for a part of the module, beside library operators.
+        """
+        return "none" if self.source.startswith(GENERATED) else "library"
+
     def to_problem(self) -> Problem:
         """Return it as the evaluator's problem.
 
@@ -67,7 +79,7 @@ def from_generated(problem: GeneratedProblem, split: str) -> ProblemRow:
         name=problem.name,
         text=problem.source,
         level=problem.level,
-        source=f"generated/{split}",
+        source=f"{GENERATED}{split}",
         solution=problem.solution,
         composition=problem.composition,
         naive=problem.naive,

@@ -91,6 +91,7 @@ class KernelBench:
             problem,
             attempts,
             style=config.prompt_style,
+            operators=config.operators_for(problem),
             count_tokens=lambda messages: len(chat.prompt_ids(messages)),
             budget=config.prompt_budget,
             history=config.history,
@@ -110,7 +111,9 @@ class KernelBench:
                 "compile_error", compiled=False, correct=False, error_category="parse_error", error_message=NO_CODE
             )
         config, state = self._context.config, QueueState()
-        request = self._context.evaluator.evaluate_async(problem.to_problem(), answer, on_running=state.set)
+        request = self._context.evaluator.evaluate_async(
+            problem.to_problem(), answer, operators=config.operators_for(problem), on_running=state.set
+        )
         what = f"the verdict on a kernel for {problem.name}"
         return await within_phases(config.evaluate_wait_s, config.evaluate_timeout_s, state, request, what)
 

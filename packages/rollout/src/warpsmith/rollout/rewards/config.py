@@ -1,4 +1,4 @@
-"""The table `[rollout.reward]`: presets over five figures, a function from a file, or a reward of another package.
+"""The table `[rollout.reward]`: presets over figures, a function from a file, or a reward of another package.
 
 Reading it imports no reward; `registry.scorer_for` does.
 """
@@ -40,6 +40,7 @@ class PresetRewardConfig(BaseModel):
 
     value = compiled                                                                     if the candidate only compiles
           = correct + speedup_weight * min(max(speedup - speedup_from, 0), speedup_cap)  if it is correct
+            + kernel_share_weight * kernel_share                                         where a GPU measured it
 
     score = turn_weight * value + improvement_weight * max(value - best, 0) - regression_weight * max(best - value, 0)
 
@@ -68,6 +69,16 @@ class PresetRewardConfig(BaseModel):
     )
     regression_weight: float = Field(
         default=0.0, ge=0, description="Score lost with each unit of value below the best turn before."
+    )
+    min_kernel_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Least share of the device's time in the candidate's own kernels; a correct candidate below it "
+        "scores as one that only compiles. No effect where no GPU measured it.",
+    )
+    kernel_share_weight: float = Field(
+        default=0.0, ge=0, description="Score of a correct candidate whose own kernels take all of the device's time."
     )
 
     @model_validator(mode="before")

@@ -36,8 +36,12 @@ class LinearSpeedup:
 
     def _value(self, verdict: Verdict) -> float:
         figures = self.figures
+        share = verdict.kernel_share
+        if verdict.correct and share is not None and share < figures.min_kernel_share:
+            return figures.compiled
         if verdict.correct:
-            return figures.correct + figures.speedup_weight * self._gain(verdict.speedup)
+            gain = figures.speedup_weight * self._gain(verdict.speedup)
+            return figures.correct + gain + figures.kernel_share_weight * (share or 0.0)
         # A rejected candidate broke the rules: it must not earn what an honest attempt earns. An `undecided` one earns
         # as much as a compiled and wrong one, so that nothing is gained by code that only a GPU could decide.
         return figures.compiled if verdict.compiled and verdict.status != "rejected" else 0.0

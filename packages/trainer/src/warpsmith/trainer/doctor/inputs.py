@@ -182,8 +182,9 @@ def prompt_lengths(rollout: RolloutConfig, problems: Sequence[ProblemRow], chat:
 
     def tokens(problem: ProblemRow, *attempts: Attempt) -> int:
         start = Attempt(problem.start, _TIMED) if agent == OPTIMIZER else None
+        style, operators = rollout.prompt_style, rollout.operators_for(problem)
         messages = build_prompt(
-            problem, attempts, style=rollout.prompt_style, inert=chat.inert, agent=agent, start=start
+            problem, attempts, style=style, operators=operators, inert=chat.inert, agent=agent, start=start
         )
         return len(chat.prompt_ids(messages))
 

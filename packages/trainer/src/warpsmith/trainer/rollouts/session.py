@@ -343,7 +343,9 @@ def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: Chat
     for problem in itertools.cycle(problems):
         if len(ids) >= size:
             break
-        ids += chat.prompt_ids(build_prompt(problem, style=config.rollout.prompt_style))
+        ids += chat.prompt_ids(
+            build_prompt(problem, style=config.rollout.prompt_style, operators=config.rollout.operators_for(problem))
+        )
     tolerance = config.sync.tolerance or tolerance_for(*dtypes)
     return Probe(ids[:size], tolerance, rounding_for(*dtypes), config.sync.deadline_s, is_exact(*dtypes))
 

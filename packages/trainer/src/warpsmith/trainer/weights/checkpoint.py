@@ -329,7 +329,8 @@ def _hub_or_path(path: Any) -> str:
 _WITHOUT_THE_KEY = {
     "policy.kernels": "torch", "rollout.reward.type": "preset", "curriculum.type": "uniform",
     "rollout.history.form": "whole", "rollout.reward.improvement_weight": 0.0, "rollout.reward.regression_weight": 0.0,
-    "rollout.reward.turn_weights": [],
+    "rollout.reward.turn_weights": [], "rollout.reward.min_kernel_share": 0.0,
+    "rollout.reward.kernel_share_weight": 0.0,
 }  # fmt: skip
 """Values that checkpoints older than these configuration keys were trained with."""
 

@@ -19,13 +19,15 @@ from warpsmith.evaluator.judge.host_execution.recording_limits import (
     check_size,
     no_kernel,
     overwrites_outputs,
+    refused_operators,
     tuning_remark,
 )
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, WrongFormError
 from warpsmith.evaluator.processes.worker import Worker
-from warpsmith.evaluator.recordings import operators
+from warpsmith.evaluator.recordings import library_calls
 from warpsmith.evaluator.recordings.history import Called, History
+from warpsmith.evaluator.recordings.library_policy import event_name
 from warpsmith.evaluator.recordings.outputs import form_mismatch
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
@@ -99,7 +101,7 @@ class HostExecution(ABC):
             "parameters": tree.slot_map("parameters"),
             "buffers": tree.slot_map("buffers"),
             "other_names": self.session.other_names,
-            "extra_operators": list(self.config.extra_operators),
+            "operators": self.config.operators,
             "properties": self._properties(),
         }
         return self._ask(Kind.LOAD, fields, [arena.fileno()], Kind.LOADED).fields
@@ -138,10 +140,21 @@ class HostExecution(ABC):
         self._history.calls.append(call)
         launches = self.machine.language.launches_of(events)
         check_launches(launches)
+        self._note_operators(events)
         if not launches:
             raise no_kernel(self.evidence, self.machine.language)
         made = Recording(call.form, events, call.outputs, launches, self.way, tuning_remark(done), past)
         return pattern, made, done.integer("variants")
+
+    def _note_operators(self, events: list[Any]) -> None:
+        """Note the library operators of a recording; what the worker says of them does not count, only the events."""
+        policy = self.config.operators
+        names = {name for name in map(event_name, events) if name is not None}
+        unfit = [event for event in events if event_name(event) and library_calls.why_not(policy, event[1], event[2])]
+        if unfit:
+            used = ", ".join(sorted({str(event[1])[:80] for event in unfit})[:8])
+            raise refused_operators(self.evidence, self.machine.language, policy, used)
+        self.evidence.operators |= names
 
     def _read(self, done: codec.Fields, room: Form) -> tuple[Called, bytes]:
         """Return the call that DONE reports, and its pattern."""
@@ -173,12 +186,8 @@ class HostExecution(ABC):
     def _check_rules(self, done: codec.Fields, answer: Answer) -> None:
         refused = done.mapping("refused")
         if refused:
-            self.evidence.flags.add("torch_fallback")
-            raise CandidateFailedError(
-                "rejected",
-                None,
-                f"forward computes with torch instead of {self.machine.language.title}: {self._in_source(refused)}. "
-                f"{operators.ADVICE.format(kernels=self.machine.language.kernel_form)}",
+            raise refused_operators(
+                self.evidence, self.machine.language, self.config.operators, self._in_source(refused)
             )
         if done.flag("unawaited"):
             raise CandidateFailedError(

@@ -9,7 +9,9 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
+from warpsmith.evaluator.recordings import operators
 from warpsmith.evaluator.recordings.history import Called
+from warpsmith.evaluator.recordings.library_policy import ALLOWED_BY, OperatorPolicy
 from warpsmith.evaluator.recordings.recording import Recording
 
 MAX_LAUNCHES: Final = 256
@@ -55,6 +57,27 @@ def no_kernel(evidence: Evidence, language: KernelLanguage) -> CandidateFailedEr
         "rejected",
         None,
         f"forward launched no {language.title} kernel: compute in {language.kernel_form} that forward launches.",
+    )
+
+
+def refused_operators(
+    evidence: Evidence, language: KernelLanguage, policy: OperatorPolicy, used: str
+) -> CandidateFailedError:
+    """Return the failure of a forward that computes with torch where the policy does not allow it.
+
+    Args:
+        evidence: gets the flag.
+        language: of the candidate's kernels.
+        policy: in force.
+        used: the operators, with the lines that use them.
+    """
+    evidence.flags.add("torch_fallback")
+    advice = operators.COMPILER_ADVICE if operators.COMPILER in used else operators.ADVICE
+    return CandidateFailedError(
+        "rejected",
+        None,
+        f"forward computes with torch instead of {language.title}: {used}. "
+        f"{advice.format(kernels=language.kernel_form)} The policy is {ALLOWED_BY[policy]}.",
     )
 
 

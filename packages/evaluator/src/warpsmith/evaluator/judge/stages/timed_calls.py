@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answer, rng: random.Random) -> None:
     """Time a replay and the reference, and compare the outputs of the timed calls.
 
+    Then a few calls are profiled, untimed: how much of the device's time is in the candidate's own kernels.
+
     Raises:
         CandidateFailedError: the timed calls give another output than the trials.
     """
@@ -45,7 +47,9 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
             replays.set_ring(sizes, ring.fds)
         witness = benchmark.Witness(session, ring, compared, rng)
         count, least_ms = evaluation.candidate.config.timed_trials, machine.bandwidth().least_ms
-        outcome = benchmark.conduct(witness, replays.round, count, machine.lease, least_ms=least_ms)
+        outcome = benchmark.conduct(
+            witness, replays.round, count, machine.lease, least_ms=least_ms, profile=replays.kernel_share
+        )
     finally:
         session.ring(0, [])
     _accept(evaluation, outcome, sum(slot.nbytes for slot in placed.slots))
@@ -62,7 +66,7 @@ def steady(recordings: list[Recording]) -> Recording:
 def _accept(evaluation: Evaluation, outcome: benchmark.Outcome, written: int) -> None:
     """Keep a timing, unless the timed calls were wrong or impossibly fast."""
     evidence = evaluation.evidence
-    evidence.timing = outcome.timing
+    evidence.timing, evidence.kernel_share = outcome.timing, outcome.kernel_share
     if outcome.wrong:
         evidence.flags.add("wrong_when_timed")
         raise CandidateFailedError(
