@@ -20,6 +20,7 @@ from warpsmith.evaluator.bench.settings import local_settings
 from warpsmith.evaluator.client.interface import AsyncEvaluator
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.folders import write_file
@@ -257,7 +258,9 @@ class _Judging:
 
         async def attempt() -> Verdict:
             state = QueueState()
-            request = self.evaluator.evaluate_async(entry.as_problem(), entry.kernel or "", on_running=state.set)
+            request = self.evaluator.evaluate_async(
+                entry.as_problem(), entry.kernel or "", operators=operators_of(config), on_running=state.set
+            )
             what = f"the verdict on {entry.place}"
             return await within_phases(config.evaluate_wait_s, config.evaluate_timeout_s, state, request, what)
 
@@ -265,6 +268,11 @@ class _Judging:
             return await retries.with_retries(attempt, retries.for_evaluations(config.retries), retries.is_verdict)
         except DeadlinePassedError as error:
             return invalid(error.message, "timeout")
+
+
+def operators_of(config: SessionConfig) -> OperatorPolicy:
+    """Return what a kernel of a data set may compute with torch: published ones stand beside library operators."""
+    return config.operators or "library"
 
 
 class _Recorder:
@@ -324,7 +332,7 @@ class _Recorder:
             self._samples[entry.key],
             after_step=None,
         )
-        turn.messages = prompt_of(entry, source)
+        turn.messages = prompt_of(entry, source, operators_of(self.config))
         turn.kernel = entry.kernel
         turn.text = f"```python\n{(entry.kernel or '').strip()}\n```"
         if refusal is not None or turn.verdict is None:
@@ -335,11 +343,11 @@ class _Recorder:
         return row | {"trajectory": f"{group}/{entry.key}", "return": turn.score.value}
 
 
-def prompt_of(entry: Entry, source: str) -> list[Message]:
+def prompt_of(entry: Entry, source: str, operators: OperatorPolicy) -> list[Message]:
     """Return the prompt that asks for an entry's kernel, in its language."""
     if entry.language == "cuda_cpp":
         return [{"role": "user", "content": _CUDA_TASK.format(problem=entry.problem.strip())}]
-    return build_prompt(entry.as_row(source), style="full")
+    return build_prompt(entry.as_row(source), style="full", operators=operators)
 
 
 def _in_words(verdict: Verdict | None) -> str:
