@@ -67,7 +67,8 @@ def tree(tmp_path, add_problem, add_candidate):
 def plan_of(tree, config, **changes):
     run = tree / "runs" / "mine"
     given = {"dataset": tree, "generations": run, "out": run / "out", "levels": (), "at_once": 2, "trials": 2}
-    return Plan(**{**given, "settings": local_settings(config), "timeout_s": 20.0, **changes})
+    asked = {"settings": local_settings(config), "operators": "none", "timeout_s": 20.0}
+    return Plan(**{**given, **asked, **changes})
 
 
 def nobody():
