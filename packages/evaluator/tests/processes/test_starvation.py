@@ -140,11 +140,19 @@ LAUNCH = {
 }
 
 
-def test_a_compiler_that_waits_for_a_processor_is_given_four_times_its_time_at_most(
-    machine, crowded_processor, monkeypatch
-):
+@pytest.fixture
+def hurried(machine):
+    """A compile service whose limit is a second."""
     own = copy.copy(machine)
     own.config = machine.config.model_copy(update={"compile_timeout_s": 1.0})
+    service = CompileService(own)
+    yield service
+    service.close()
+
+
+def test_a_compiler_that_waits_for_a_processor_is_given_four_times_its_time_at_most(
+    hurried, crowded_processor, monkeypatch
+):
     take = Machine.take
 
     def pinned(self, role, timeout_s):
@@ -153,15 +161,37 @@ def test_a_compiler_that_waits_for_a_processor_is_given_four_times_its_time_at_m
         return worker
 
     monkeypatch.setattr(Machine, "take", pinned)
-    service = CompileService(own)
+    command = [sys.executable, "-S", "-c", "while True: pass"]
+    more = [subprocess.Popen(command, start_new_session=True) for _ in range(2 * CROWD)]
     try:
+        for process in more:
+            os.sched_setaffinity(process.pid, {crowded_processor})
         began = time.monotonic()
-        job = service.start(ENDLESS, [LAUNCH])
+        job = hurried.start(ENDLESS, [LAUNCH])
         # One that waited so long is tried again, and then nobody's failure.
         assert job.future.exception(timeout=60) is not None
-        assert time.monotonic() - began > 2 * 2.0
+        assert time.monotonic() - began > 2 * 3.0
     finally:
-        service.close()
+        for process in more:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("starved", [0.0, 1.0, 2.5])
+def test_a_compiler_whose_waiting_was_made_up_for_is_not_tried_again(hurried, monkeypatch, starved):
+    """Whoever compiles without end beside others must not end as a failure of the evaluator."""
+    overrun, asked = workers.Worker._overrun, []
+
+    def waited(self):
+        asked.append(time.monotonic())
+        return workers.WorkerTimeoutError(self.role, overrun(self).cpu_seconds, starved)
+
+    monkeypatch.setattr(workers.Worker, "_overrun", waited)
+    began = time.monotonic()
+    found = hurried.start(ENDLESS, [LAUNCH]).future.result(timeout=60)
+    assert (found.ok, found.category) == (False, "timeout")
+    assert len(asked) == (2 if starved else 1)
+    assert asked[-1] - began >= 1.0 + starved
 
 
 def test_what_the_processes_of_a_compiler_wait_counts_as_its_own(crowded_processor):

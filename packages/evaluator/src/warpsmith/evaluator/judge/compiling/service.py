@@ -227,17 +227,23 @@ class CompileService:
         return found
 
     def _reply(self, worker: Worker, deadline: float) -> Message:
-        """Receive the reply; time in which the compiler waited for a processor does not count, up to a bound."""
+        """Receive the reply; time in which the compiler waited for a processor does not count, up to a bound.
+
+        Raises:
+            WorkerTimeoutError: starved if the bound was reached; otherwise all waiting was made up for.
+        """
+        most = deadline + (MOST_TIMES - 1) * self._config.compile_timeout_s
         extended = deadline
         while True:
             try:
                 return worker.receive(extended - time.monotonic())
             except WorkerTimeoutError as error:
-                most = deadline + (MOST_TIMES - 1) * self._config.compile_timeout_s
-                later = min(deadline + (error.starved_seconds or 0.0), most)
-                if later - extended < LEAST_EXTENSION_S:
+                if error.starved_seconds is None or extended >= most:
                     raise
-                extended = max(later, time.monotonic() + LEAST_EXTENSION_S)
+                later = min(deadline + error.starved_seconds, most)
+                if later - extended < LEAST_EXTENSION_S:
+                    raise WorkerTimeoutError(error.role, error.cpu_seconds, 0.0) from error
+                extended = max(later, min(time.monotonic() + LEAST_EXTENSION_S, most))
 
     def _broken(self, message: str) -> Compilation:
         return Compilation(False, self.language.compilation_category, message)
