@@ -52,8 +52,11 @@ SHAPES: Final = _operators("""
     promote_types result_type can_cast
 """)
 ALLOWED: Final = ALLOCATION | MOVEMENT | VIEWS | SHAPES
-ANNOTATIONS: Final = frozenset({f"profiler::_record_function_{name}" for name in ("enter", "enter_new", "exit")})
-"""Operators of `torch.profiler.record_function`: they compute nothing and are not recorded."""
+ANNOTATIONS: Final = frozenset(
+    {f"profiler::_record_function_{name}" for name in ("enter", "enter_new", "exit")} | {"aten::record_stream"}
+)
+"""Operators that compute nothing and are not recorded: `torch.profiler.record_function`, and a hint to the allocator
+about the stream that uses a tensor."""
 
 ADVICE: Final = (
     "Compute in {kernels}. Torch can allocate and fill (empty, zeros, full, arange, tensor), view and "

@@ -30,8 +30,8 @@ from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING
 from warpsmith.evaluator.recordings import module_state, outputs
 from warpsmith.evaluator.reference import named_sizes
+from warpsmith.evaluator.reference.accidental_sizes import Run, RunObserver, is_accident
 from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
-from warpsmith.evaluator.reference.broadcasting import BroadcastFinder, Operation, broadcasts_more
 from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPlan
 from warpsmith.evaluator.reference.draw_sites import Catch
 from warpsmith.evaluator.reference.named_sizes import InputSizes
@@ -120,7 +120,7 @@ class Reference:
         # Determined on its first inputs, which are plain: which functions with a lossy textbook form its forward calls,
         # its elementwise operators, and the sign of divisors whose quotients it compares.
         self._plain_forms: dict[str, float] | None = None
-        self._operations: list[Operation] = []
+        self._sample_run = Run()
         self._sign = ""
         self._resized = False
         self._inexact: set[int] = set()
@@ -291,15 +291,15 @@ class Reference:
     def _own_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
         """Compute the answer, and note whether it is defined, and on the first inputs what to look for in others."""
         if self._plain_forms is None:
-            with PlainFormFinder() as forms, BroadcastFinder() as operations:
+            with PlainFormFinder() as forms, RunObserver() as observer:
                 found = self._defined_answer(arena, seed)
-            self._plain_forms, self._operations = forms.shares, operations.operations
+            self._plain_forms, self._sample_run = forms.shares, observer.run
             return found
         if not self._resized:
             return self._defined_answer(arena, seed)
-        with BroadcastFinder() as operations:
+        with RunObserver() as observer:
             found = self._defined_answer(arena, seed)
-        self._undefined |= broadcasts_more(operations.operations, self._operations)
+        self._undefined |= is_accident(observer.run, self._sample_run)
         return found
 
     def _defined_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:

@@ -24,6 +24,7 @@ from warpsmith.evaluator.devices.tensor_views import NAMES
 from warpsmith.evaluator.languages.triton import captures
 from warpsmith.evaluator.languages.triton.interpreter import (
     chip_numerics,
+    missing_operations,
     races,
     reductions,
     semantics,
@@ -396,6 +397,7 @@ def keep_language() -> None:
     """
     seen_by_kernels = {"tl": tl, "core": tl.core}
     interpreter._patch_lang(FunctionType(keep_language.__code__, seen_by_kernels))
+    missing_operations.install()
     semantics.install()
     undefined_behavior.install()
     chip_numerics.install()
