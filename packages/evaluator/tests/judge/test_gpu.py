@@ -469,6 +469,13 @@ def test_a_candidate_without_library_operators_has_nearly_all_of_the_time(judge)
     assert verdict.kernel_share > 0.9
 
 
+def test_a_hint_to_the_allocator_about_a_stream_is_no_computation(judge):
+    hinting = elementwise(
+        LOADS + "tl.store(out_ptr + at, x + y, mask=at < n)", before="x.record_stream(torch.cuda.current_stream())"
+    )
+    assert judge.evaluate(SUM, hinting).status == "correct"
+
+
 @pytest.mark.parametrize("known", ["found != found", "found == found", "found == 0.0"])
 def test_a_kernel_that_counts_on_fresh_memory_is_wrong(judge, known):
     body = (
