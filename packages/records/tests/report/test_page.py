@@ -48,6 +48,10 @@ def test_progress_by_turn_and_figures_by_level_are_shown(browser, tmp_path):
     ]
     assert "Figures by level" in browser.text("#by h2")
     assert "train, level 2" in browser.text("#by")
+    write_report(RunReader(run), run / "report.html")
+    browser.open((run / "report.html").as_uri())
+    assert "Figures by stage" in browser.text("#by h2"), "a run with several stages shows them unasked"
+    assert "train, stage 2" in browser.text("#by")
 
 
 def test_charts_are_drawn_and_constant_metrics_are_folded_away(browser, report):
@@ -67,7 +71,7 @@ def test_search_and_filters_narrow_the_list_and_stand_in_the_address(browser, re
     browser.until("document.getElementById('count').innerText", lambda text: text == "2 of 20 trajectories")
     assert "q=train_1" in browser.js("location.hash")
     for query, count in {
-        "level=2": 2, "status=compile_error": 8, "turn=2&status=correct": 10, "turn=1&status=correct": 0,
+        "level=2": 2, "stage=1": 2, "status=compile_error": 8, "turn=2&status=correct": 10, "turn=1&status=correct": 0,
         "flag=slower_than_reference": 2, "speedup=2": 2, "outcome=solved": 10, "problem=held_0": 2, "role=train": 4,
     }.items():  # fmt: skip
         browser.go(f"trajectories?{query}")

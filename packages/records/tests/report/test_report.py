@@ -86,7 +86,7 @@ def test_the_first_screen_has_four_figures_and_says_what_more_turns_bring(tmp_pa
 def test_parts_have_their_progress_and_can_be_split(tmp_path):
     run = write_evaluated_run(tmp_path)
     about = overview(run)
-    assert (about["by"], about["parts_by"]) == (None, [])
+    assert about["by"] == "stage", "a run with several stages is split by them unasked"
     first, second = about["parts"][1]["progress"]
     assert (first["turn_number"], first["first_solved"], first["solved_by"]) == (1, 0.0, 0.0)
     assert (second["turn_number"], second["first_solved"], second["solved_by"]) == (2, 0.75, 0.75)

@@ -34,14 +34,14 @@ def write_evaluation(writer: RunWriter, after: int, solved: int, name: str = "de
 
 
 def write_step(writer: RunWriter, step: int, name: str = "demo") -> None:
-    """One training step of two trajectories, the second with another kernel at turn 2."""
+    """One training step, a stage of its own, of two trajectories, the second with another kernel at turn 2."""
     first = trajectory_rows(
         f"step-{step}/0", ["incorrect"], after_step=step - 1, rollout_step=step, problem="train_0", run=name,
-        level=1,
+        level=1, stage=step,
     )  # fmt: skip
     second = trajectory_rows(
         f"step-{step}/1", ["incorrect", "correct"], speedup=2.5, after_step=step - 1, rollout_step=step,
-        problem="train_1", run=name, level=2,
+        problem="train_1", run=name, level=2, stage=step,
     )  # fmt: skip
     second[0]["kernel"] = "import torch\n\nx = 1\nclass ModelNew: ..."
     second[1]["kernel"] = "import torch\n\nx = 2\nclass ModelNew: ..."

@@ -232,6 +232,7 @@ class RolloutSession:
         after_step: int,
         weight_version: int,
         rollout_step: int | None = None,
+        stage: int | None = None,
         staleness: int = 0,
         max_turns: Sequence[int | None] | None = None,
     ) -> "pa.Table":
@@ -248,7 +249,7 @@ class RolloutSession:
             self._in_windows(
                 self._collector.collect(
                     problems, samples, label=label, seed=seed, role=role, after_step=after_step,
-                    rollout_step=rollout_step, max_turns=max_turns,
+                    rollout_step=rollout_step, stage=stage, max_turns=max_turns,
                 )
             )
         )  # fmt: skip
