@@ -119,6 +119,13 @@ def test_curves_show_evaluations_with_intervals_and_training_by_turn(tmp_path):
     assert [curve["name"] for curve in trends["seconds of a step by phase"]] == ["collect", "train", "sync"]
 
 
+def test_curves_show_what_was_in_use(tmp_path):
+    about = overview(write_evaluated_run(tmp_path))
+    (trend,) = [trend for trend in about["trends"] if trend["title"].startswith("in use")]
+    assert [(curve["name"], curve["x"]) for curve in trend["curves"]] == [("evaluator busy", [1, 2]), ("gpu 0", [1, 2])]
+    assert trend["curves"][1]["y"] == pytest.approx([0.6, 0.7])
+
+
 def test_curves_show_each_agent_and_the_speedup_over_its_start(tmp_path):
     with RunWriter(tmp_path) as writer:
         for step in (1, 2):

@@ -50,7 +50,8 @@ def write_step(writer: RunWriter, step: int, name: str = "demo") -> None:
     writer.append("turns", turns_batch(rows))
     credits = [credit_row(row["trajectory"], row["turn"], step, run=name) for row in rows]
     writer.append("credits", credits_batch(credits))
-    metrics = {"health/constant": 0.0, "queue/depth": float(step), "gpu/utilization": 0.5 + step / 10}
+    metrics = {"health/constant": 0.0, "queue/depth": float(step), "gpu_0/utilization": 0.5 + step / 10}
+    metrics |= {"gpu_0/memory_share": 0.6 + step / 10, "evaluator/busy_share": 0.3 + step / 10}
     writer.append("steps", steps_batch([step_row(step, run=name, collect_s=3.0, train_s=1.0, metrics=metrics)]))
 
 
