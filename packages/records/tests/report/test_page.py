@@ -117,15 +117,16 @@ def test_the_timeline_shows_a_step_and_recorded_device_metrics(browser, report):
     browser.open(report, "timeline?step=1")
     assert "Timeline of step 1" in browser.text("h1")
     assert "wait for batch 3 s · train 1 s" in browser.text(".bar")
-    assert "gpu/utilization" in browser.text("#devices")
+    assert "gpu_0/utilization" in browser.text("#devices")
 
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("dark", [False, True])
 def test_nothing_is_wider_than_the_window(browser, report, width, dark):
-    browser.resize(width, 844, dark=dark)
+    browser.resize(width, 844, dark=not dark)
     browser.open(report)
-    assert browser.js("document.documentElement.dataset.theme") == ("dark" if dark else "light")
+    browser.resize(width, 844, dark=dark)
+    browser.until("document.documentElement.dataset.theme", lambda theme: theme == ("dark" if dark else "light"))
     for view in (*VIEWS, "trajectory?key=step-1/1"):
         browser.go(view)
         browser.until("document.querySelector('main h1')")

@@ -7,7 +7,7 @@ const LIST_COLUMNS = (run) => [
   { name: "level", title: "level", width: "70px", cell: (t) => number(t.level) },
   { name: "solved", title: "solved at", width: "96px", cell: (t) => (t.solvedAt ? "turn " + t.solvedAt : DASH) },
   { name: "speedup", title: "speedup", width: "94px", cell: (t) => times(t.speedup) },
-  { name: "return", title: "aggregated return", width: "148px", cell: (t) => number(t.return) },
+  { name: "return", title: "aggregated return", width: "172px", cell: (t) => number(t.return) },
   { name: "advantage", title: "advantage", width: "110px", cell: (t) => number(t.advantage) },
   { name: "tokens", title: "tokens", width: "84px", cell: (t) => number(t.tokens) },
   { name: "status", title: "last status", width: "minmax(110px, 1fr)", cell: (t) => h("span", { class: "status" }, t.status) },
