@@ -80,7 +80,9 @@ def test_the_first_screen_has_four_figures_and_says_what_more_turns_bring(tmp_pa
     about = overview(write_evaluated_run(tmp_path))
     assert [figure["value"] for figure in about["figures"]] == ["75.0%", "+75.0 points", "1.50x", "2"]
     assert [part["label"] for part in about["parts"]] == ["held_out before training", "held_out after 2 steps", "train"]
-    assert about["parts"][1]["multi_turn"] == "Turns 2 to 2 add +75.0 points: solved within 1 to 2 turns 0.0%, 75.0%."
+    assert about["parts"][1]["multi_turn"] == (
+        "Turn 2 adds +75.0 points: solved within 1 to 2 turns 0.0%, 75.0%. That is 75.0% of what turn 1 does not solve."
+    )
 
 
 def test_parts_have_their_progress_and_can_be_split(tmp_path):
@@ -105,7 +107,7 @@ def test_turns_that_solve_nothing_more_are_said_to(tmp_path):
         for name, statuses in {"a": ["correct", "incorrect"], "b": ["incorrect", "incorrect"]}.items():
             writer.append("turns", turns_batch(trajectory_rows(name, statuses)))
     (part,) = overview(tmp_path)["parts"]
-    assert part["multi_turn"] == "Turns 2 to 2 solve nothing more: 50.0% with one turn and with all."
+    assert part["multi_turn"] == "Turn 2 solves nothing more: 50.0% with one turn and with all."
     assert part["solved_by_turn"] == [0.5, 0.5]
 
 

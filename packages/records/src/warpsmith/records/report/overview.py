@@ -125,10 +125,14 @@ def multi_turn_sentence(figures: PartFigures) -> str:
     solved = figures.solved_by_turn
     if len(solved) < 2:
         return ""
+    later, s = ("Turn 2", "s") if len(solved) == 2 else (f"Turns 2 to {len(solved)}", "")
     if solved[-1] - solved[0] < _LEAST_VISIBLE:
-        return f"Turns 2 to {len(solved)} solve nothing more: {solved[0]:.1%} with one turn and with all."
-    shares, added = ", ".join(f"{share:.1%}" for share in solved), _points(solved[-1] - solved[0])
-    return f"Turns 2 to {len(solved)} add {added} points: solved within 1 to {len(solved)} turns {shares}."
+        return f"{later} solve{s} nothing more: {solved[0]:.1%} with one turn and with all."
+    shares, added = ", ".join(f"{share:.1%}" for share in solved), solved[-1] - solved[0]
+    return (
+        f"{later} add{s} {_points(added)} points: solved within 1 to {len(solved)} turns {shares}. That is "
+        f"{added / (1 - solved[0]):.1%} of what turn 1 does not solve."
+    )
 
 
 def finite(value: Any) -> Any:

@@ -83,7 +83,7 @@ function stacked(columns, counts) {
 
 function partsTable(parts) {
   if (!parts.length) return h("p", null, "No turns are recorded yet.");
-  const headings = ["part", "trajectories", "turns", "invalid turns", "solved", "solved by turn 1", "last turn correct", "improved", "mean aggregated return", "mean speedup"];
+  const headings = ["part", "trajectories", "turns", "invalid turns", "solved", "solved by turn 1", "last turn correct", "improved", "aggregated return", "mean speedup"];
   return knownColumns(headings, parts.map((part) => [part.label, number(part.trajectories), number(part.turns), number(part.invalid_turns), percent(part.solved), percent(part.solved_by_turn[0]),
     percent(part.final_correct_rate), percent(part.improvement_rate), number(part.aggregated_return_mean), times(part.speedup_mean)]));
 }
