@@ -46,6 +46,7 @@ def test_the_summary_has_what_it_promises(finished):
         assert 0.0 <= held_out[stage]["correct"] <= held_out[stage]["compiled"] <= 1.0
         assert held_out[stage]["trajectories"] == 4 - held_out[stage]["invalid"]
         assert len(held_out[stage]["score_by_turn"]) in (1, 2, 3)
+        assert held_out[stage]["repaired"] is None or 0.0 <= held_out[stage]["repaired"] <= 1.0
     low, high = held_out["difference"]["ci95"]
     assert low <= held_out["difference"]["correct"] <= high
     assert summary["steps"] == 2

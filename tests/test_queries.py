@@ -93,6 +93,7 @@ def test_2_reward_and_return_by_step(answer, turns, reader):
         assert row["reward_mean"] == pytest.approx(own["reward_mean"])
         assert row["aggregated_return_mean"] == pytest.approx(own["aggregated_return_mean"])
     assert [row["trajectories"] for row in found] == [9, 9, 9]
+    assert {row["stage"] for row in found} == {None}, "the run had no curriculum"
 
 
 def test_3_turn_at_which_problems_are_solved(answer, reader):

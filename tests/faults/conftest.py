@@ -30,10 +30,10 @@ def policy(problems: Path, tmp_path_factory) -> Path:
     """A tiny decoder that has learnt the problems' answer almost by heart."""
     from warpsmith.policy.tiny import build_tiny
     from warpsmith.rollout.generator import generate
-    from warpsmith.trainer.data.generated import sft_examples
+    from warpsmith.trainer.data.generated import Repairs, sft_examples
 
     known = generate(seed=0, count=60, levels=(1,))
-    chats = sft_examples(known, 0, "compact", second_turn_share=0.0)
+    chats = sft_examples(known, 0, "compact", repairs=Repairs(0.0))
     folder = build_tiny(
         tmp_path_factory.mktemp("policy") / "untrained",
         [message["content"] for chat in chats for message in chat],

@@ -79,13 +79,17 @@ def test_summary_splits_its_figures_by_a_column(tmp_path, records):
     assert {name: part["trajectories"] for name, part in by_role.items()} == {"held_out": 16, "train": 4}
     assert "train, level 2" in records("summary", run, "--by", "level").stdout
     assert records("report", run, "--by", "level").returncode == 0
+    by_stage = json.loads(records("summary", run, "--json", "--by", "stage", "--role", "train").stdout)
+    assert {name: part["trajectories"] for name, part in by_stage.items()} == {"train, stage 1": 2, "train, stage 2": 2}
 
 
 @pytest.mark.parametrize("command", ["summary", "report"])
 def test_a_column_that_does_not_exist_is_refused_with_those_that_do(command, run_dir, records):
-    found = records(command, run_dir, "--by", "stage")
+    found = records(command, run_dir, "--by", "problem")
     assert found.returncode == 2
-    assert "cannot be grouped by `stage`. Group them by agent, level, role, source." in " ".join(found.stderr.split())
+    assert "cannot be grouped by `problem`. Group them by agent, level, role, source, stage." in " ".join(
+        found.stderr.split()
+    )
 
 
 def test_an_unknown_role_is_refused_with_the_roles_of_the_run(run_dir, records):
@@ -288,16 +292,16 @@ def test_a_full_disk_leaves_nothing_half_written(command, run_dir, tmp_path, ref
 @pytest.mark.parametrize("command", [*WRITING, ("summary", "{run}")], ids=lambda command: command[0])
 def test_a_newer_run_is_refused(command, tmp_path, monkeypatch, refused):
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "SCHEMA_VERSION", 7)
+        patch.setattr(schema, "SCHEMA_VERSION", 8)
         run_dir = write_run(tmp_path / "run")
     said = refused(*(text.format(run=run_dir, out=tmp_path / "out") for text in command))
-    assert "schema version 7; this installation reads up to 6. Install a newer" in said
+    assert "schema version 8; this installation reads up to 7. Install a newer" in said
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_verify_lists_what_is_newer(tmp_path, monkeypatch, records):
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "SCHEMA_VERSION", 7)
+        patch.setattr(schema, "SCHEMA_VERSION", 8)
         write_run(tmp_path)
     found = records("verify", tmp_path)
     assert (found.returncode, found.stdout.count("Install a newer warpsmith-records")) == (1, 3)
@@ -306,7 +310,7 @@ def test_verify_lists_what_is_newer(tmp_path, monkeypatch, records):
 def test_schema_prints_every_table_with_types(monkeypatch, records):
     monkeypatch.setenv("COLUMNS", "200")
     found = records("schema").stdout
-    assert "schema version 6" in found
+    assert "schema version 7" in found
     for text in ("timestamp[us, tz=UTC]", "weight_versions", "advantage", "map<string, double>"):
         assert text in found
 

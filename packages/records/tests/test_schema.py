@@ -32,7 +32,7 @@ from warpsmith.records.schema import (
 def test_every_table_names_itself_and_its_version():
     for name, table in TABLES.items():
         assert table.metadata[b"warpsmith.table"] == name.encode()
-        assert table.metadata[b"warpsmith.schema_version"] == b"6"
+        assert table.metadata[b"warpsmith.schema_version"] == b"7"
 
 
 def test_keys_are_columns_that_have_no_nulls():
@@ -78,6 +78,7 @@ def test_an_invalid_turn_needs_no_verdict_and_no_reward():
         ("completion_ids", [4, 5, 6, 2**31], "expected list<item: int32 not null>"),
         ("logprobs", [-0.1], "one entry per completion token"),
         ("weight_versions", [], "one entry per completion token"),
+        ("stage", 0, "at least 1 or null"),
         ("reward", None, "set where valid is true"),
         ("reward", float("nan"), "finite"),
         ("return", float("inf"), "finite"),
@@ -282,12 +283,25 @@ def test_turns_of_version_5_have_no_agent_and_no_start():
     assert turns_batch(old).equals(turns.combine_chunks().to_batches()[0])
 
 
+def test_turns_of_version_6_have_no_stage():
+    """The files were written by version 6 itself."""
+    turns = RunReader(Path(__file__).parent / "data" / "version-6").table("turns")
+    assert turns.schema.equals(TURNS, check_metadata=True)
+    by_an_agent = {"agent": "optimizer", "speedup_over_start": 1.5}
+    old = [
+        *trajectory_rows("old", ["incorrect", "correct"], after_step=3, rollout_step=4, **by_an_agent),
+        *trajectory_rows("held", ["correct"], role="held_out", after_step=4),
+        turn_row("none", verdict=None),
+    ]
+    assert turns_batch(old).equals(turns.combine_chunks().to_batches()[0])
+
+
 def test_part_of_a_batch_of_version_4_is_migrated():
     old = trajectory_rows("old", ["incorrect", "correct", "correct"], after_step=3, rollout_step=4)
     whole = turns_batch(old)
-    assert migrate("turns", whole.drop_columns(["rollout_step", "agent", "speedup_over_start"]).slice(1), 4).equals(
-        whole.slice(1)
-    )
+    assert migrate(
+        "turns", whole.drop_columns(["rollout_step", "stage", "agent", "speedup_over_start"]).slice(1), 4
+    ).equals(whole.slice(1))
     steps = steps_batch([step_row(step, turn_return_mean=0.1 * step) for step in range(3)])
     names = ["return_mean" if name == "turn_return_mean" else name for name in steps.schema.names]
     assert migrate("steps", steps.rename_columns(names).slice(1), 4).equals(steps.slice(1))
@@ -296,7 +310,7 @@ def test_part_of_a_batch_of_version_4_is_migrated():
 def test_part_of_a_batch_of_version_2_is_carried_forward():
     """A part of a batch has its own beginning in the columns of a struct."""
     (batch,) = RunReader(Path(__file__).parent / "data" / "version-2").table("turns").combine_chunks().to_batches()
-    written = batch.drop_columns(["rollout_step", "agent", "speedup_over_start"])
+    written = batch.drop_columns(["rollout_step", "stage", "agent", "speedup_over_start"])
     place = written.schema.get_field_index("verdict")
     older = pa.struct([field for field in written.column(place).type if field.name != "recording"])
     verdicts = [row and {field.name: row[field.name] for field in older} for row in written.column(place).to_pylist()]

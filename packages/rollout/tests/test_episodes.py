@@ -31,7 +31,7 @@ def rule(verdicts):
 def collect(chat, problem, scripted_judge, rule):
     def go(
         sampler, *, judge=None, samples=1, problems=None, seed=None, on_turn=None, on_trajectory=None, most=None,
-        **settings,
+        labels=None, **settings,
     ):  # fmt: skip
         collector = Collector(
             sampler,
@@ -42,9 +42,20 @@ def collect(chat, problem, scripted_judge, rule):
             on_turn=on_turn,
             on_trajectory=on_trajectory,
         )
-        return asyncio.run(collector.collect(problems or [problem], samples, label="step-0", seed=seed, max_turns=most))
+        return asyncio.run(
+            collector.collect(
+                problems or [problem], samples, label="step-0", seed=seed, max_turns=most, **(labels or {})
+            )
+        )
 
     return go
+
+
+def test_rows_say_for_which_step_and_stage_they_were_sampled(collect, scripted_sampler):
+    rows = collect(scripted_sampler(WRONG, GOOD), labels={"after_step": 3, "rollout_step": 4, "stage": 2}).to_pylist()
+    assert [(row["after_step"], row["rollout_step"], row["stage"]) for row in rows] == [(3, 4, 2)] * 2
+    (row,) = collect(scripted_sampler(GOOD)).to_pylist()
+    assert (row["after_step"], row["rollout_step"], row["stage"]) == (None, None, None)
 
 
 def test_an_episode_ends_with_a_correct_kernel_and_its_rows_fit_the_schema(collect, scripted_sampler, problem):

@@ -57,7 +57,11 @@ def test_the_server_answers_with_columns_overview_and_texts(tmp_path):
     chunk = client.get("/api/runs/0/turns/0").content
     (length,) = struct.unpack("<I", chunk[:4])
     assert json.loads(chunk[4 : 4 + length])["rows"] == 38
-    assert "+50.0 points" in client.get("/api/runs/0/overview").json()["headline"]["text"]
+    overview = client.get("/api/runs/0/overview").json()
+    assert "+50.0 points" in overview["headline"]["text"]
+    assert {part["label"] for part in overview["parts_by"]} >= {"train, stage 1", "train, stage 2"}
+    by_level = LiveRuns([RunReader(tmp_path)], by="level").overview(0)
+    assert {part["label"] for part in by_level["parts_by"]} >= {"train, level 1", "train, level 2"}
     trajectory = client.get("/api/runs/0/trajectory", params={"key": "step-1/1"}).json()
     assert [turn["kernel"].split("\n")[2] for turn in trajectory["turns"]] == ["x = 1", "x = 2"]
 

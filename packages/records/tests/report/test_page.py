@@ -48,6 +48,10 @@ def test_progress_by_turn_and_figures_by_level_are_shown(browser, tmp_path):
     ]
     assert "Figures by level" in browser.text("#by h2")
     assert "train, level 2" in browser.text("#by")
+    write_report(RunReader(run), run / "report.html")
+    browser.open((run / "report.html").as_uri())
+    assert "Figures by stage" in browser.text("#by h2"), "a run with several stages shows them unasked"
+    assert "train, stage 2" in browser.text("#by")
 
 
 def test_charts_are_drawn_and_constant_metrics_are_folded_away(browser, report):
@@ -67,7 +71,7 @@ def test_search_and_filters_narrow_the_list_and_stand_in_the_address(browser, re
     browser.until("document.getElementById('count').innerText", lambda text: text == "2 of 20 trajectories")
     assert "q=train_1" in browser.js("location.hash")
     for query, count in {
-        "level=2": 2, "status=compile_error": 8, "turn=2&status=correct": 10, "turn=1&status=correct": 0,
+        "level=2": 2, "stage=1": 2, "status=compile_error": 8, "turn=2&status=correct": 10, "turn=1&status=correct": 0,
         "flag=slower_than_reference": 2, "speedup=2": 2, "outcome=solved": 10, "problem=held_0": 2, "role=train": 4,
     }.items():  # fmt: skip
         browser.go(f"trajectories?{query}")
@@ -113,15 +117,16 @@ def test_the_timeline_shows_a_step_and_recorded_device_metrics(browser, report):
     browser.open(report, "timeline?step=1")
     assert "Timeline of step 1" in browser.text("h1")
     assert "wait for batch 3 s · train 1 s" in browser.text(".bar")
-    assert "gpu/utilization" in browser.text("#devices")
+    assert "gpu_0/utilization" in browser.text("#devices")
 
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("dark", [False, True])
 def test_nothing_is_wider_than_the_window(browser, report, width, dark):
-    browser.resize(width, 844, dark=dark)
+    browser.resize(width, 844, dark=not dark)
     browser.open(report)
-    assert browser.js("document.documentElement.dataset.theme") == ("dark" if dark else "light")
+    browser.resize(width, 844, dark=dark)
+    browser.until("document.documentElement.dataset.theme", lambda theme: theme == ("dark" if dark else "light"))
     for view in (*VIEWS, "trajectory?key=step-1/1"):
         browser.go(view)
         browser.until("document.querySelector('main h1')")

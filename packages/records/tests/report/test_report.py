@@ -80,13 +80,15 @@ def test_the_first_screen_has_four_figures_and_says_what_more_turns_bring(tmp_pa
     about = overview(write_evaluated_run(tmp_path))
     assert [figure["value"] for figure in about["figures"]] == ["75.0%", "+75.0 points", "1.50x", "2"]
     assert [part["label"] for part in about["parts"]] == ["held_out before training", "held_out after 2 steps", "train"]
-    assert about["parts"][1]["multi_turn"] == "Turns 2 to 2 add +75.0 points: solved within 1 to 2 turns 0.0%, 75.0%."
+    assert about["parts"][1]["multi_turn"] == (
+        "Turn 2 adds +75.0 points: solved within 1 to 2 turns 0.0%, 75.0%. That is 75.0% of what turn 1 does not solve."
+    )
 
 
 def test_parts_have_their_progress_and_can_be_split(tmp_path):
     run = write_evaluated_run(tmp_path)
     about = overview(run)
-    assert (about["by"], about["parts_by"]) == (None, [])
+    assert about["by"] == "stage", "a run with several stages is split by them unasked"
     first, second = about["parts"][1]["progress"]
     assert (first["turn_number"], first["first_solved"], first["solved_by"]) == (1, 0.0, 0.0)
     assert (second["turn_number"], second["first_solved"], second["solved_by"]) == (2, 0.75, 0.75)
@@ -105,7 +107,7 @@ def test_turns_that_solve_nothing_more_are_said_to(tmp_path):
         for name, statuses in {"a": ["correct", "incorrect"], "b": ["incorrect", "incorrect"]}.items():
             writer.append("turns", turns_batch(trajectory_rows(name, statuses)))
     (part,) = overview(tmp_path)["parts"]
-    assert part["multi_turn"] == "Turns 2 to 2 solve nothing more: 50.0% with one turn and with all."
+    assert part["multi_turn"] == "Turn 2 solves nothing more: 50.0% with one turn and with all."
     assert part["solved_by_turn"] == [0.5, 0.5]
 
 
@@ -117,6 +119,13 @@ def test_curves_show_evaluations_with_intervals_and_training_by_turn(tmp_path):
     first, second = trends["training: correct by turn"]
     assert (first["name"], first["x"], first["y"], second["y"]) == ("turn 1", [1, 2], [0.0, 0.0], [1.0, 1.0])
     assert [curve["name"] for curve in trends["seconds of a step by phase"]] == ["collect", "train", "sync"]
+
+
+def test_curves_show_what_was_in_use(tmp_path):
+    about = overview(write_evaluated_run(tmp_path))
+    (trend,) = [trend for trend in about["trends"] if trend["title"].startswith("in use")]
+    assert [(curve["name"], curve["x"]) for curve in trend["curves"]] == [("evaluator busy", [1, 2]), ("gpu 0", [1, 2])]
+    assert trend["curves"][1]["y"] == pytest.approx([0.6, 0.7])
 
 
 def test_curves_show_each_agent_and_the_speedup_over_its_start(tmp_path):

@@ -53,6 +53,7 @@ def turn_row(trajectory: str = "t0", turn: int = 0, num_turns: int = 1, **change
         "num_turns": num_turns,
         "after_step": None,
         "rollout_step": None,
+        "stage": None,
         "agent": None,
         "messages": [{"role": "system", "content": "Write a kernel."}, {"role": "user", "content": f"turn {turn}"}],
         "completion": "```python\nclass ModelNew: ...\n```",

@@ -34,14 +34,14 @@ def write_evaluation(writer: RunWriter, after: int, solved: int, name: str = "de
 
 
 def write_step(writer: RunWriter, step: int, name: str = "demo") -> None:
-    """One training step of two trajectories, the second with another kernel at turn 2."""
+    """One training step, a stage of its own, of two trajectories, the second with another kernel at turn 2."""
     first = trajectory_rows(
         f"step-{step}/0", ["incorrect"], after_step=step - 1, rollout_step=step, problem="train_0", run=name,
-        level=1,
+        level=1, stage=step,
     )  # fmt: skip
     second = trajectory_rows(
         f"step-{step}/1", ["incorrect", "correct"], speedup=2.5, after_step=step - 1, rollout_step=step,
-        problem="train_1", run=name, level=2,
+        problem="train_1", run=name, level=2, stage=step,
     )  # fmt: skip
     second[0]["kernel"] = "import torch\n\nx = 1\nclass ModelNew: ..."
     second[1]["kernel"] = "import torch\n\nx = 2\nclass ModelNew: ..."
@@ -50,7 +50,8 @@ def write_step(writer: RunWriter, step: int, name: str = "demo") -> None:
     writer.append("turns", turns_batch(rows))
     credits = [credit_row(row["trajectory"], row["turn"], step, run=name) for row in rows]
     writer.append("credits", credits_batch(credits))
-    metrics = {"health/constant": 0.0, "queue/depth": float(step), "gpu/utilization": 0.5 + step / 10}
+    metrics = {"health/constant": 0.0, "queue/depth": float(step), "gpu_0/utilization": 0.5 + step / 10}
+    metrics |= {"gpu_0/memory_share": 0.6 + step / 10, "evaluator/busy_share": 0.3 + step / 10}
     writer.append("steps", steps_batch([step_row(step, run=name, collect_s=3.0, train_s=1.0, metrics=metrics)]))
 
 

@@ -183,7 +183,7 @@ def test_a_compact_prompt_shows_the_start_after_the_problem(collect, problem):
     content = rows[1]["messages"][-1]["content"]
     assert content.startswith(rows[0]["messages"][-1]["content"])
     assert content.endswith("# make faster\nclass ModelNew: 1.5\n# correct 1.5x")
-    assert rows[2]["messages"][-1]["content"].endswith("\n# tried\nclass ModelNew: 2.0\n# correct 2.0x")
+    assert rows[2]["messages"][-1]["content"] == f"# tried\nclass ModelNew: 2.0\n# correct 2.0x\n{content}"
 
 
 def test_control_tokens_in_a_start_are_broken_up(chat, problem, scripted_judge, scripted_sampler):

@@ -1,10 +1,11 @@
 """The cache of verdicts by content."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from warpsmith.evaluator.verdict import invalid
+from warpsmith.evaluator.verdict import Seconds, invalid
 from warpsmith.rollout.evaluators.cache import CachedEvaluator
 
 
@@ -23,6 +24,22 @@ def test_the_same_kernel_is_judged_once_and_a_hit_takes_no_time(problem, scripte
     assert (first.cached, second.cached) == (False, True)
     assert second.seconds.evaluate == 0.0
     assert second.status == first.status
+
+
+def test_seconds_are_those_of_new_verdicts_since_the_last_question(problem, scripted_judge, verdicts):
+    timed = replace(verdicts["correct"], seconds=Seconds(evaluate=2.0, lease=0.5, timing=0.25))
+    kept = replace(timed, cached=True, seconds=Seconds(evaluate=2.0, age=60.0))
+    answers = [timed, timed, kept]
+    judge = CachedEvaluator(scripted_judge(lambda _: answers.pop(0)))
+
+    async def ask(*kernels):
+        for kernel in kernels:
+            await judge.evaluate_async(problem.to_problem(), kernel)
+        return judge.take_seconds()
+
+    found = run(ask("one", "one", "two"))
+    assert (found["evaluate"], found["lease"], found["timing"]) == (4.0, 1.0, 0.5)
+    assert run(ask("one", "three")) == {}, "a cached verdict took no time, also one of a server's cache"
 
 
 def test_simultaneous_questions_share_one_evaluation(problem, scripted_judge, verdicts):

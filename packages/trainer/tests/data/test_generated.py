@@ -1,4 +1,4 @@
-"""Examples of generated problems: the task's prompt, the solution, and second turns that train right answers alone."""
+"""Examples of generated problems: the task's prompt, the solution, and later turns that train answers alone."""
 
 import ast
 
@@ -11,17 +11,26 @@ from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.generator import generate
 from warpsmith.rollout.prompts import Message, PromptStyle, build_prompt
 from warpsmith.trainer.config.sources import GeneratedSource
-from warpsmith.trainer.data.generated import read_generated, sft_examples
+from warpsmith.trainer.data.generated import Repairs, read_generated, sft_examples
 from warpsmith.trainer.data.sample import Sample
 
 PROBLEMS = generate(seed=0, count=120)
+
+
+def attempts_in(messages: list[Message]) -> list[tuple[str, str]]:
+    """Return kernel and feedback of each attempt that a compact prompt shows."""
+    found = []
+    for part in messages[0]["content"].split("# tried\n")[1:]:
+        kernel, _, rest = part.rpartition("\n# ")
+        found.append((kernel.strip(), rest.splitlines()[0]))
+    return found
 
 
 @pytest.mark.parametrize("style", ["full", "compact"])
 def test_first_turns_have_the_prompt_of_the_task_and_an_answer_that_extracts_to_the_solution(
     style: PromptStyle,
 ) -> None:
-    examples = sft_examples(PROBLEMS, 0, style, second_turn_share=0.0)
+    examples = sft_examples(PROBLEMS, 0, style, repairs=Repairs(0.0))
     for problem, messages in zip(PROBLEMS, examples, strict=True):
         assert messages[:-1] == build_prompt(from_generated(problem, "train"), style=style)
         assert messages[-1]["role"] == "assistant"
@@ -29,29 +38,39 @@ def test_first_turns_have_the_prompt_of_the_task_and_an_answer_that_extracts_to_
 
 
 def test_second_turns_show_a_broken_attempt_to_the_user_only() -> None:
-    examples = sft_examples(PROBLEMS, 1, "compact", second_turn_share=1.0)
+    examples = sft_examples(PROBLEMS, 1, "compact", repairs=Repairs(1.0))
     for problem, messages in zip(PROBLEMS, examples, strict=True):
         assert [m["role"] for m in messages] == ["user", "assistant"]
         assert extract_kernel(messages[-1]["content"]) == problem.solution
-        shown = messages[0]["content"].partition("# tried\n")[2].rpartition("\n# ")[0]
+        shown = attempts_in(messages)[0][0]
         assert shown.strip()
         assert shown.strip() != problem.solution.strip()
 
 
 def test_attempts_break_in_different_ways() -> None:
-    examples = sft_examples(PROBLEMS, 2, "compact", second_turn_share=1.0)
-    feedbacks = {m[0]["content"].rpartition("# ")[2].split()[0] for m in examples}
-    assert feedbacks == {"incorrect", "compile"}
+    examples = sft_examples(PROBLEMS, 2, "compact", repairs=Repairs(1.0))
+    feedbacks = {attempts_in(messages)[0][1].split()[0] for messages in examples}
+    assert feedbacks == {"incorrect", "incorrect:", "compile", "runtime", "rejected:"}
 
 
 def test_what_is_called_incorrect_still_parses() -> None:
     parsed = []
-    for messages in sft_examples(PROBLEMS, 3, "compact", second_turn_share=1.0):
-        shown, _, verdict = messages[0]["content"].partition("# tried\n")[2].rpartition("\n# ")
+    for messages in sft_examples(PROBLEMS, 3, "compact", repairs=Repairs(1.0)):
+        shown, verdict = attempts_in(messages)[0]
         if verdict.startswith("incorrect"):
             parsed.append(ast.parse(shown))
     assert parsed
     assert all(tree.body for tree in parsed)
+
+
+def test_later_turns_show_several_attempts_and_an_answer_that_none_of_them_is() -> None:
+    shown = []
+    for messages in sft_examples(PROBLEMS, 2, "compact", repairs=Repairs(1.0, attempts=2), flawed_share=1.0):
+        attempts = attempts_in(messages)
+        shown.append(len(attempts))
+        assert messages[-1]["content"].strip() not in [kernel for kernel, _ in attempts]
+    assert set(shown) == {1, 2}
+    assert 40 <= sum(count == 2 for count in shown) <= 80
 
 
 def test_the_seed_decides_and_the_share_is_kept() -> None:
@@ -121,8 +140,8 @@ def test_an_optimizer_needs_problems_with_a_naive_solution() -> None:
 
 def test_second_turns_of_large_problems_break_their_own_solution() -> None:
     problems = generate(seed=8, count=60, size="gpu")
-    for problem, messages in zip(problems, sft_examples(problems, 1, "compact", second_turn_share=1.0), strict=True):
-        shown = messages[0]["content"].partition("# tried\n")[2].rpartition("\n# ")[0]
+    for problem, messages in zip(problems, sft_examples(problems, 1, "compact", repairs=Repairs(1.0)), strict=True):
+        shown = attempts_in(messages)[0][0]
         assert shown.strip()
         assert shown.strip() != problem.solution.strip()
         assert extract_kernel(messages[-1]["content"]) == problem.solution

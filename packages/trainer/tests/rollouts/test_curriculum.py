@@ -202,8 +202,12 @@ def test_only_valid_trajectories_count_as_attempts(turns_table: Any) -> None:
 
 def test_a_batch_learns_and_limits_the_turns_of_its_stage(turns_table: Any) -> None:
     asked: list[tuple[set[int | None], int | None]] = []
+    stages: list[int | None] = []
 
-    def collect(problems: Any, samples: int, *, label: str, max_turns: list[int | None], **_: Any) -> Any:
+    def collect(
+        problems: Any, samples: int, *, label: str, max_turns: list[int | None], stage: int | None, **_: Any
+    ) -> Any:
+        stages.append(stage)
         asked.append(({problem.level for problem in problems}, max_turns))
         return turns_table(
             [
@@ -224,7 +228,7 @@ def test_a_batch_learns_and_limits_the_turns_of_its_stage(turns_table: Any) -> N
     progress = Progress()
     for number in range(1, 4):
         sampled = source.collect(number, progress)
-        assert sampled.figures["curriculum_stage"] == progress.curriculum.get("stage", 0) + 1
+        assert sampled.figures["curriculum_stage"] == stages[-1] == progress.curriculum.get("stage", 0) + 1
         progress = Progress(step=number, cursor=progress.cursor + sampled.problems, curriculum=sampled.curriculum)
     assert [levels <= set(LEVELS.stages[0].levels) and turns == [1] * 3 for levels, turns in asked[:2]] == [True, True]
     assert json.loads(json.dumps(progress.curriculum)) == progress.curriculum

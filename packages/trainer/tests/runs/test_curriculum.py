@@ -49,6 +49,8 @@ def test_a_resumed_run_trains_on_the_same_problems(tiny: Path, grpo_text: str, t
     train(config, *cut, "--steps", "1")
     train(config, *cut, "--resume")
     assert chosen(tmp_path / "cut") == chosen(tmp_path / "whole")
+    turns = RunReader(tmp_path / "whole").table("turns", columns=["stage"])["stage"].to_pylist()
+    assert set(turns) == ({1} if kind == "stages" else {None})
     if kind == "stages":
         assert {turns for _, _, turns in chosen(tmp_path / "whole")} == {1}, "an untrained policy stays in stage 1"
     newest = max((tmp_path / "cut" / "checkpoints").glob("step-*"))

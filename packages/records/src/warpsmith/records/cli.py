@@ -47,7 +47,7 @@ Salvage = Annotated[
 ]
 By = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Split the figures by a column of turns: agent, level, role or source."),
+    typer.Option(metavar="COLUMN", help="Split the figures by a column of turns: agent, level, role, source or stage."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -199,6 +199,7 @@ def serve(
     host: Annotated[
         str, typer.Option(help="Address to listen on; beyond loopback, anyone who reaches it can read.")
     ] = ("127.0.0.1"),
+    by: By = None,
     port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 chooses a free one.", min=0, max=65535)] = 8321,
 ) -> None:
     """Show runs in the browser while they write: what `report` shows, all texts, and runs side by side. Read-only.
@@ -208,10 +209,12 @@ def serve(
     Example: warpsmith-records serve runs/demo runs/other --port 8321
     """
     from warpsmith.records.live import serve as serve_runs
+    from warpsmith.records.parts import check_grouping
     from warpsmith.records.reader import runs_of
 
+    check_grouping(by)
     readers = [_reader(folder, skip_damaged=True) for run_dir in run_dirs for folder in runs_of(run_dir)]
-    serve_runs(readers, host, port, announce=typer.echo)
+    serve_runs(readers, host, port, by=by, announce=typer.echo)
 
 
 @app.command()

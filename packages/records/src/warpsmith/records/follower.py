@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 _PLAIN: Final = (
     "run", "role", "problem", "source", "level", "group", "trajectory", "sample", "turn", "num_turns", "after_step",
-    "rollout_step", "agent", "reward", "return", "speedup_over_start", "valid", "invalid_reason",
+    "rollout_step", "stage", "agent", "reward", "return", "speedup_over_start", "valid", "invalid_reason",
     "finish_reason", "generate_s", "compile_s", "wait_s", "evaluate_s",
 )  # fmt: skip
 _OF_VERDICT: Final = (

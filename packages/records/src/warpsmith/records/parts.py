@@ -9,9 +9,10 @@ import pyarrow.compute as pc
 from warpsmith.records.errors import UsageError
 
 TRAIN: Final = "train"
-GROUPINGS: Final = ("agent", "level", "role", "source")
+GROUPINGS: Final = ("agent", "level", "role", "source", "stage")
 """The columns of `turns` that parts can be split by."""
 ROLE: Final = "role"
+STAGE: Final = "stage"
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ __all__ = [
     "turns_batch",
 ]
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 
 TableName = Literal["turns", "credits", "steps"]
 
@@ -123,6 +123,7 @@ TURNS: Final = _schema(
         _required("num_turns", pa.int32()),
         pa.field("after_step", pa.int64()),
         pa.field("rollout_step", pa.int64()),
+        pa.field("stage", pa.int32()),
         pa.field("agent", pa.string()),
         # text
         _required("messages", _list_of(MESSAGE)),
@@ -241,6 +242,10 @@ def _negative(name: str) -> Callable[[pa.RecordBatch], pa.Array]:
     return lambda batch: pc.fill_null(pc.less(batch.column(name), 0), False)
 
 
+def _below_1(name: str) -> Callable[[pa.RecordBatch], pa.Array]:
+    return lambda batch: pc.fill_null(pc.less(batch.column(name), 1), False)
+
+
 def _not_above_0(name: str) -> Callable[[pa.RecordBatch], pa.Array]:
     def broken(batch: pa.RecordBatch) -> pa.Array:
         values = batch.column(name)
@@ -269,6 +274,7 @@ RULES: Final[Mapping[TableName, tuple[Rule, ...]]] = MappingProxyType(
             Rule("turn", "be at least 0 and below num_turns", _turn_out_of_range),
             Rule("after_step", "be at least 0 or null", _negative("after_step")),
             Rule("rollout_step", "be at least 0 or null", _negative("rollout_step")),
+            Rule("stage", "be at least 1 or null", _below_1("stage")),
             Rule("reward", "be set where valid is true", _valid_without_reward),
             Rule("reward", "be finite or null", _not_finite("reward")),
             Rule("return", "be finite or null", _not_finite("return")),
@@ -409,6 +415,13 @@ def _without_agent(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
+def _without_stage(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Migrate version 6 of `turns`, which lacked `stage`: null, it stood in the metrics of `steps` alone."""
+    column = TURNS.field("stage")
+    place = batch.schema.get_field_index("rollout_step") + 1
+    return batch.add_column(place, column, pa.nulls(batch.num_rows, column.type))
+
+
 MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
     {
         ("turns", 1): _without_after_step,
@@ -416,6 +429,7 @@ MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
         ("turns", 3): _with_host_code,
         ("turns", 4): _without_rollout_step,
         ("turns", 5): _without_agent,
+        ("turns", 6): _without_stage,
         ("steps", 4): _with_return_mean,
     }
 )

@@ -81,6 +81,7 @@ class Collector:
         role: str = "train",
         after_step: int | None = None,
         rollout_step: int | None = None,
+        stage: int | None = None,
         max_turns: Sequence[int | None] | None = None,
     ) -> "pa.Table":
         """Return all turns of `samples` episodes for each problem, as a table of `TURNS`.
@@ -96,6 +97,7 @@ class Collector:
             role: `train` or `held_out`, for the records.
             after_step: training steps finished so far, for the records; None outside of a training run.
             rollout_step: the training step whose batch this is, for the records; None for an evaluation.
+            stage: the stage of the curriculum, from 1, for the records; None without stages.
             max_turns: for each problem the most turns of its episodes, None for the environment's, which are the most
                 in any case; None for all problems.
 
@@ -111,7 +113,7 @@ class Collector:
 
         rows = await self.collect_rows(
             problems, samples, label=label, seed=seed, role=role, after_step=after_step, rollout_step=rollout_step,
-            max_turns=max_turns,
+            stage=stage, max_turns=max_turns,
         )  # fmt: skip
         return pa.Table.from_batches([turns_batch(rows)])
 
@@ -125,6 +127,7 @@ class Collector:
         role: str = "train",
         after_step: int | None = None,
         rollout_step: int | None = None,
+        stage: int | None = None,
         max_turns: Sequence[int | None] | None = None,
     ) -> list[TurnRow]:
         """Return the same turns as a list of rows."""
@@ -148,6 +151,7 @@ class Collector:
                     sample=sample,
                     after_step=after_step,
                     rollout_step=rollout_step,
+                    stage=stage,
                 ),
                 free,
             )

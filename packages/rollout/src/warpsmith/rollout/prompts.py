@@ -165,7 +165,8 @@ def _messages(asked: _Asked, shown: Shown) -> list[Message]:
     history = _joined(shown, asked.style)
     if asked.style == "compact":
         rule = "" if asked.operators == "none" else f"# operators: {asked.operators}"
-        parts = [rule, essential_lines(asked.problem.text), _compact_start(asked.start), history]
+        # The problem comes last: a tiny model that has to look for it behind its attempts loses it.
+        parts = [rule, history, essential_lines(asked.problem.text), _compact_start(asked.start)]
         return [{"role": "user", "content": "\n".join(part for part in parts if part)}]
     wording = _WORDINGS[asked.agent]
     problem = f"Problem:\n```python\n{asked.problem.text.strip()}\n```"

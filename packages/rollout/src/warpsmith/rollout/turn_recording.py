@@ -29,6 +29,7 @@ class EpisodeLabels:
         sample: index of the episode in its group.
         after_step: training steps finished so far; None outside of a training run.
         rollout_step: the training step whose batch the turns belong to; None in evaluations.
+        stage: the stage of the curriculum, from 1; None without stages, and in evaluations.
     """
 
     run: str
@@ -39,6 +40,7 @@ class EpisodeLabels:
     sample: int
     after_step: int | None
     rollout_step: int | None = None
+    stage: int | None = None
 
     @property
     def trajectory(self) -> str:
@@ -103,6 +105,7 @@ def turn_row(labels: EpisodeLabels, turns: Sequence[TurnRecord], index: int) -> 
         "num_turns": len(turns),
         "after_step": labels.after_step,
         "rollout_step": labels.rollout_step,
+        "stage": labels.stage,
         "agent": turns[index].agent,
         **_content(turns[index]),
         **_outcome(turns[index]),

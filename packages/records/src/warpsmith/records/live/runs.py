@@ -22,7 +22,8 @@ _READINGS: Final = 3
 class LiveRun:
     """One run: its follower, and the chunks and overview of the state last read. Used under the lock of `LiveRuns`."""
 
-    def __init__(self, reader: RunReader) -> None:
+    def __init__(self, reader: RunReader, by: str | None = None) -> None:
+        self._by = by
         self.follower = Follower(reader)
         self.details = Details(self.follower)
         self.turns: list[Chunk] = []
@@ -46,7 +47,7 @@ class LiveRun:
     def overview(self) -> dict[str, Any]:
         """Return the first screen of the state last read."""
         if self._overview is None or self._overview[0] != self.version:
-            found = overview(self.follower)
+            found = overview(self.follower, self._by)
             found["readings"] = [vars(reading) for reading in readings(self.follower.turns, _READINGS)]
             self._overview = (self.version, found)
         return self._overview[1]
@@ -62,11 +63,15 @@ class LiveRuns:
 
     Args:
         readers: one per run.
+        by: a column of `parts.GROUPINGS` by which pages show the figures too.
+
+    Raises:
+        UsageError: `by` is not such a column.
     """
 
-    def __init__(self, readers: Sequence[RunReader]) -> None:
+    def __init__(self, readers: Sequence[RunReader], *, by: str | None = None) -> None:
         self._lock = threading.Lock()
-        self._runs = [LiveRun(reader) for reader in readers]
+        self._runs = [LiveRun(reader, by) for reader in readers]
         self._read_at = time.monotonic()
 
     def state(self) -> dict[str, Any]:

@@ -34,7 +34,9 @@ _HTML: Final = '<link rel="stylesheet" href="assets/app.css">'
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
-def serve(readers: Sequence[RunReader], host: str, port: int, *, announce: Callable[[str], None]) -> None:
+def serve(
+    readers: Sequence[RunReader], host: str, port: int, *, announce: Callable[[str], None], by: str | None = None
+) -> None:
     """Serve runs until interrupted.
 
     Args:
@@ -42,13 +44,14 @@ def serve(readers: Sequence[RunReader], host: str, port: int, *, announce: Calla
         host: address to listen on.
         port: port to listen on; 0 chooses a free one.
         announce: called with the page's address once the server listens.
+        by: a column of `parts.GROUPINGS` by which the page shows the figures too.
 
     Raises:
         ReportError: starlette, uvicorn or plotly is not installed.
-        UsageError: the address cannot be listened on.
+        UsageError: the address cannot be listened on, or `by` is not such a column.
     """
     uvicorn = _required("uvicorn")
-    application = application_of(LiveRuns(readers), host)
+    application = application_of(LiveRuns(readers, by=by), host)
     with _listening(host, port) as listener:
         place = f"http://{_written(host)}:{listener.getsockname()[1]}/"
         config = uvicorn.Config(application, log_level="warning", server_header=False, access_log=False)

@@ -11,7 +11,7 @@ from warpsmith.records.report.tokens import Vocabulary, vocabulary_of
 
 _ALIKE: Final = (
     "run", "role", "problem", "source", "level", "group", "trajectory", "sample", "num_turns", "after_step",
-    "rollout_step",
+    "rollout_step", "stage",
 )  # fmt: skip
 _OF_TURN: Final = (
     "turn", "agent", "messages", "completion", "kernel", "finish_reason", "sampling", "verdict", "reward", "return",

@@ -23,7 +23,7 @@ _SHOWN: Final = {
     "Problems": ("problems.type",),
     "Prompts a step": ("algorithm.prompts_per_step",),
     "Samples a prompt": ("algorithm.samples_per_prompt",),
-    "Turns at most": ("rollout.max_turns",),
+    "Turns at most": ("rollout.environment.max_turns", "rollout.max_turns"),
     "Learning rate": ("optimizer.lr",),
     "Seed": ("run.seed",),
 }

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from warpsmith.records._version import __version__
 from warpsmith.records.follower import Follower
-from warpsmith.records.parts import TRAIN, Part, parts_of
+from warpsmith.records.parts import STAGE, TRAIN, Part, parts_of
 from warpsmith.records.report import columns
 from warpsmith.records.report.facts import configuration, extent, facts
 from warpsmith.records.report.held_out import Gain, gain, recorded_figures
@@ -56,7 +56,12 @@ class PartFigures:
 
 
 def overview(follower: Follower, by: str | None = None) -> dict[str, Any]:
-    """Return what the page's first screen shows, ready for JSON; with `by` also the figures of parts split by it.
+    """Return what the page's first screen shows, ready for JSON.
+
+    Args:
+        follower: the run.
+        by: a column of `parts.GROUPINGS`: also the figures of parts split by it. By default `stage`, in a run that
+            has reached more than one.
 
     Raises:
         UsageError: `by` is not one of `parts.GROUPINGS`.
@@ -64,6 +69,7 @@ def overview(follower: Follower, by: str | None = None) -> dict[str, Any]:
     """
     run_dir, turns = follower.reader.run_dir, follower.turns
     parts = parts_of(turns)
+    by = by or _worth_splitting_by(turns)
     ordered = turns.sort_by([("run", "ascending"), ("trajectory", "ascending"), ("turn", "ascending")])
     by_part = [_figures(ordered, part) for part in parts]
     gained = gain(turns, parts)
@@ -91,6 +97,10 @@ def overview(follower: Follower, by: str | None = None) -> dict[str, Any]:
     return finite(found)  # type: ignore[no-any-return]
 
 
+def _worth_splitting_by(turns: pa.Table) -> str | None:
+    return STAGE if pc.count_distinct(turns.column(STAGE)).as_py() > 1 else None
+
+
 def headline(gained: Gain | None, turns: pa.Table) -> dict[str, str]:
     """Return the result as one sentence, and its direction: `up`, `down`, `flat` or `none`."""
     if gained is None:
@@ -115,10 +125,14 @@ def multi_turn_sentence(figures: PartFigures) -> str:
     solved = figures.solved_by_turn
     if len(solved) < 2:
         return ""
+    later, s = ("Turn 2", "s") if len(solved) == 2 else (f"Turns 2 to {len(solved)}", "")
     if solved[-1] - solved[0] < _LEAST_VISIBLE:
-        return f"Turns 2 to {len(solved)} solve nothing more: {solved[0]:.1%} with one turn and with all."
-    shares, added = ", ".join(f"{share:.1%}" for share in solved), _points(solved[-1] - solved[0])
-    return f"Turns 2 to {len(solved)} add {added} points: solved within 1 to {len(solved)} turns {shares}."
+        return f"{later} solve{s} nothing more: {solved[0]:.1%} with one turn and with all."
+    shares, added = ", ".join(f"{share:.1%}" for share in solved), solved[-1] - solved[0]
+    return (
+        f"{later} add{s} {_points(added)} points: solved within 1 to {len(solved)} turns {shares}. That is "
+        f"{added / (1 - solved[0]):.1%} of what turn 1 does not solve."
+    )
 
 
 def finite(value: Any) -> Any:

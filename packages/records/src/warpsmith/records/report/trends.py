@@ -1,5 +1,6 @@
 """How a run's figures change during training: curves over steps, from turns, credits and steps."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -14,6 +15,7 @@ from warpsmith.records.report.intervals import interval
 _QUANTILES: Final = {"largest": 1.0, "upper tenth": 0.9, "median": 0.5, "lower tenth": 0.1, "smallest": 0.0}
 _PHASES: Final = {"collect": "collect_s", "train": "train_s", "sync": "sync_s"}
 _CURVE_RESAMPLES: Final = 1000
+_USE: Final = re.compile(r"gpu_\d+/utilization|evaluator/(busy|lease_held)_share|machine/cpu_utilization")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def trends(turns: pa.Table, credits: pa.Table, steps: pa.Table, parts: Sequence[
         credits, steps: tables of the schema.
         parts: parts of the run; those with `after_step` are the points of the held-out curves.
     """
-    found = [*_evaluations(turns, parts), *_training(turns), _advantages(credits), _phases(steps)]
+    found = [*_evaluations(turns, parts), *_training(turns), _advantages(credits), _phases(steps), *_use(steps)]
     return [trend for trend in found if any(y is not None for curve in trend.curves for y in curve.y)]
 
 
@@ -113,6 +115,22 @@ def _advantages(credits: pa.Table) -> Trend:
     spreads = [pc.quantile(found, q=list(_QUANTILES.values())).to_pylist() for found in values]
     curves = [Curve(name, at, [spread[place] for spread in spreads], [], []) for place, name in enumerate(_QUANTILES)]
     return Trend("advantages: spread", False, curves)
+
+
+def _use(steps: pa.Table) -> list[Trend]:
+    """How busy GPUs, evaluator and processors were; none in a run that recorded nothing of it."""
+    points: dict[str, dict[int, float]] = {}
+    for step, metrics in zip(steps.column("step").to_pylist(), steps.column("metrics").to_pylist(), strict=True):
+        for name, value in metrics:
+            if _USE.fullmatch(name):
+                points.setdefault(_spoken(name), {})[step] = value
+    curves = [Curve(name, list(points[name]), list(points[name].values()), [], []) for name in sorted(points)]
+    return [Trend("in use: GPUs, evaluator, processors", True, curves)] if curves else []
+
+
+def _spoken(name: str) -> str:
+    """Return a metric's name in words: `evaluator busy`, `evaluator lease held`, `gpu 0`, `machine cpu`."""
+    return re.sub(r"[/_]", " ", re.sub(r"[/_](share|utilization)$", "", name))
 
 
 def _phases(steps: pa.Table) -> Trend:

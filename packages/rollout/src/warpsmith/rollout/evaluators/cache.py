@@ -2,9 +2,9 @@
 
 import asyncio
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Unpack
 
 from warpsmith.evaluator.client.interface import AsyncEvaluationOptions, AsyncEvaluator, OnRunning
@@ -73,6 +73,7 @@ class CachedEvaluator:
         self._running: dict[str, _SharedEvaluation] = {}
         self.hits = 0
         self.misses = 0
+        self._spent: Counter[str] = Counter()
 
     async def evaluate_async(
         self,
@@ -101,6 +102,14 @@ class CachedEvaluator:
         )
         return verdict
 
+    def take_seconds(self) -> dict[str, float]:
+        """Return the seconds of the verdicts since the last call, summed by the names of `Seconds`.
+
+        Verdicts from a cache, this one or a server's, took no time and do not count; invalid ones do.
+        """
+        spent, self._spent = self._spent, Counter()
+        return dict(spent)
+
     def _hit(self, verdict: Verdict) -> Verdict:
         self.hits += 1
         return replace(verdict, cached=True, seconds=Seconds())
@@ -121,6 +130,8 @@ class CachedEvaluator:
 
     def _store(self, key: str, running: _SharedEvaluation, done: "asyncio.Future[Verdict]") -> None:
         self._forget(key, running)
+        if not done.cancelled() and done.exception() is None and not done.result().cached:
+            self._spent.update(asdict(done.result().seconds))
         if done.cancelled() or done.exception() is not None or not retries.is_verdict(done.result()):
             return
         self._verdicts[key] = done.result()

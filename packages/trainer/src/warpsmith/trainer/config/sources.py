@@ -117,6 +117,14 @@ class GeneratedSource(_Source):
     flawed_share: float = Field(
         default=0.0, ge=0, le=1, description="Share of answers with a common bug put in on purpose."
     )
+    repair_share: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="Share of examples whose prompt is that of a later turn: it shows wrong attempts and the feedback "
+        "on them.",
+    )
+    repair_attempts: int = Field(default=1, ge=1, description="Most wrong attempts that such a prompt shows.")
     prompt_style: PromptStyle = Field(default="full", description="Prompt template of the task.")
     agent: ExampleAgent | None = Field(
         default=None,

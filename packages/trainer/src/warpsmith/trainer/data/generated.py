@@ -14,14 +14,39 @@ from warpsmith.rollout.turns import GENERATOR, OPTIMIZER, Agent
 from warpsmith.trainer.config.sources import ExampleAgent, GeneratedSource
 from warpsmith.trainer.data.kernel_bugs import with_bug
 from warpsmith.trainer.data.sample import Refusal, Sample
+from warpsmith.trainer.data.wrong_attempts import wrong_attempt
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """Examples that ask as a later turn does.
+
+    Args:
+        share: share of them, 0 to 1.
+        attempts: most wrong attempts that one shows, at least 1; each number up to it is equally likely.
+    """
+
+    share: float = 0.2
+    attempts: int = 1
 
 
 def read_generated(section: GeneratedSource, seed: int) -> Iterator[Sample | Refusal]:
     """Yield a sample for each problem of a source; see `sft_examples`."""
     problems = source_problems(section, seed, section.problems)
-    chats = sft_examples(problems, seed, section.prompt_style, flawed_share=section.flawed_share, agent=section.agent)
-    for problem, chat in zip(problems, chats, strict=True):
+    for problem, chat in zip(problems, chats_of(section, problems, seed), strict=True):
         yield Sample(chat, problem.text, f"problem {problem.name}")
+
+
+def chats_of(section: GeneratedSource, problems: Sequence[ProblemRow], seed: int) -> list[list[Message]]:
+    """Return the conversations of a source about its problems; see `sft_examples`."""
+    return sft_examples(
+        problems,
+        seed,
+        section.prompt_style,
+        flawed_share=section.flawed_share,
+        repairs=Repairs(section.repair_share, section.repair_attempts),
+        agent=section.agent,
+    )
 
 
 def source_problems(section: GeneratedSource, seed: int, count: int) -> list[ProblemRow]:
@@ -37,20 +62,20 @@ def sft_examples(
     seed: int,
     prompt_style: PromptStyle,
     *,
-    second_turn_share: float = 0.2,
+    repairs: Repairs = Repairs(),
     flawed_share: float = 0.0,
     agent: ExampleAgent | None = None,
 ) -> list[list[Message]]:
     """Return one conversation a problem: the task's own prompt and the known solution as the answer.
 
-    A share of the conversations asks as a second turn does: the prompt carries a broken attempt with the feedback on
-    it. The broken attempt is in the user's message, so a loss on the assistant's turns never trains it.
+    A share of the conversations asks as a later turn does: the prompt carries wrong attempts with the feedback on
+    them. They are in the user's message, so a loss on the assistant's turns never trains them.
 
     Args:
         problems: problems with solutions.
-        seed: seed of which problems become second turns and how their first attempt is broken.
+        seed: seed of which problems become later turns and what is wrong with their attempts.
         prompt_style: as in the task that follows.
-        second_turn_share: share of second turns, 0 to 1.
+        repairs: how many conversations are later turns.
         flawed_share: share of answers, 0 to 1, that carry one of `kernel_bugs.BUGS`: a corpus of
             mixed quality, as scraped ones are. Which problems is drawn from `seed`.
         agent: who is asked; an optimizer starts from the problem's naive solution, with made-up times. `both` draws
@@ -63,7 +88,7 @@ def sft_examples(
     flaws, dice = random.Random(f"{seed}/flaws"), random.Random(f"{seed}/agents")
     agents: tuple[Agent | None, ...] = (GENERATOR, OPTIMIZER) if agent == "both" else (agent,)
     asked = (_asked(_flawed(_row(problem), flaws, flawed_share), dice, agents) for problem in problems)
-    return [_example(exercise, rng, prompt_style, second_turn_share) for exercise in asked]
+    return [_example(exercise, rng, prompt_style, repairs) for exercise in asked]
 
 
 def answer_text(solution: str, style: PromptStyle) -> str:
@@ -110,86 +135,18 @@ def _asked(exercise: _Exercise, rng: random.Random, agents: Sequence[Agent | Non
     return replace(exercise, agent=agent, start=Attempt(exercise.problem.naive, timed))
 
 
-def _example(exercise: _Exercise, rng: random.Random, style: PromptStyle, share: float) -> list[Message]:
-    attempts = [_broken_attempt(exercise.solution, rng)] if rng.random() < share else []
+def _example(exercise: _Exercise, rng: random.Random, style: PromptStyle, repairs: Repairs) -> list[Message]:
+    # One draw for each example, so that what one of them shows does not change the next.
+    own = random.Random(rng.random())
+    shown = own.randint(1, repairs.attempts) if own.random() < repairs.share else 0
+    attempts = [_attempt(exercise, own) for _ in range(shown)]
     prompt = build_prompt(exercise.problem, attempts, style=style, agent=exercise.agent, start=exercise.start)
     return [*prompt, {"role": "assistant", "content": answer_text(exercise.answer, style)}]
 
 
-def _broken_attempt(solution: str, rng: random.Random) -> Attempt:
-    breaks = [_skip_a_line, _wrong_operation, _undefined_name, _cut_short]
-    rng.shuffle(breaks)
-    for broken in breaks:
-        attempt = broken(solution, rng)
-        if attempt is not None:
+def _attempt(exercise: _Exercise, rng: random.Random) -> Attempt:
+    """Return a wrong attempt other than the answer, which may be flawed: a repair changes something."""
+    while True:
+        attempt = wrong_attempt(exercise.problem.text, exercise.solution, rng)
+        if attempt.kernel != exercise.answer:
             return attempt
-    raise AssertionError("cutting a solution short always works")
-
-
-def _computing_lines(solution: str) -> list[int]:
-    """Return the numbers of the lines that compute: assignments to x or y in the kernel that load nothing."""
-    lines = solution.splitlines()
-    return [
-        i
-        for i, line in enumerate(lines)
-        if line.startswith(("    x = ", "    y = ")) and "tl.load" not in line and "tl.where(m" not in line
-    ]
-
-
-def _skip_a_line(solution: str, rng: random.Random) -> Attempt | None:
-    """Leave out one computing line: wrong numbers."""
-    candidates = _computing_lines(solution)
-    if not candidates:
-        return None
-    lines = solution.splitlines()
-    del lines[rng.choice(candidates)]
-    return Attempt("\n".join(lines) + "\n", _incorrect(rng))
-
-
-_CONFUSED = (
-    ("tl.exp(", "tl.log("),
-    ("tl.sin(", "tl.cos("),
-    ("tl.maximum(", "tl.minimum("),
-    ("x + ", "x - "),
-    ("tl.sum(", "tl.max("),
-)
-
-
-def _wrong_operation(solution: str, rng: random.Random) -> Attempt | None:
-    """Take one operation for its neighbour: wrong numbers."""
-    swaps = [(a, b) for pair in _CONFUSED for a, b in (pair, pair[::-1]) if a in solution]
-    if not swaps:
-        return None
-    return Attempt(solution.replace(*rng.choice(swaps), 1), _incorrect(rng))
-
-
-def _undefined_name(solution: str, rng: random.Random) -> Attempt | None:
-    """Use an operation that Triton does not have: no compilation."""
-    known = [name for name in ("tl.exp", "tl.abs", "tl.sigmoid", "tl.maximum", "tl.sum", "tl.sqrt") if name in solution]
-    if not known:
-        return None
-    name = rng.choice(known)
-    wrong = {"tl.maximum": "tl.relu", "tl.sum": "tl.reduce_sum"}.get(name, name.replace("tl.", "tl.math_"))
-    message = f"AttributeError: module 'triton.language' has no attribute '{wrong.removeprefix('tl.')}'"
-    verdict = Verdict("compile_error", False, False, error_category="triton_compilation_error", error_message=message)
-    return Attempt(solution.replace(name, wrong, 1), verdict)
-
-
-def _cut_short(solution: str, rng: random.Random) -> Attempt:
-    """End early, as a completion that ran out of tokens does."""
-    lines = solution.splitlines()
-    kept = lines[: rng.randint(len(lines) // 2, len(lines) - 2)]
-    message = "The source does not define ModelNew." if "class ModelNew" not in "\n".join(kept) else "SyntaxError"
-    verdict = Verdict("compile_error", False, False, error_category="syntax_error", error_message=message)
-    return Attempt("\n".join(kept) + "\n", verdict)
-
-
-def _incorrect(rng: random.Random) -> Verdict:
-    return Verdict(
-        "incorrect",
-        compiled=True,
-        correct=False,
-        max_abs_error=round(rng.uniform(0.05, 5.0), 4),
-        mismatched_fraction=rng.choice((0.5, 0.93, 0.98, 0.99, 1.0)),
-        trials=1,
-    )

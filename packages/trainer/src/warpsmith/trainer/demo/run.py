@@ -144,11 +144,10 @@ def _warm_up_source(sft: SftConfig, settings: DemoSettings) -> GeneratedSource:
 
 def _corpus(source: GeneratedSource, seed: int) -> list[str]:
     """Return prompts and answers of the kind that SFT trains on."""
-    from warpsmith.trainer.data.generated import sft_examples, source_problems
+    from warpsmith.trainer.data.generated import chats_of, source_problems
 
     problems = source_problems(source, seed, _CORPUS_PROBLEMS)
-    chats = sft_examples(problems, seed, source.prompt_style, flawed_share=source.flawed_share)
-    return [message["content"] for chat in chats for message in chat]
+    return [message["content"] for chat in chats_of(source, problems, seed) for message in chat]
 
 
 def _run(command: Literal["sft", "grpo"], settings: DemoSettings, overrides: Sequence[str], resume: bool) -> None:
@@ -202,4 +201,13 @@ def _compared(held_out: dict[str, Any]) -> str:
     return (
         f"Held-out problems solved: {held_out['sft']['correct']:.1%} after SFT, {held_out['grpo']['correct']:.1%} "
         f"after GRPO; difference {gain['correct']:+.1%}, 95 % interval {low:+.1%} to {high:+.1%} ({verdict})."
+        f"{_repaired(held_out)}"
     )
+
+
+def _repaired(held_out: dict[str, Any]) -> str:
+    """Return what later turns solved in words; nothing if there was nothing left to solve."""
+    before, after = (held_out[name]["repaired"] for name in ("sft", "grpo"))
+    if before is None or after is None:
+        return ""
+    return f"\nOf what turn 1 did not solve, later turns solved {before:.1%} after SFT, {after:.1%} after GRPO."

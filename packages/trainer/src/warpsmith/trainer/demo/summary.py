@@ -66,11 +66,19 @@ def _rates(result: EvaluationResult, rows: Sequence[Row]) -> dict[str, Any]:
         "compiled": result.rates.compiled,
         "correct": result.rates.correct,
         "correct_by_turn": [round(turn.solved_by, 4) for turn in result.by_turn],
+        "repaired": _repaired([turn.solved_by for turn in result.by_turn]),
         "score_by_turn": _score_by_turn(rows),
         "by_level": {level: rates.correct for level, rates in result.by_level.items()},
         "trajectories": result.rates.trajectories,
         "invalid": result.invalid,
     }
+
+
+def _repaired(solved_by: Sequence[float]) -> float | None:
+    """Return the share of trajectories not solved in their first turn that a later one solves; None without any."""
+    if not solved_by or solved_by[0] == 1.0:
+        return None
+    return round((solved_by[-1] - solved_by[0]) / (1.0 - solved_by[0]), 4)
 
 
 def _score_by_turn(rows: Sequence[Row]) -> list[float]:

@@ -148,6 +148,7 @@ class BatchSource:
             role="train",
             after_step=step - 1,
             rollout_step=step,
+            stage=self._choice.stage(progress.curriculum),
             weight_version=progress.weight_version,
             staleness=self._config.algorithm.max_staleness,
             max_turns=[self._choice.turns(progress.curriculum, i) for i in picked],

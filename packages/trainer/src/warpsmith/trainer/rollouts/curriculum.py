@@ -47,6 +47,10 @@ class Choice(ABC):
         self.problems, self.seed = problems, seed
         self._horizon = None if config.horizon is None else Horizon(config.horizon)
 
+    def stage(self, state: State) -> int | None:
+        """Return the stage, from 1; None for a curriculum without stages."""
+        return None
+
     @abstractmethod
     def pick(self, state: State, cursor: int, after: int, count: int) -> list[int]:
         """Return the indices of problems.
@@ -154,6 +158,10 @@ class Staged(Choice):
                     f"have the levels {there}.",
                     "Change curriculum.stages, or problems.levels.",
                 )
+
+    def stage(self, state: State) -> int | None:
+        """See `Choice`."""
+        return _stage(state) + 1
 
     def pick(self, state: State, cursor: int, after: int, count: int) -> list[int]:
         """See `Choice`: in shuffled order, from the beginning of the stage."""

@@ -40,6 +40,7 @@ from warpsmith.trainer.rollouts.batch_source import Sampled
 from warpsmith.trainer.rollouts.event_loop import BackgroundLoop
 from warpsmith.trainer.rollouts.prefetch import RunAhead
 from warpsmith.trainer.telemetry.display import RunDisplay
+from warpsmith.trainer.telemetry.evaluator_use import evaluator_figures, places_of
 from warpsmith.trainer.telemetry.phase_log import PhaseLog, PhaseSpan
 from warpsmith.trainer.telemetry.run_facts import ProblemLog
 from warpsmith.trainer.weights import sync
@@ -232,6 +233,7 @@ class RolloutSession:
         after_step: int,
         weight_version: int,
         rollout_step: int | None = None,
+        stage: int | None = None,
         staleness: int = 0,
         max_turns: Sequence[int | None] | None = None,
     ) -> "pa.Table":
@@ -248,7 +250,7 @@ class RolloutSession:
             self._in_windows(
                 self._collector.collect(
                     problems, samples, label=label, seed=seed, role=role, after_step=after_step,
-                    rollout_step=rollout_step, max_turns=max_turns,
+                    rollout_step=rollout_step, stage=stage, max_turns=max_turns,
                 )
             )
         )  # fmt: skip
@@ -297,6 +299,11 @@ class RolloutSession:
     def probe(self, expected: Sequence[float]) -> float:
         """Compare every sampler with the trainer; see `Probe`."""
         return self._loop.run(self._probe.compare(self._pool.members, expected))
+
+    def use_figures(self, seconds: float) -> dict[str, float]:
+        """Return how busy the evaluator was since the last call, `seconds` ago; see `evaluator_figures`."""
+        places = places_of(self.config.rollout, self.config.placement.evaluator(self.config.evaluator))
+        return evaluator_figures(self._collector.evaluator.take_seconds(), seconds, places)
 
     def cache_figures(self) -> dict[str, float]:
         """Return cache hits and misses of verdicts over the whole run."""

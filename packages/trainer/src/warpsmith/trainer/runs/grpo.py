@@ -47,6 +47,7 @@ from warpsmith.trainer.telemetry.batch_metrics import (
     trained_tokens,
 )
 from warpsmith.trainer.telemetry.display import RunDisplay
+from warpsmith.trainer.telemetry.machine_use import MachineUse
 from warpsmith.trainer.telemetry.phase_log import PhaseLog
 from warpsmith.trainer.telemetry.step_log import StepLog
 from warpsmith.trainer.telemetry.warnings import Watch
@@ -84,11 +85,14 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
         ranks.barrier()
         config = under_recorded_name(config) if resume else config
         run = config.run
-        display = stack.enter_context(RunDisplay(run.title, run.steps, run.console, shown=ranks.drives))
+        machine = stack.enter_context(MachineUse(on=ranks.drives))
+        display = stack.enter_context(
+            RunDisplay(run.title, run.steps, run.console, shown=ranks.drives, machine=machine)
+        )
         if ranks.drives:
             display.say(_opening(config, resume))
         session = stack.enter_context(RolloutSession(config, display, phases)) if ranks.drives else None
-        GrpoRun(config, ranks, session, display, phases).run(resume)
+        GrpoRun(config, ranks, session, display, phases, machine=machine).run(resume)
     leave()
     return config.run.dir
 
@@ -103,9 +107,11 @@ class GrpoRun:
         session: RolloutSession | None,
         display: RunDisplay,
         phases: PhaseLog,
+        *,
+        machine: MachineUse,
     ) -> None:
         self.config, self.ranks, self.session, self.display = config, ranks, session, display
-        self.phases = phases
+        self.phases, self.machine = phases, machine
         with phases.start("loading the policy"):
             self.policy = load_to_train(config.policy, config.run.seed)
         if places := switch_off(self.policy.model):
@@ -155,6 +161,8 @@ class GrpoRun:
     def _step(self, progress: Progress) -> Progress:
         began, started_at = time.monotonic(), datetime.now(UTC)
         step = progress.step + 1
+        # What was used since the last step, for example by an evaluation, is not this one's.
+        self._use(0.0)
         self.display.enter(f"collect step {step}")
         self.ranks.settle()
         sampled = self.ranks.shared(lambda: self._collected(step, progress))
@@ -302,11 +310,18 @@ class GrpoRun:
         if self.log is not None:
             self.log.held_out(step, figures)
 
+    def _use(self, seconds: float) -> dict[str, float]:
+        """Return how busy machine and evaluator were since the last call, `seconds` ago."""
+        if self.session is None:
+            return {}
+        return {**self.machine.figures(), **self.session.use_figures(seconds)}
+
     def _write_step(self, step: int, version: int, started_at: datetime, figures: dict[str, float]) -> None:
         if self.session is None or self.log is None:
             return
         figures = {**figures, **self.session.cache_figures(), **self.session.window_figures(), **columns(figures)}
         seconds = (datetime.now(UTC) - started_at).total_seconds()
+        figures |= self._use(seconds)
         finding = self.watch.look(figures)
         figures |= finding.flags
         self.log.step(step, weight_version=version, started_at=started_at, seconds=seconds, figures=figures)

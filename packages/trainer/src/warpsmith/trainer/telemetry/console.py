@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from warpsmith.trainer.telemetry import evaluator_use, machine_use
+
 Figures = Mapping[str, float]
 
 _NAN = float("nan")
@@ -20,7 +22,7 @@ def lines(step: int, figures: Figures, steps: int | None = None, left: str | Non
     time = _time(figures) + (f"; about {left} left" if left and steps is not None and step < steps else "")
     parts = (
         _earned(figures), _by_agent(figures), _sampled(figures), _trained(figures), _agreement(figures), time,
-        _turns(figures),
+        _turns(figures), _use(figures),
     )  # fmt: skip
     return head + "\n         ".join(part for part in parts if part)
 
@@ -124,6 +126,12 @@ def _time(figures: Figures) -> str:
             "{timed_alone_s:.1f}s".format_map(figures)
         )
     return ", ".join(parts)
+
+
+def _use(figures: Figures) -> str:
+    """Return how busy the machine and the evaluator were; empty where nothing was sampled."""
+    found = [*machine_use.in_words(figures), *evaluator_use.in_words(figures)]
+    return f"use: {', '.join(found)}" if found else ""
 
 
 def _turns(figures: Figures) -> str:

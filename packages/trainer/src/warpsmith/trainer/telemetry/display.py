@@ -32,22 +32,23 @@ class RunDisplay:
         mode: `live` draws one view that is updated in place, with warnings and results above it; `steps` prints a
             block per step; `turns` prints each turn and trajectory too; `auto` is `live` on a terminal, else `steps`.
         shown: whether this rank shows anything.
+        machine: the use of the machine, shown by the live view.
     """
 
-    def __init__(self, title: str, steps: int, mode: ConsoleMode, *, shown: bool) -> None:
+    def __init__(
+        self, title: str, steps: int, mode: ConsoleMode, *, shown: bool, machine: MachineUse | None = None
+    ) -> None:
         self._title, self._shown = title, shown
         self._console = Console(file=process_log.screen() or io.StringIO())
         if mode == "auto":
             mode = "live" if self._console.is_terminal and not self._console.is_dumb_terminal else "steps"
         self._mode = mode
         self.work = RecentWork(steps)
-        self._machine = MachineUse()
+        self._machine = machine
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         if self._shown and self._mode == "live":
-            self._machine.start()
-            self._stack.callback(self._machine.stop)
             live = Live(
                 get_renderable=self._view, console=self._console, refresh_per_second=_REFRESHES_PER_S,
                 redirect_stdout=False, redirect_stderr=False,
@@ -95,7 +96,7 @@ class RunDisplay:
             self.say(console.lines(step, figures, self.work.steps, None if left is None else duration(left)))
 
     def _view(self) -> RenderableType:
-        return view(self._title, self.work, self._machine.phrases)
+        return view(self._title, self.work, self._machine.phrases if self._machine else ())
 
     def _print_above(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

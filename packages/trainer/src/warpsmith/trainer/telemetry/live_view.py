@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from warpsmith.records.units import duration
+from warpsmith.trainer.telemetry.evaluator_use import in_words
 from warpsmith.trainer.telemetry.recent_steps import RecentWork
 
 _BAR_WIDTH = 30
@@ -43,9 +44,10 @@ def view(title: str, work: RecentWork, machine: Iterable[str] = ()) -> Renderabl
     rows: list[RenderableType] = [_progress(work), _phase(work)]
     if work.figures:
         rows += [_phases(work), _figures(work)]
-    used = " · ".join([*_rates(work), *machine])
-    if used:
-        rows.append(Text(used, style="dim"))
+    last = work.figures[-1] if work.figures else {}
+    for used in (_rates(work), [*machine, *in_words(last)]):
+        if line := " · ".join(used):
+            rows.append(Text(line, style="dim"))
     if work.warning:
         rows.append(Text(f"last warning: {work.warning}", style="yellow"))
     return Panel(Group(*rows), title=Text(title, style="bold"), title_align="left", padding=(0, 1))

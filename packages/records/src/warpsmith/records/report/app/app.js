@@ -6,6 +6,7 @@ const page = { shown: null, main: h("main", { id: "main" }), nav: h("nav", { cla
 
 async function start() {
   setTheme(remembered("theme"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => remembered("theme") || showTheme());
   app.source = document.getElementById("data-manifest") ? new EmbeddedSource() : new HttpSource();
   try {
     const found = await app.source.runs();
@@ -93,8 +94,12 @@ function setTheme(name) {
 
 function toggleTheme() {
   const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-  setTheme(next);
   remember("theme", next);
+  showTheme(next);
+}
+
+function showTheme(name) {
+  setTheme(name);
   redrawCharts();
   const grid = page.main.querySelector(".grid");
   if (grid) grid.dispatchEvent(new Event("scroll"));

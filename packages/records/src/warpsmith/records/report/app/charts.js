@@ -11,16 +11,22 @@ function plotlyReady() {
 const label = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
 function layout(options) {
-  const axis = { gridcolor: css("--line"), zerolinecolor: css("--line"), linecolor: css("--line"), automargin: true, fixedrange: false };
+  const axis = { gridcolor: css("--line"), zerolinecolor: css("--line"), linecolor: css("--line"), automargin: true, fixedrange: false, exponentformat: "e" };
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: css("--soft"), size: 11, family: "system-ui, sans-serif" },
     margin: { l: 44, r: 10, t: 8, b: 34 }, height: options.height || 210, showlegend: options.legend ?? true, hovermode: options.hover || "x unified",
     hoverlabel: { bgcolor: css("--card"), bordercolor: css("--line"), font: { color: css("--ink") } },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--soft"), activecolor: css("--ink") },
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11 } }, barmode: options.bars || "stack", dragmode: "zoom",
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11 }, maxheight: 1 }, barmode: options.bars || "stack", dragmode: "zoom",
     xaxis: { ...axis, title: { text: options.x ?? "step", standoff: 4 }, ...options.xaxis },
     yaxis: { ...axis, tickformat: options.rate ? ".0%" : undefined, rangemode: options.rate ? "tozero" : "normal", ...options.yaxis },
   };
+}
+
+// Pixels that a legend needs beyond two rows, so that it does not cover the plot in a narrow window.
+function legendBeyond(traces, width) {
+  const rows = Math.ceil(traces.filter((trace) => trace.showlegend !== false).length / Math.max(1, Math.floor(width / 150)));
+  return 19 * Math.max(0, rows - 2);
 }
 
 const watcher = new IntersectionObserver((entries) => {
@@ -34,7 +40,9 @@ function chart(title, traces, options = {}) {
     const plotly = await plotlyReady();
     if (!box.isConnected) return;
     box.drawn = true;
-    await plotly.newPlot(box, traces(), layout(options), { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] });
+    const drawn = traces(), height = (options.height || 210) + legendBeyond(drawn, box.clientWidth);
+    box.style.height = height + "px";
+    await plotly.newPlot(box, drawn, { ...layout(options), height }, { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] });
     if (options.click) box.on("plotly_click", (event) => options.click(event.points[0]));
   };
   watcher.observe(box);

@@ -75,6 +75,12 @@ function mark(yes) {
   return h("span", { class: yes ? "good" : "bad", role: "img", "aria-label": yes ? "yes" : "no" }, yes ? "✓" : "✗");
 }
 
+// The same without columns in which nothing is known: an untimed run has no speedups.
+function knownColumns(headings, rows) {
+  const shown = headings.map((_, n) => n).filter((n) => rows.some((cells) => cells[n] !== DASH));
+  return table(shown.map((n) => headings[n]), rows.map((cells) => shown.map((n) => cells[n])));
+}
+
 function table(headings, rows, attributes) {
   const head = h("tr", null, headings.map((text) => h("th", { scope: "col" }, text)));
   const body = rows.map((cells) => h("tr", null, cells.map((cell) => h("td", null, cell))));

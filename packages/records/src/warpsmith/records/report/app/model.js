@@ -36,7 +36,7 @@ function trajectoryOf(turns, key, rows) {
   const role = get("role", first), after = get("after_step", first), step = get("rollout_step", first);
   return {
     key, rows, first, last, role, after, step, speedup, tokens, flags: flags.trim(),
-    column: columnOf(role, after, step), problem: get("problem", first), level: get("level", first),
+    column: columnOf(role, after, step), problem: get("problem", first), level: get("level", first), stage: get("stage", first),
     sample: get("sample", first), turns: rows.length, solvedAt: solving === undefined ? 0 : get("turn", solving) + 1,
     valid: rows.some((row) => get("valid", row)), status: statusOf(turns, last), return: get("turn", first) === 0 ? get("return", first) : null,
     advantage: get("advantage", first), started: get("started", first),
@@ -63,7 +63,7 @@ function columnsOf(trajectories) {
   return [...found.values()].sort((one, other) => one.at - other.at || one.name.localeCompare(other.name));
 }
 
-const FILTERS = ["q", "problem", "column", "role", "level", "status", "turn", "flag", "speedup", "outcome"];
+const FILTERS = ["q", "problem", "column", "role", "level", "stage", "status", "turn", "flag", "speedup", "outcome"];
 
 // Whether a trajectory passes the filters of an address; `turn` restricts status and flag to that turn.
 function filterOf(run, params) {
@@ -77,6 +77,7 @@ function filterOf(run, params) {
     if (want.column && t.column !== want.column) return false;
     if (want.role && t.role !== want.role) return false;
     if (want.level && String(t.level) !== want.level) return false;
+    if (want.stage && String(t.stage) !== want.stage) return false;
     if (want.outcome && (want.outcome === "solved") !== t.solvedAt > 0) return false;
     if (least !== null && !(t.speedup >= least)) return false;
     if (turn !== null || want.status || want.flag) {

@@ -83,15 +83,15 @@ function stacked(columns, counts) {
 
 function partsTable(parts) {
   if (!parts.length) return h("p", null, "No turns are recorded yet.");
-  const headings = ["part", "trajectories", "turns", "invalid turns", "solved", "solved by turn 1", "last turn correct", "improved", "mean aggregated return", "mean speedup"];
-  return table(headings, parts.map((part) => [part.label, number(part.trajectories), number(part.turns), number(part.invalid_turns), percent(part.solved), percent(part.solved_by_turn[0]),
+  const headings = ["part", "trajectories", "turns", "invalid turns", "solved", "solved by turn 1", "last turn correct", "improved", "aggregated return", "mean speedup"];
+  return knownColumns(headings, parts.map((part) => [part.label, number(part.trajectories), number(part.turns), number(part.invalid_turns), percent(part.solved), percent(part.solved_by_turn[0]),
     percent(part.final_correct_rate), percent(part.improvement_rate), number(part.aggregated_return_mean), times(part.speedup_mean)]));
 }
 
 function byTurnTable(parts) {
   const rows = parts.flatMap((part) => part.by_turn.map((turn) => [part.label, number(turn.turn_number), number(turn.trajectories), number(turn.reward_mean), percent(turn.compiled_rate),
     percent(turn.correct_rate), percent(part.solved_by_turn[turn.turn_number - 1]), times(turn.speedup_mean)]));
-  return rows.length ? [h("h3", null, "By turn"), table(["part", "turn", "trajectories", "mean reward", "compiled", "correct", "solved by", "mean speedup"], rows)] : null;
+  return rows.length ? [h("h3", null, "By turn"), knownColumns(["part", "turn", "trajectories", "mean reward", "compiled", "correct", "solved by", "mean speedup"], rows)] : null;
 }
 
 // When trajectories are solved first, and how rewards change to the next turn; only of parts that have several turns.

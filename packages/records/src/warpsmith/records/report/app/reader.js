@@ -76,7 +76,7 @@ function readerHead(run, t, params, mode, move, setMode) {
     h("div", { class: "bar" }, h("button", { on: { click: () => back(params) }, title: "Esc" }, "← All trajectories"),
       h("button", { on: { click: () => move(-1) }, title: "k", disabled: place <= 0 }, "Previous"), h("button", { on: { click: () => move(1) }, title: "j", disabled: place >= order.length - 1 }, "Next"),
       h("span", { class: "soft" }, `${number(place + 1)} of ${number(order.length)}`)),
-    h("h1", null, t.problem), h("p", { class: "soft" }, `${t.column} · ${known(t.level) ? `level ${t.level} · ` : ""}sample ${t.sample} · ${t.key} · aggregated return ${number(t.return)}`),
+    h("h1", null, t.problem), h("p", { class: "soft" }, `${t.column} · ${known(t.level) ? `level ${t.level} · ` : ""}${known(t.stage) ? `stage ${t.stage} · ` : ""}sample ${t.sample} · ${t.key} · aggregated return ${number(t.return)}`),
     h("div", { class: "tabs", role: "tablist" }, Object.entries(MODES).map(([name, title], n) => h("button", { role: "tab", "aria-selected": String(name === mode), title: String(n + 1), on: { click: () => setMode(name) } }, title))));
 }
 

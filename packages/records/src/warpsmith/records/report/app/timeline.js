@@ -74,10 +74,10 @@ function timelineChart(run, spans) {
     yaxis: { autorange: "reversed", title: { text: "" } }, click: (point) => point.customdata && go("trajectory", { key: point.customdata, run: app.run || null }) });
 }
 
-const DEVICE_METRICS = /gpu|lease|utili[sz]ation|memory|power|device/i;
+const DEVICE_METRICS = /gpu|lease|^evaluator\/|^machine\/|utili[sz]ation|memory|power|device/i;
 
 function deviceCharts(run) {
   const found = metricsOf(run).filter((metric) => DEVICE_METRICS.test(metric.name));
-  return section("devices", "GPU and lease use", found.length ? h("div", { class: "charts" }, found.map((metric) => chart(metric.name, () => metricTraces([{ ...metric, name: run.name }]), { legend: false, last: number(metric.y.findLast(known)) })))
-    : h("p", { class: "soft" }, "This run recorded no metric of GPU or lease use."));
+  return section("devices", "Use of GPUs, evaluator and processors", found.length ? h("div", { class: "charts" }, found.map((metric) => chart(metric.name, () => metricTraces([{ ...metric, name: run.name }]), { legend: false, last: number(metric.y.findLast(known)) })))
+    : h("p", { class: "soft" }, "This run recorded no metric of their use."));
 }

@@ -7,7 +7,7 @@ const LIST_COLUMNS = (run) => [
   { name: "level", title: "level", width: "70px", cell: (t) => number(t.level) },
   { name: "solved", title: "solved at", width: "96px", cell: (t) => (t.solvedAt ? "turn " + t.solvedAt : DASH) },
   { name: "speedup", title: "speedup", width: "94px", cell: (t) => times(t.speedup) },
-  { name: "return", title: "aggregated return", width: "148px", cell: (t) => number(t.return) },
+  { name: "return", title: "aggregated return", width: "172px", cell: (t) => number(t.return) },
   { name: "advantage", title: "advantage", width: "110px", cell: (t) => number(t.advantage) },
   { name: "tokens", title: "tokens", width: "84px", cell: (t) => number(t.tokens) },
   { name: "status", title: "last status", width: "minmax(110px, 1fr)", cell: (t) => h("span", { class: "status" }, t.status) },
@@ -42,21 +42,25 @@ function trajectoriesView(run) {
   return view;
 }
 
+// Filters whose values are bare numbers.
+const NUMBERED = ["turn", "level", "stage"];
+
 function filterControls(run, params, set) {
   const values = (name) => [...new Set(run.turns.codes(name).values)].sort();
-  const statuses = new Set(), flags = new Set(), levels = new Set();
+  const statuses = new Set(), flags = new Set(), levels = new Set(), stages = new Set();
   let turns = 0;
   for (let row = 0; row < run.turns.rows; row++) {
     statuses.add(statusOf(run.turns, row));
     if (known(run.turns.get("level", row))) levels.add(run.turns.get("level", row));
+    if (known(run.turns.get("stage", row))) stages.add(run.turns.get("stage", row));
     turns = Math.max(turns, run.turns.get("turn", row) + 1);
   }
   for (const joined of run.turns.codes("flags").values) for (const flag of joined.split(" ")) if (flag) flags.add(flag);
   const select = (name, title, options) => (options.length > 1 || params.get(name) ? h("select", { "aria-label": title, name, on: { change: (event) => set({ [name]: event.target.value }) } },
-    h("option", { value: "" }, `any ${title}`), options.map((value) => h("option", { value, selected: params.get(name) === String(value) }, name === "turn" ? `turn ${value}` : name === "level" ? `level ${value}` : value))) : null);
+    h("option", { value: "" }, `any ${title}`), options.map((value) => h("option", { value, selected: params.get(name) === String(value) }, NUMBERED.includes(name) ? `${name} ${value}` : value))) : null);
   return [
     select("problem", "problem", values("problem")), select("column", "step", columnsOf(run.trajectories).map((column) => column.name)), select("role", "role", values("role")),
-    select("level", "level", [...levels].sort((one, other) => one - other)), select("outcome", "outcome", ["solved", "not solved"]), select("status", "status", [...statuses].sort()),
+    select("level", "level", [...levels].sort((one, other) => one - other)), select("stage", "stage", [...stages].sort((one, other) => one - other)), select("outcome", "outcome", ["solved", "not solved"]), select("status", "status", [...statuses].sort()),
     select("turn", "turn", Array.from({ length: turns }, (_, n) => n + 1)), select("flag", "flag", [...flags].sort()),
     h("input", { type: "number", step: "0.1", min: "0", class: "short", placeholder: "speedup ≥", "aria-label": "least speedup", name: "speedup", value: params.get("speedup") || "", on: { change: (event) => set({ speedup: event.target.value }) } }),
   ];
