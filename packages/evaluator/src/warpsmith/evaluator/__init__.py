@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from warpsmith.evaluator.languages.cuda_cpp.toolkit import ToolkitError
     from warpsmith.evaluator.problem import Problem
+    from warpsmith.evaluator.system.host_compiler import NoHostCompilerError
     from warpsmith.evaluator.verdict import ERROR_CATEGORIES, FLAGS, STATUSES, Seconds, Verdict
     from warpsmith.records.errors import UsageError, WarpsmithError
 
@@ -55,6 +56,7 @@ _HOMES: Final = {
         "WireError",
     ),
     "warpsmith.evaluator.languages.cuda_cpp.toolkit": ("ToolkitError",),
+    "warpsmith.evaluator.system.host_compiler": ("NoHostCompilerError",),
     "warpsmith.evaluator.problem": ("Problem",),
     "warpsmith.evaluator.client.remote": (
         "Client",
@@ -83,6 +85,7 @@ __all__ = [
     "IsolationUnavailableError",
     "JudgeUnavailableError",
     "LayoutError",
+    "NoHostCompilerError",
     "OtherConditionsError",
     "Problem",
     "Seconds",

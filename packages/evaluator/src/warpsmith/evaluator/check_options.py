@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from warpsmith.evaluator.baselines import BASELINE_HELP
 from warpsmith.evaluator.config import (
     ISOLATION_HELP,
     LAST_GPU,
@@ -44,6 +45,7 @@ HiddenShapes = Annotated[bool, typer.Option(help="Give one trial inputs of other
 Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
 Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
 Operators = Annotated[OperatorPolicy, typer.Option(help=POLICY_HELP)]
+Baseline = Annotated[list[str] | None, typer.Option(help=BASELINE_HELP)]
 AllowDegenerate = Annotated[
     bool,
     typer.Option("--allow-degenerate", help="Flag a problem that accepts a constant output, instead of rejecting it."),

@@ -2,8 +2,9 @@
 
 from typing import Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from warpsmith.evaluator.baselines import BASELINE_HELP, EAGER, BaselineName, baselines_of, compiled_ones
 from warpsmith.evaluator.devices.kinds import DeviceKind
 from warpsmith.evaluator.devices.registry import DeviceName, device_kind
 from warpsmith.evaluator.languages.registry import LanguageName
@@ -77,6 +78,13 @@ class EvaluatorConfig(BaseModel):
         default=100, ge=LEAST_TIMED, le=MOST_TIMED, description="Timed calls of candidate and reference each."
     )
     timing: bool = Field(default=True, description="Whether a correct candidate is timed on a GPU.")
+    baseline: tuple[BaselineName, ...] = Field(default=(EAGER,), description=BASELINE_HELP)
+    baseline_timeout_s: float = Field(
+        default=180.0,
+        gt=0,
+        le=MAX_TIMEOUT_S,
+        description="Deadline of compiling and tuning a problem's reference for one baseline.",
+    )
     timeout_s: float = Field(
         default=30.0,
         gt=0,
@@ -143,6 +151,16 @@ class EvaluatorConfig(BaseModel):
         "`on_device`: always where kernels run. Verdicts are based on replays either way.",
     )
     operators: OperatorPolicy = Field(default="none", description=POLICY_HELP)
+
+    @field_validator("baseline", mode="before")
+    @classmethod
+    def _named_baselines(cls, given: Any) -> tuple[BaselineName, ...]:
+        return baselines_of(given)
+
+    @property
+    def compiled_baselines(self) -> tuple[BaselineName, ...]:
+        """Baselines that torch.compile makes; none if nothing is to be timed."""
+        return compiled_ones(self.baseline) if self.timing else ()
 
     @property
     def device_kind(self) -> DeviceKind:

@@ -14,6 +14,8 @@ from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import Evidence, TransientError, claims
 from warpsmith.evaluator.judge.launches import Launches
+from warpsmith.evaluator.judge.problem_facts import ProblemFacts
+from warpsmith.evaluator.judge.stages.absolute_figures import note_figures
 from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
 from warpsmith.evaluator.judge.stages.timed_calls import time_calls
 from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
@@ -26,7 +28,13 @@ from warpsmith.evaluator.reference.variability import Learned, learn
 
 
 def conduct(
-    session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches, count: int, rng: random.Random
+    session: ReferenceSession,
+    candidate: CandidateUnderTest,
+    launches: Launches,
+    count: int,
+    rng: random.Random,
+    *,
+    known: tuple[str, ProblemFacts],
 ) -> Evidence:
     """Judge a candidate against a reference session; compile its launches meanwhile.
 
@@ -36,13 +44,14 @@ def conduct(
         launches: an empty collection.
         count: number of trials.
         rng: draws every secret.
+        known: the problem's key, and what is kept about problems.
 
     Raises:
         TransientError: a failure that others on this machine may have caused; it carries the evidence.
     """
     evidence, killed = candidate.evidence, None
     try:
-        with Evaluation.open(session, candidate, launches) as evaluation:
+        with Evaluation.open(session, candidate, launches, *known) as evaluation:
             _judge(evaluation, count, rng)
     except CandidateFailedError as failed:
         evidence.failure = failed.failure
@@ -83,6 +92,8 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
         recordings, answer = evaluation.recordings.of_recorded_inputs(rng)
         run_without_kernels(evaluation, recordings, answer)
     evaluation.recordings.end()
+    if launches.result().ok:
+        note_figures(evaluation, recordings, answer)
     if evaluation.machine.device.kind.times and evaluation.candidate.config.timing and launches.result().ok:
         time_calls(evaluation, recordings, answer, rng)
 

@@ -228,8 +228,9 @@ class KernelLanguage(ABC):
 
         Returns:
             The fields of a COMPILED message: `ok`, `category`, `message`, `tf32`, `binaries` (in the order of the
-            launches, if requested), `lost` (the resource that the machine ran out of; empty if none) and `crashed`
-            (whether a signal ended the compiler, which can be the kernels' fault or the machine's).
+            launches, if requested), `resources` (what each launch's kernel uses: the fields of `judge.kernel_figures`;
+            empty if the language does not tell), `lost` (the resource that the machine ran out of; empty if none) and
+            `crashed` (whether a signal ended the compiler, which can be the kernels' fault or the machine's).
         """
 
     # Candidate workers: recording ------------------------------------------------------------------------------------

@@ -224,6 +224,10 @@ def warm_up(kind: ZygoteKind, config: EvaluatorConfig, folder: Path) -> None:
         from warpsmith.evaluator.workers import reference
 
         reference.prepare()
+    if "baseline" in roles:
+        from warpsmith.evaluator.workers import compiled_reference
+
+        del compiled_reference  # imported for the workers
     if "compile" in roles:
         from warpsmith.evaluator.workers import compiler
 

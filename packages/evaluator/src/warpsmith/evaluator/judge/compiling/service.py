@@ -43,6 +43,7 @@ class Compilation:
     seconds: float = 0.0
     cached: bool = False
     binaries: tuple[dict[str, Any], ...] = ()
+    resources: tuple[dict[str, Any], ...] = ()
 
 
 class CompileFailedError(Exception):
@@ -280,6 +281,7 @@ def _compilation(fields: codec.Fields) -> Compilation:
         fields.text("message", MAX_MESSAGE),
         fields.flag("tf32"),
         binaries=tuple(fields.sequence("binaries")),
+        resources=tuple(fields.sequence("resources") if fields.has("resources") else ()),
     )
 
 
@@ -291,4 +293,5 @@ def _fields(found: Compilation) -> dict[str, Any]:
         "message": found.message[:MAX_MESSAGE],
         "tf32": found.tf32,
         "binaries": list(found.binaries),
+        "resources": list(found.resources),
     }

@@ -20,6 +20,7 @@ from triton.runtime.jit import JITCallable, MockTensor, create_function_from_sig
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
+from warpsmith.evaluator.languages.cuda_cpp.cubin import CubinError, kernels_of
 from warpsmith.evaluator.languages.triton import captures
 from warpsmith.evaluator.languages.triton.extract.check import BODY_BUILTINS, LANGUAGE_NAME, TYPE_TEST
 from warpsmith.evaluator.languages.triton.extract.computing import COMPUTING_BUILTINS
@@ -33,6 +34,7 @@ from warpsmith.evaluator.languages.triton.twins import Beside, twin_of
 MODULE_NAME: Final = "candidate_kernels"
 OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug"})
 """Launch options that are passed to the compiler; any other is rejected, as Triton rejects unknown ones."""
+WARP: Final = 32
 MAX_THREADS: Final = 1024
 MAX_CTAS: Final = 8
 """Most threads of a block and blocks of a cluster on any chip (CUDA C++ Programming Guide)."""
@@ -122,8 +124,8 @@ def compile_launch(kernels: KernelSet, launch: dict[str, Any], arch: int, *, bin
         binary: whether to return the machine code of the kernel and of its fenced twin.
 
     Returns:
-        `shared_bytes`, `scratch_bytes` (from an allocator), `cubin_bytes`, `tf32` (whether a float32 dot runs in TF32)
-        and, if requested, `binary`: the fields of `loaded_kernels.Binary`.
+        `shared_bytes`, `resources` (see `_resources`), `scratch_bytes` (from an allocator), `cubin_bytes`, `tf32`
+        (whether a float32 dot runs in TF32) and, if requested, `binary`: the fields of `loaded_kernels.Binary`.
 
     Raises:
         KernelCompilationError: with Triton's own message and the line in the candidate's source.
@@ -270,9 +272,29 @@ def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
     ttir = str(compiled.asm["ttir"])
     return {
         "shared_bytes": shared,
+        "resources": _resources(compiled, own_name(str(launch["kernel"])), arch),
         "scratch_bytes": int(compiled.metadata.global_scratch_size),
         "cubin_bytes": len(compiled.asm["cubin"]),
         "tf32": has_tf32_dot(ttir),
+    }
+
+
+def _resources(compiled: Any, name: str, arch: int) -> dict[str, Any]:
+    """Return what a kernel uses of the chip, for `judge.kernel_figures`; empty if the machine code does not tell."""
+    metadata = compiled.metadata
+    try:
+        found = kernels_of(bytes(compiled.asm["cubin"]), arch).get(str(metadata.name))
+    except CubinError:
+        found = None
+    if found is None:
+        return {}
+    return {
+        "name": name,
+        "threads": WARP * int(metadata.num_warps),
+        "registers": found.registers,
+        "spill_bytes": found.local_bytes,
+        "static_shared_bytes": found.shared_bytes,
+        "dynamic_shared_bytes": int(metadata.shared),
     }
 
 

@@ -60,6 +60,7 @@ def compile_source(
         "message": "",
         "tf32": any(fact["tf32"] for fact in facts),
         "binaries": [fact["binary"] for fact in facts if binaries],
+        "resources": [fact["resources"] for fact in facts],
         "lost": "",
         "crashed": False,
     }
