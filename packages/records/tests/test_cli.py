@@ -306,7 +306,7 @@ def test_verify_lists_what_is_newer(tmp_path, monkeypatch, records):
 def test_schema_prints_every_table_with_types(monkeypatch, records):
     monkeypatch.setenv("COLUMNS", "200")
     found = records("schema").stdout
-    assert "schema version 6" in found
+    assert "schema version 7" in found
     for text in ("timestamp[us, tz=UTC]", "weight_versions", "advantage", "map<string, double>"):
         assert text in found
 

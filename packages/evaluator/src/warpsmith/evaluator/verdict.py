@@ -225,7 +225,34 @@ class Verdict:
         record = self.to_record()
         for name in UNRECORDED:
             del record[name]
-        return record | {"seconds": {name: record["seconds"][name] for name in RECORDED_SECONDS}}
+        seconds = {name: record["seconds"][name] for name in RECORDED_SECONDS}
+        figures = [{"name": name, "value": value} for name, value in self.figures().items()]
+        return record | {"seconds": seconds, "figures": figures}
+
+    def figures(self) -> dict[str, float]:
+        """Return baselines and absolute figures as numbers by name, without those that are unknown.
+
+        `speedup.NAME` and `reference_ms.NAME` for each baseline; `bytes`, `flops`, `bound_ms`, `bound_share`;
+        `kernel_share`; `launches` of all kernels in a call, the most `registers`, `spill_bytes` and `shared_bytes` of
+        any kernel and the least `occupancy`; `sm_clock_mhz`.
+        """
+        bound, kernels = self.bound, self.kernels
+        known: dict[str, float | None] = {
+            **{f"speedup.{name}": value for name, value in self.speedups.items()},
+            **{f"reference_ms.{name}": value for name, value in self.references_ms.items()},
+            "bytes": bound and bound.bytes,
+            "flops": bound and bound.flops,
+            "bound_ms": bound and bound.ms,
+            "bound_share": self.bound_share,
+            "kernel_share": self.kernel_share,
+            "launches": sum(one.launches for one in kernels) if kernels else None,
+            "registers": max((one.registers for one in kernels), default=None),
+            "spill_bytes": max((one.spill_bytes for one in kernels), default=None),
+            "shared_bytes": max((one.static_shared_bytes + one.dynamic_shared_bytes for one in kernels), default=None),
+            "occupancy": min((one.occupancy for one in kernels if one.occupancy is not None), default=None),
+            "sm_clock_mhz": self.clock and self.clock.median_mhz,
+        }
+        return {name: float(value) for name, value in known.items() if value is not None}
 
     @staticmethod
     def from_record(record: dict[str, Any]) -> "Verdict":

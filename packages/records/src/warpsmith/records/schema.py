@@ -38,7 +38,7 @@ __all__ = [
     "turns_batch",
 ]
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 
 TableName = Literal["turns", "credits", "steps"]
 
@@ -82,6 +82,9 @@ SECONDS: Final = pa.struct(
     [pa.field("compile", pa.float64()), pa.field("wait", pa.float64()), pa.field("evaluate", pa.float64())]
 )
 
+FIGURES: Final = _list_of(pa.struct([_required("name", pa.string()), _required("value", pa.float64())]))
+"""Named figures. A list of pairs and no map, which `datasets` cannot read; a further figure needs no new column."""
+
 VERDICT: Final = pa.struct(
     [
         _required("status", pa.string()),
@@ -102,6 +105,7 @@ VERDICT: Final = pa.struct(
         pa.field("cached", pa.bool_()),
         pa.field("device", pa.string()),
         pa.field("seconds", SECONDS),
+        pa.field("figures", FIGURES),
     ]
 )
 """The evaluator's complete result. Times are in milliseconds (`*_ms`) or seconds (`seconds.*`)."""
@@ -409,6 +413,16 @@ def _without_agent(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
+def _without_figures(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Migrate version 6 of `turns`, whose verdicts lacked `figures`: null."""
+    column = batch.schema.get_field_index("verdict")
+    found = batch.column(column)
+    fields = [*found.type, VERDICT.field("figures")]
+    values = [*(found.field(index) for index in range(found.type.num_fields)), pa.nulls(len(found), FIGURES)]
+    verdicts = pa.StructArray.from_arrays(values, fields=fields, mask=found.is_null())
+    return batch.set_column(column, TURNS.field("verdict"), verdicts)
+
+
 MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
     {
         ("turns", 1): _without_after_step,
@@ -416,6 +430,7 @@ MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
         ("turns", 3): _with_host_code,
         ("turns", 4): _without_rollout_step,
         ("turns", 5): _without_agent,
+        ("turns", 6): _without_figures,
         ("steps", 4): _with_return_mean,
     }
 )
