@@ -69,14 +69,16 @@ class EvaluationRequest:
 
     @property
     def options(self) -> EvaluationOptions:
-        """The keyword arguments that it was made with."""
-        return {
+        """The keyword arguments that it was made with; `baseline` only if it was given."""
+        options: EvaluationOptions = {
             "trials": self.trials,
             "seed": self.seed,
             "timeout_s": self.timeout_s,
             "operators": self.operators,
-            "baseline": self.baseline,
         }
+        if self.baseline is not None:
+            options["baseline"] = self.baseline
+        return options
 
     @property
     def refusal(self) -> Verdict | None:
