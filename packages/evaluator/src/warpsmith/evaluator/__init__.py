@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         WireError,
     )
     from warpsmith.evaluator.languages.cuda_cpp.toolkit import ToolkitError
+    from warpsmith.evaluator.languages.triton.amd_check import UnknownTargetError
     from warpsmith.evaluator.problem import Problem
     from warpsmith.evaluator.system.host_compiler import NoHostCompilerError
     from warpsmith.evaluator.verdict import ERROR_CATEGORIES, FLAGS, STATUSES, Seconds, Verdict
@@ -56,6 +57,7 @@ _HOMES: Final = {
         "WireError",
     ),
     "warpsmith.evaluator.languages.cuda_cpp.toolkit": ("ToolkitError",),
+    "warpsmith.evaluator.languages.triton.amd_check": ("UnknownTargetError",),
     "warpsmith.evaluator.system.host_compiler": ("NoHostCompilerError",),
     "warpsmith.evaluator.problem": ("Problem",),
     "warpsmith.evaluator.client.remote": (
@@ -94,6 +96,7 @@ __all__ = [
     "ServerUnreachableError",
     "SyncEvaluator",
     "ToolkitError",
+    "UnknownTargetError",
     "UsageError",
     "Verdict",
     "WarpsmithError",

@@ -28,6 +28,9 @@ Backend = Annotated[
 LANGUAGES: Final = {"triton": "triton", "cuda": "cuda_cpp"}
 """The kernel language that `--backend` names, as KernelBench does."""
 Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")]
+Target = Annotated[
+    str, typer.Option(help="Chip to compile for on the cpu: sm_90, or one of AMD's, such as gfx942; sm_90 by default.")
+]
 Gpu = Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")]
 CorrectnessTrials = Annotated[
     int, typer.Option(min=1, max=1000, help="Comparisons with the reference, each on fresh random inputs.")

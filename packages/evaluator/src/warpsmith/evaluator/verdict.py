@@ -240,9 +240,9 @@ class Verdict:
         known: dict[str, float | None] = {
             **{f"speedup.{name}": value for name, value in self.speedups.items()},
             **{f"reference_ms.{name}": value for name, value in self.references_ms.items()},
-            "bytes": bound and bound.bytes,
-            "flops": bound and bound.flops,
-            "bound_ms": bound and bound.ms,
+            "bytes": None if bound is None else bound.bytes,
+            "flops": None if bound is None else bound.flops,
+            "bound_ms": None if bound is None else bound.ms,
             "bound_share": self.bound_share,
             "kernel_share": self.kernel_share,
             "launches": sum(one.launches for one in kernels) if kernels else None,
@@ -250,7 +250,7 @@ class Verdict:
             "spill_bytes": max((one.spill_bytes for one in kernels), default=None),
             "shared_bytes": max((one.static_shared_bytes + one.dynamic_shared_bytes for one in kernels), default=None),
             "occupancy": min((one.occupancy for one in kernels if one.occupancy is not None), default=None),
-            "sm_clock_mhz": self.clock and self.clock.median_mhz,
+            "sm_clock_mhz": None if self.clock is None else self.clock.median_mhz,
         }
         return {name: float(value) for name, value in known.items() if value is not None}
 

@@ -28,6 +28,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.languages.chips import is_amd
 from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries, with_retries_async
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
@@ -90,7 +91,13 @@ class _Judge:
 
     @staticmethod
     def start(config: EvaluatorConfig, windows: WindowKeeper | None) -> "_Judge":
-        language_of(config.language).check(config)
+        language = language_of(config.language)
+        if is_amd(config.chip) and not language.compiles_for_amd:
+            raise UsageError(
+                f"target is {config.target!r}, and {language.title} is not compiled for AMD's chips.",
+                "Use an NVIDIA chip, such as sm_90.",
+            )
+        language.check(config)
         if config.compiled_baselines and config.device_kind.times:
             torch_compile.check()
         try:

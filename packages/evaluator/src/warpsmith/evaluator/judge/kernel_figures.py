@@ -7,6 +7,7 @@ from typing import Any, Final
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.figures import KernelFigures
 from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.languages.chips import Chip
 from warpsmith.evaluator.timing.occupancy import occupancy
 from warpsmith.evaluator.verdict import well_formed
 
@@ -17,21 +18,21 @@ MOST: Final = 1 << 40
 _NUMBERS: Final = ("threads", "registers", "spill_bytes", "static_shared_bytes", "dynamic_shared_bytes")
 
 
-def kernel_figures(events: list[Any], resources: Sequence[Any], arch: int) -> tuple[KernelFigures, ...]:
+def kernel_figures(events: list[Any], resources: Sequence[Any], chip: Chip) -> tuple[KernelFigures, ...]:
     """Return the kernels of a recording, each with its number of launches, in the order of their first launch.
 
     Args:
         events: of the recording; each launch in it has its item in `resources`, in order.
         resources: of each launch: `name`, `threads`, `registers`, `spill_bytes`, `static_shared_bytes` and
             `dynamic_shared_bytes`. A compile worker reported them; what is malformed is left out.
-        arch: the chip that the kernels were compiled for.
+        chip: the one that the kernels were compiled for.
     """
     grids = [event[2] for event in events if event[:1] == ["launch"]]
     if len(grids) != len(resources):
         return ()
     counts = Counter(_readable(grids, resources))
     kept = {one for one, _ in counts.most_common(MOST_KERNELS)}
-    return tuple(_figures(one, count, arch) for one, count in counts.items() if one in kept)
+    return tuple(_figures(one, count, chip) for one, count in counts.items() if one in kept)
 
 
 _Launch = tuple[str, tuple[int, int, int], tuple[int, ...]]
@@ -56,7 +57,7 @@ def _blocks(grid: Any) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _figures(launch: _Launch, count: int, arch: int) -> KernelFigures:
+def _figures(launch: _Launch, count: int, chip: Chip) -> KernelFigures:
     name, grid, (threads, registers, spilled, static, dynamic) = launch
-    share = occupancy(arch, threads, registers, static + dynamic)
+    share = occupancy(chip, threads, registers, static + dynamic)
     return KernelFigures(name, count, grid, threads, registers, spilled, static, dynamic, share)

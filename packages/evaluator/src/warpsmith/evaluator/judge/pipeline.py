@@ -19,6 +19,7 @@ from warpsmith.evaluator.judge.stages.absolute_figures import note_figures
 from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
 from warpsmith.evaluator.judge.stages.timed_calls import time_calls
 from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
+from warpsmith.evaluator.languages.chips import chip_name
 from warpsmith.evaluator.languages.source_language import other_language
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.processes.phases import in_phase
@@ -159,7 +160,7 @@ def _end_undecided(evaluation: Evaluation, rng: random.Random) -> NoReturn:
     raise CandidateFailedError(
         "undecided",
         "needs_device",
-        f"The kernels compile for sm_{machine.config.target_arch} and forward launches them. Whether they are right "
+        f"The kernels compile for {chip_name(machine.config.chip)} and forward launches them. Whether they are right "
         f"only a GPU can tell: nothing here runs {language.title}.",
     )
 

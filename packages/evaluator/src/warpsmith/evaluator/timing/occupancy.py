@@ -39,11 +39,11 @@ _CHIPS: Final = {
 }
 
 
-def occupancy(arch: int, threads: int, registers: int, shared_bytes: int) -> float | None:
+def occupancy(chip: int | str, threads: int, registers: int, shared_bytes: int) -> float | None:
     """Return the share of a multiprocessor's warps that can be resident at once, 0 to 1.
 
     Args:
-        arch: the chip, 90 for sm_90.
+        chip: 90 for sm_90; AMD's have names.
         threads: of a block.
         registers: of a thread.
         shared_bytes: of a block, static and dynamic.
@@ -51,16 +51,16 @@ def occupancy(arch: int, threads: int, registers: int, shared_bytes: int) -> flo
     Returns:
         None for a chip whose limits are unknown, 0 for a block that does not fit.
     """
-    chip = _CHIPS.get(arch)
-    if chip is None:
+    limits = _CHIPS.get(chip) if isinstance(chip, int) else None
+    if limits is None:
         return None
     warps = -(-max(threads, 1) // WARP)
     of_warp = _up(max(registers, 1) * WARP, _REGISTERS_AT_ONCE)
     by_registers = REGISTERS // _PARTITIONS // of_warp * _PARTITIONS // warps
-    shared = _up(shared_bytes, _SHARED_AT_ONCE) + chip.reserved_bytes
-    by_shared = chip.shared_bytes // shared if shared else chip.blocks
-    blocks = min(by_registers, by_shared, chip.threads // (warps * WARP), chip.blocks)
-    return blocks * warps * WARP / chip.threads
+    shared = _up(shared_bytes, _SHARED_AT_ONCE) + limits.reserved_bytes
+    by_shared = limits.shared_bytes // shared if shared else limits.blocks
+    blocks = min(by_registers, by_shared, limits.threads // (warps * WARP), limits.blocks)
+    return blocks * warps * WARP / limits.threads
 
 
 def _up(number: int, unit: int) -> int:

@@ -65,7 +65,7 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
         case "compile":
             from warpsmith.evaluator.workers import compiler
 
-            compiler.serve(channel, scratch, language, config.target_arch)
+            compiler.serve(channel, scratch, language, config.chip)
 
 
 def _set_precision(role: Role, config: EvaluatorConfig) -> None:

@@ -24,4 +24,4 @@ def note_figures(evaluation: Evaluation, recordings: list[Recording], answer: "A
     evidence, machine, recording = evaluation.evidence, evaluation.machine, steady(recordings)
     evidence.bound = evaluation.facts.bound(evaluation.problem, evaluation.session, answer)
     resources = evaluation.launches.resources_of(recording.launches)
-    evidence.kernels = kernel_figures(recording.events, resources, machine.config.target_arch)
+    evidence.kernels = kernel_figures(recording.events, resources, machine.config.chip)
