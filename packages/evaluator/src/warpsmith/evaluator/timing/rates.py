@@ -20,10 +20,16 @@ _CACHES: Final = 8
 
 
 def memory_rate(device: Device) -> float:
-    """Return the faster of reading and of copying, in bytes per second. The device must be leased alone."""
-    rate = _memory_rate(device, _CACHES * device.l2_bytes // 4)
-    device.release()
-    return rate
+    """Return the faster of reading and of copying, in bytes per second; 0 if others hold the memory that it takes.
+
+    The device must be leased alone.
+    """
+    try:
+        return _memory_rate(device, _CACHES * device.l2_bytes // 4)
+    except torch.OutOfMemoryError:
+        return 0.0
+    finally:
+        device.release()
 
 
 def _memory_rate(device: Device, numbers: int) -> float:
