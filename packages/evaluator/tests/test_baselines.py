@@ -5,9 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from warpsmith.evaluator import EvaluatorConfig
+from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, UsageError
 from warpsmith.evaluator.baselines import BASELINES, baselines_of
+from warpsmith.evaluator.client.request import EvaluationRequest
 from warpsmith.evaluator.sandbox.roles import roles_of
+
+PROBLEM = Problem.from_source(
+    "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n", "a problem that is never run"
+)
 
 names = st.lists(st.sampled_from(BASELINES), min_size=1, max_size=6)
 
@@ -37,6 +42,17 @@ def test_a_configuration_takes_one_name_or_several():
     )
     with pytest.raises(ValidationError, match="'fast' is no baseline"):
         EvaluatorConfig(baseline="eager,fast")
+
+
+def test_a_request_takes_some_of_the_configured_baselines():
+    request = EvaluationRequest.of(PROBLEM, "class ModelNew: ...", baseline="compile, eager")
+    assert request.baseline == ("compile", "eager")
+    assert EvaluationRequest.from_options(request.problem, request.candidate, request.options) == request
+    assert "baseline" not in EvaluationRequest.of(PROBLEM, "class ModelNew: ...").options
+    with pytest.raises(UsageError, match="'fast' is no baseline"):
+        EvaluationRequest.of(PROBLEM, "class ModelNew: ...", baseline=["fast"])
+    with pytest.raises(UsageError, match="baseline compile is asked for; this evaluator takes eager"):
+        Evaluator(EvaluatorConfig(slots=1)).evaluate(PROBLEM, "class ModelNew: ...", baseline="compile")
 
 
 def test_only_an_evaluator_of_compiled_baselines_has_a_worker_that_may_run_compilers():
