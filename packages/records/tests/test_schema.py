@@ -243,7 +243,7 @@ def test_a_run_of_an_older_version_reads_as_today_and_its_unknowns_are_null(vers
     assert turns.schema.equals(TURNS, check_metadata=True)
     old = [*trajectory_rows("old", ["incorrect", "correct"]), *unjudged]
     for row in old:
-        row["verdict"] = row["verdict"] and row["verdict"] | {"recording": recording}
+        row["verdict"] = row["verdict"] and row["verdict"] | {"recording": recording, "figures": None}
     assert turns_batch(old).equals(turns.combine_chunks().to_batches()[0])
     assert [reader.table(name).num_rows for name in ("credits", "steps")] == [2, 1]
     assert all(report.damage == () for report in reader.verify())
@@ -262,7 +262,7 @@ def test_a_run_of_version_4_gets_the_step_of_each_batch_and_the_new_name_of_a_me
         *trajectory_rows("held", ["correct"], role="held_out", after_step=4),
         turn_row("none", verdict=None),
     ]
-    assert turns_batch(old).equals(reader.table("turns").combine_chunks().to_batches()[0])
+    assert turns_batch(without_figures(old)).equals(reader.table("turns").combine_chunks().to_batches()[0])
     (step,) = reader.table("steps").to_pylist()
     assert step["turn_return_mean"] == 0.25
     assert dict(step["metrics"]) == {"loss": 0.2, "turn_return_mean": 0.25, "turn_1/return_mean": 0.5}
@@ -280,7 +280,27 @@ def test_turns_of_version_5_have_no_agent_and_no_start():
         *trajectory_rows("held", ["correct"], role="held_out", after_step=4),
         turn_row("none", verdict=None),
     ]
-    assert turns_batch(old).equals(turns.combine_chunks().to_batches()[0])
+    assert turns_batch(without_figures(old)).equals(turns.combine_chunks().to_batches()[0])
+
+
+def test_verdicts_of_version_6_have_no_figures():
+    """The files were written by version 6 itself."""
+    turns = RunReader(Path(__file__).parent / "data" / "version-6").table("turns")
+    assert turns.schema.equals(TURNS, check_metadata=True)
+    assert [row and row["figures"] for row in turns.column("verdict").to_pylist()] == [None] * 4
+    assert turns.column("verdict").null_count == 1
+
+
+def test_figures_of_a_verdict_are_kept_by_name():
+    row = turn_row()
+    row["verdict"]["figures"] = [{"name": "bound_share", "value": 0.5}, {"name": "speedup.compile", "value": 1.25}]
+    (kept,) = turns_batch([row]).column("verdict").to_pylist()
+    assert {one["name"]: one["value"] for one in kept["figures"]} == {"bound_share": 0.5, "speedup.compile": 1.25}
+
+
+def without_figures(rows):
+    """Return rows as a version that had no figures wrote them."""
+    return [row | {"verdict": row["verdict"] and row["verdict"] | {"figures": None}} for row in rows]
 
 
 def test_turns_of_version_6_have_no_stage():
@@ -293,15 +313,14 @@ def test_turns_of_version_6_have_no_stage():
         *trajectory_rows("held", ["correct"], role="held_out", after_step=4),
         turn_row("none", verdict=None),
     ]
-    assert turns_batch(old).equals(turns.combine_chunks().to_batches()[0])
+    assert turns_batch(without_figures(old)).equals(turns.combine_chunks().to_batches()[0])
 
 
 def test_part_of_a_batch_of_version_4_is_migrated():
     old = trajectory_rows("old", ["incorrect", "correct", "correct"], after_step=3, rollout_step=4)
-    whole = turns_batch(old)
-    assert migrate(
-        "turns", whole.drop_columns(["rollout_step", "stage", "agent", "speedup_over_start"]).slice(1), 4
-    ).equals(whole.slice(1))
+    whole = turns_batch(without_figures(old))
+    written = _without("figures", whole.drop_columns(["rollout_step", "stage", "agent", "speedup_over_start"]))
+    assert migrate("turns", written.slice(1), 4).equals(whole.slice(1))
     steps = steps_batch([step_row(step, turn_return_mean=0.1 * step) for step in range(3)])
     names = ["return_mean" if name == "turn_return_mean" else name for name in steps.schema.names]
     assert migrate("steps", steps.rename_columns(names).slice(1), 4).equals(steps.slice(1))
@@ -311,8 +330,13 @@ def test_part_of_a_batch_of_version_2_is_carried_forward():
     """A part of a batch has its own beginning in the columns of a struct."""
     (batch,) = RunReader(Path(__file__).parent / "data" / "version-2").table("turns").combine_chunks().to_batches()
     written = batch.drop_columns(["rollout_step", "stage", "agent", "speedup_over_start"])
-    place = written.schema.get_field_index("verdict")
-    older = pa.struct([field for field in written.column(place).type if field.name != "recording"])
-    verdicts = [row and {field.name: row[field.name] for field in older} for row in written.column(place).to_pylist()]
-    written = written.set_column(place, pa.field("verdict", older), pa.array(verdicts, older))
+    written = _without("recording", _without("figures", written))
     assert migrate("turns", written.slice(1), 2).equals(batch.slice(1))
+
+
+def _without(name, batch):
+    """Return turns whose verdicts lack a field."""
+    place = batch.schema.get_field_index("verdict")
+    older = pa.struct([field for field in batch.column(place).type if field.name != name])
+    verdicts = [row and {field.name: row[field.name] for field in older} for row in batch.column(place).to_pylist()]
+    return batch.set_column(place, pa.field("verdict", older), pa.array(verdicts, older))

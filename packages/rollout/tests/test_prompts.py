@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warpsmith.evaluator.baselines import BaselineNote
+from warpsmith.evaluator.figures import Bound, KernelFigures
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.errors import PromptTooLongError
+from warpsmith.rollout.feedback_config import FeedbackConfig
 from warpsmith.rollout.history import Attempt
 from warpsmith.rollout.prompts import build_prompt, compact_feedback, essential_lines, feedback
 
@@ -82,6 +85,40 @@ def test_feedback_names_library_operators_and_the_share_of_the_kernels():
     told = feedback(Attempt("class ModelNew: ...", verdict))
     assert "Library operators: aten.linear" in told
     assert "in your kernels: 25%" in told
+
+
+FIGURES = Verdict(
+    "correct", True, True, speedup=1.5, runtime_ms=0.2, reference_ms=0.3, baseline="compile",
+    speedups={"compile": 1.5, "eager": 3.0}, references_ms={"compile": 0.3, "eager": 0.6},
+    baseline_notes=(BaselineNote("compile_max_autotune", "timeout", "it gave no answer"),),
+    bound=Bound(1 << 20, 2_000_000_000, 0.1, 0.02, 0.1, "memory"),
+    kernels=(KernelFigures("softmax", 2, (64, 1, 1), 128, 40, 16, 0, 2048, 0.5),),
+)  # fmt: skip
+
+
+def test_feedback_tells_how_far_a_kernel_is_from_the_bound_and_what_its_kernels_use():
+    told = feedback(Attempt("code", FIGURES))
+    for part in (
+        "Speedup over torch.compile: 1.50x",
+        "Speedup over PyTorch: 3x (0.6 ms)",
+        "No speedup over torch.compile with tuning (timeout): it gave no answer",
+        "1 MiB to move, 2 G floating-point operations",
+        "Least time on this device: 0.1 ms, for moving its bytes",
+        "Share of that bound reached: 50%",
+        "Kernel softmax x2: 64 x 1 x 1 blocks of 128 threads, 40 registers, 16 bytes spilled per thread, "
+        "2 KiB shared memory, occupancy 50%",
+    ):
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    ("switch", "gone"), [("bound", "Least time"), ("kernels", "Kernel softmax"), ("baselines", "over PyTorch")]
+)
+def test_each_kind_of_figure_can_be_switched_off(switch, gone):
+    tried = [Attempt("code", FIGURES)]
+    shown = build_prompt(PROBLEM, tried, style="full")[-1]["content"]
+    hidden = build_prompt(PROBLEM, tried, style="full", figures=FeedbackConfig(**{switch: False}))[-1]["content"]
+    assert gone in shown and gone not in hidden
 
 
 def test_the_compact_prompt_is_the_forward_method():

@@ -476,7 +476,7 @@ def test_the_command_says_what_is_wrong_with_its_arguments(tree, command, tmp_pa
         (("--server", closed, "--recording", "on_device"), "--recording cannot"),
         (("--server", closed, "--timeout", "3000"), "more than servers allow"),
         (("--server", closed, "--levels", "x"), "names no levels"),
-        (("--baseline", tree / "none.json"), "does not exist. Give a file like"),
+        (("--stored-baseline", tree / "none.json"), "does not exist. Give a file like"),
         (("--output", tree / "runs" / "mine" / "level_1_problem_1_sample_0_kernel.py"), "is a file"),
         (("--dataset", tmp_path / "none"), "no dataset"),
     ]:

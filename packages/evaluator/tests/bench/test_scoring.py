@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from warpsmith.evaluator import Problem
+from warpsmith.evaluator.baselines import BaselineNote
 from warpsmith.evaluator.bench.baseline import read_baseline
 from warpsmith.evaluator.bench.generations import Generation
 from warpsmith.evaluator.bench.printing import print_scores
@@ -27,10 +28,10 @@ def problem(number, level=1):
     return Problem(f"{number}_P", SOURCE, level, "", number)
 
 
-def right(speedup=None, runtime_ms=1.0):
+def right(speedup=None, runtime_ms=1.0, **others):
     if speedup is None:
         return Verdict("correct", True, True)
-    times = {"runtime_ms": runtime_ms, "reference_ms": runtime_ms * speedup}
+    times = {"runtime_ms": runtime_ms, "reference_ms": runtime_ms * speedup} | others
     return Verdict("correct", True, True, speedup=speedup, timing_tier="two_clocks", device="GPU", **times)
 
 
@@ -181,6 +182,21 @@ def test_a_stored_baseline_is_scored_apart_and_over_the_problems_it_has():
     assert found.speed.n == 4
     (without,) = score(answers)
     assert without.baseline_speed is None
+
+
+def test_each_baseline_is_scored_over_the_problems_whose_reference_has_it():
+    note = BaselineNote("compile", "not_compiled", "no")
+    answers = [
+        answer(1, right(2.0, speedups={"eager": 2.0, "compile": 1.2})),
+        answer(2, right(3.0, speedups={"eager": 3.0}, baseline_notes=(note,))),
+        answer(3, wrong("GPU")),
+    ]
+    (found,) = score(answers)
+    assert found.speed_over["eager"].fast_p[1.0] == pytest.approx(2 / 3)
+    assert (found.speed_over["compile"].n, found.speed_over["compile"].fast_p[1.0]) == (2, pytest.approx(1 / 2))
+    told = io.StringIO()
+    print_scores(Console(file=told, width=120), [found])
+    assert "speedup over torch.compile (compile)" in told.getvalue()
 
 
 def test_eighty_columns_hold_every_figure():

@@ -109,6 +109,15 @@ def test_long_sources_and_long_times_are_refused():
     assert answer.json()["error"]["type"] == "source_too_long"
 
 
+@pytest.mark.parametrize(
+    ("baseline", "kind"), [(["compile"], "baseline_not_offered"), (["fast"], "bad_request"), ([], "bad_request")]
+)
+def test_a_baseline_that_the_server_does_not_take_is_refused(baseline, kind):
+    body = {"problem": {"source": "x"}, "candidate": "y", "baseline": baseline}
+    answer = ask(app_with(), "POST", "/v1/evaluate", json=body)
+    assert (answer.status_code, answer.json()["error"]["type"]) == (422, kind)
+
+
 def test_errors_name_the_field_and_never_quote_its_content():
     body = {"problem": {"source": "secret source"}, "candidate": 7, "trails": 3}
     answer = ask(app_with(), "POST", "/v1/evaluate", json=body)

@@ -15,7 +15,7 @@ from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
 
 CONFIG = EvaluatorConfig(slots=1)
-ASKED = VerdictInputs("problem", "candidate", 5, None, 30.0, "none")
+ASKED = VerdictInputs("problem", "candidate", 5, None, 30.0, "none", ("eager",))
 CPU = DeviceFacts("cpu", 90)
 RIGHT = Verdict("correct", True, True, runtime_ms=1.5, seconds=Seconds(compile=1.0, wait=2.0, evaluate=3.0))
 
@@ -58,6 +58,7 @@ OTHER = {
     "recording": "on_device",
     "precision": "tf32",
     "language": "another",
+    "baseline": ("compile",),
 }
 
 

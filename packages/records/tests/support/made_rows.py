@@ -35,6 +35,7 @@ def verdict(status: str = "correct", speedup: float | None = 1.5) -> Row:
         "cached": False,
         "device": "cpu",
         "seconds": {"compile": 0.1, "wait": 0.01, "evaluate": 0.2},
+        "figures": [],
     }
 
 

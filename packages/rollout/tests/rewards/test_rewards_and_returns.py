@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from warpsmith.evaluator.figures import Bound
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.rollout.returns import discounted
 from warpsmith.rollout.rewards.config import PresetRewardConfig
@@ -57,6 +58,33 @@ def test_tritonforge(verdict, worth):
 @pytest.mark.parametrize(("verdict", "worth"), KEVIN)
 def test_kevin(verdict, worth):
     assert score(verdict, PresetRewardConfig(preset="kevin")).value == pytest.approx(worth)
+
+
+def at_bound(share):
+    """Return a verdict on a kernel that takes `1 / share` times as long as its problem's bound of 0.1 ms."""
+    return replace(
+        correct(4.0), runtime_ms=0.1 / share, speedups={"eager": 4.0, "compile": 1.5}, bound=Bound(1, 0, ms=0.1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "worth"),
+    [
+        (Verdict("incorrect", True, False), 0.1),
+        (correct(4.0), 0.3),
+        (at_bound(0.5), 1.3),
+        (at_bound(1.0), 2.3),
+        (at_bound(1.7), 2.3),
+    ],
+)
+def test_the_preset_bound_pays_for_the_share_of_the_bound_and_not_for_speedups(verdict, worth):
+    assert score(verdict, PresetRewardConfig(preset="bound")).value == pytest.approx(worth)
+
+
+@pytest.mark.parametrize(("baseline", "worth"), [(None, 2.3), ("eager", 2.3), ("compile", 0.8)])
+def test_the_speedup_over_the_named_baseline_counts(baseline, worth):
+    assert score(at_bound(0.5), PresetRewardConfig(baseline=baseline)).value == pytest.approx(worth)
+    assert score(correct(9.0), PresetRewardConfig(baseline="compile")).value == pytest.approx(0.3)
 
 
 def test_an_invalid_verdict_is_no_reward():

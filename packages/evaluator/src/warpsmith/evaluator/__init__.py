@@ -36,7 +36,9 @@ if TYPE_CHECKING:
         WireError,
     )
     from warpsmith.evaluator.languages.cuda_cpp.toolkit import ToolkitError
+    from warpsmith.evaluator.languages.triton.amd_check import UnknownTargetError
     from warpsmith.evaluator.problem import Problem
+    from warpsmith.evaluator.system.host_compiler import NoHostCompilerError
     from warpsmith.evaluator.verdict import ERROR_CATEGORIES, FLAGS, STATUSES, Seconds, Verdict
     from warpsmith.records.errors import UsageError, WarpsmithError
 
@@ -55,6 +57,8 @@ _HOMES: Final = {
         "WireError",
     ),
     "warpsmith.evaluator.languages.cuda_cpp.toolkit": ("ToolkitError",),
+    "warpsmith.evaluator.languages.triton.amd_check": ("UnknownTargetError",),
+    "warpsmith.evaluator.system.host_compiler": ("NoHostCompilerError",),
     "warpsmith.evaluator.problem": ("Problem",),
     "warpsmith.evaluator.client.remote": (
         "Client",
@@ -83,6 +87,7 @@ __all__ = [
     "IsolationUnavailableError",
     "JudgeUnavailableError",
     "LayoutError",
+    "NoHostCompilerError",
     "OtherConditionsError",
     "Problem",
     "Seconds",
@@ -91,6 +96,7 @@ __all__ = [
     "ServerUnreachableError",
     "SyncEvaluator",
     "ToolkitError",
+    "UnknownTargetError",
     "UsageError",
     "Verdict",
     "WarpsmithError",

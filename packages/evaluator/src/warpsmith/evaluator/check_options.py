@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from warpsmith.evaluator.baselines import BASELINE_HELP
 from warpsmith.evaluator.config import (
     ISOLATION_HELP,
     LAST_GPU,
@@ -27,6 +28,9 @@ Backend = Annotated[
 LANGUAGES: Final = {"triton": "triton", "cuda": "cuda_cpp"}
 """The kernel language that `--backend` names, as KernelBench does."""
 Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")]
+Target = Annotated[
+    str, typer.Option(help="Chip to compile for on the cpu: sm_90, or one of AMD's, such as gfx942; sm_90 by default.")
+]
 Gpu = Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")]
 CorrectnessTrials = Annotated[
     int, typer.Option(min=1, max=1000, help="Comparisons with the reference, each on fresh random inputs.")
@@ -44,6 +48,7 @@ HiddenShapes = Annotated[bool, typer.Option(help="Give one trial inputs of other
 Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
 Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
 Operators = Annotated[OperatorPolicy, typer.Option(help=POLICY_HELP)]
+Baseline = Annotated[list[str] | None, typer.Option(help=BASELINE_HELP)]
 AllowDegenerate = Annotated[
     bool,
     typer.Option("--allow-degenerate", help="Flag a problem that accepts a constant output, instead of rejecting it."),

@@ -20,6 +20,7 @@ from warpsmith.evaluator.config import configured, tiers_of, timing_of
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.system.stderr import open_standard_descriptors
 from warpsmith.evaluator.verdict import Verdict
+from warpsmith.evaluator.verdict_lines import baseline_lines, bound_lines, clock_lines, kernel_lines
 from warpsmith.records.commands import new_app, run
 
 INVALID_EXIT_CODE: Final = 3
@@ -57,6 +58,7 @@ def check(
     backend: check_options.Backend = "triton",
     device: check_options.Device = "cpu",
     gpu: check_options.Gpu = 0,
+    target: check_options.Target = "",
     correctness_trials: check_options.CorrectnessTrials = 6,
     timed_trials: check_options.TimedTrials = 100,
     seed: check_options.Seed = None,
@@ -67,6 +69,7 @@ def check(
     recording: check_options.Recording = "detached",
     precision: check_options.Precision = "ieee",
     operators: check_options.Operators = "none",
+    baseline: check_options.Baseline = None,
     allow_degenerate: check_options.AllowDegenerate = False,
     as_json: check_options.AsJson = False,
 ) -> None:
@@ -86,6 +89,7 @@ def check(
         device=device,
         language=check_options.LANGUAGES[backend],
         gpu=gpu,
+        target=target,
         trials=correctness_trials,
         **timing_of(timed_trials),
         timeout_s=timeout,
@@ -94,6 +98,7 @@ def check(
         recording=recording,
         precision=precision,
         operators=operators,
+        baseline=baseline or None,
         allow_degenerate=allow_degenerate,
     )
     _finish(evaluate(problem, candidate, config, seed=seed), as_json=as_json)
@@ -125,9 +130,14 @@ def _show(verdict: Verdict, as_json: bool) -> None:
         console.print(f"largest absolute error: {verdict.max_abs_error:.6g}")
     if verdict.runtime_ms is not None and verdict.reference_ms is not None:
         console.print(
-            f"[bold]{verdict.speedup:.3g}x[/]: {verdict.runtime_ms:.4g} ms, reference {verdict.reference_ms:.4g} ms "
-            f"({verdict.timing_tier}, {verdict.device})"
+            f"[bold]{verdict.speedup:.3g}x[/]: {verdict.runtime_ms:.4g} ms, reference ({verdict.baseline}) "
+            f"{verdict.reference_ms:.4g} ms ({verdict.timing_tier}, {verdict.device})"
         )
+    elif verdict.runtime_ms is not None:
+        console.print(f"{verdict.runtime_ms:.4g} ms ({verdict.timing_tier}, {verdict.device})")
+    for lines in (baseline_lines, bound_lines, kernel_lines, clock_lines):
+        for line in lines(verdict):
+            console.print(_printable(line, console.encoding), markup=False, highlight=False)
     if verdict.error_message:
         console.print(_printable(verdict.error_message, console.encoding), markup=False, highlight=False)
     console.print(f"compile {verdict.seconds.compile:.2f} s, evaluate {verdict.seconds.evaluate:.2f} s", style="dim")

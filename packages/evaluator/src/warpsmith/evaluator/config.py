@@ -2,10 +2,12 @@
 
 from typing import Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from warpsmith.evaluator.baselines import BASELINE_HELP, EAGER, BaselineName, baselines_of, compiled_ones
 from warpsmith.evaluator.devices.kinds import DeviceKind
 from warpsmith.evaluator.devices.registry import DeviceName, device_kind
+from warpsmith.evaluator.languages.chips import OF_NVIDIA, TARGET_PATTERN, Chip, chip_of
 from warpsmith.evaluator.languages.registry import LanguageName
 from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 from warpsmith.records.errors import UsageError
@@ -27,6 +29,8 @@ PRECISION_HELP: Final = (
 LEAST_TIMED: Final = 10
 MOST_TIMED: Final = 10_000
 LAST_GPU: Final = 63
+FIRST_ARCH: Final = 75
+LAST_ARCH: Final = 130
 MAX_TIMEOUT_S: Final = 3600
 TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
 
@@ -68,15 +72,28 @@ class EvaluatorConfig(BaseModel):
     )
     target_arch: int = Field(
         default=90,
-        ge=75,
-        le=130,
+        ge=FIRST_ARCH,
+        le=LAST_ARCH,
         description="Chip that kernels are compiled for: 90 is sm_90. Ignored on a GPU, whose own chip is used.",
+    )
+    target: str = Field(
+        default="",
+        pattern=TARGET_PATTERN,
+        description="The same by name, and AMD's chips, such as gfx942: kernels are then compiled by Triton's compiler "
+        "for AMD. target_arch when empty. Not for a GPU.",
     )
     trials: int = Field(default=6, ge=1, le=1000, description="Correctness trials, each with a fresh secret seed.")
     timed_trials: int = Field(
         default=100, ge=LEAST_TIMED, le=MOST_TIMED, description="Timed calls of candidate and reference each."
     )
     timing: bool = Field(default=True, description="Whether a correct candidate is timed on a GPU.")
+    baseline: tuple[BaselineName, ...] = Field(default=(EAGER,), description=BASELINE_HELP)
+    baseline_timeout_s: float = Field(
+        default=180.0,
+        gt=0,
+        le=MAX_TIMEOUT_S,
+        description="Deadline of compiling and tuning a problem's reference for one baseline.",
+    )
     timeout_s: float = Field(
         default=30.0,
         gt=0,
@@ -144,10 +161,33 @@ class EvaluatorConfig(BaseModel):
     )
     operators: OperatorPolicy = Field(default="none", description=POLICY_HELP)
 
+    @field_validator("baseline", mode="before")
+    @classmethod
+    def _named_baselines(cls, given: Any) -> tuple[BaselineName, ...]:
+        return baselines_of(given)
+
+    @property
+    def chip(self) -> Chip:
+        """What kernels are compiled for."""
+        return chip_of(self.target, self.target_arch)
+
+    @property
+    def compiled_baselines(self) -> tuple[BaselineName, ...]:
+        """Baselines that torch.compile makes; none if nothing is to be timed."""
+        return compiled_ones(self.baseline) if self.timing else ()
+
     @property
     def device_kind(self) -> DeviceKind:
         """What is known of the device before it is opened."""
         return device_kind(self.device)
+
+    @model_validator(mode="after")
+    def _check_target(self) -> Self:
+        if self.target and not self.device_kind.interprets:
+            raise ValueError(f"target {self.target!r} is for the device cpu; a GPU's own chip is used on it")
+        if self.target.startswith(OF_NVIDIA) and not FIRST_ARCH <= int(self.target[len(OF_NVIDIA) :]) <= LAST_ARCH:
+            raise ValueError(f"target {self.target!r} is not among sm_{FIRST_ARCH} to sm_{LAST_ARCH}")
+        return self
 
     @model_validator(mode="after")
     def _check_tiers(self) -> Self:

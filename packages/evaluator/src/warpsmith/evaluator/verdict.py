@@ -1,9 +1,12 @@
 """The result of an evaluation: a status with its evidence. Importable without torch."""
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, get_args
 
+from warpsmith.evaluator.baselines import EAGER, BaselineName, BaselineNote
 from warpsmith.evaluator.config import RecordingWay
+from warpsmith.evaluator.figures import Bound, Clock, KernelFigures
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 
 Status = Literal[
@@ -51,7 +54,13 @@ ErrorCategory = Literal[
     "unknown",
 ]
 RECORDED_SECONDS: Final = ("compile", "wait", "evaluate")
-UNRECORDED: Final = ("compile_cached", "policy", "operators", "kernel_share")
+VERDICT_FORMAT: Final = 2
+"""Version of the object that `Verdict.to_record` returns. Version 1 had no `format`, no baselines and no figures."""
+_LISTS: Final = ("flags", "operators", "baseline_notes", "kernels")
+UNRECORDED: Final = (
+    "compile_cached", "policy", "operators", "kernel_share", "baseline", "speedups", "references_ms", "baseline_notes",
+    "bound", "bound_share", "kernels", "clock", "format",
+)  # fmt: skip
 """Fields of a verdict that a run's records do not have."""
 ERROR_CATEGORIES: Final[tuple[str, ...]] = get_args(ErrorCategory)
 
@@ -94,6 +103,8 @@ class Seconds:
         correctness: trials and replays.
         mapping: giving each tensor of the timed calls its own memory.
         timing: timing candidate and reference.
+        baselines: compiling the reference for baselines and timing it, once a problem; or waiting for another thread
+            that does.
         age: time since a cached verdict was reached; 0 for a new one.
     """
 
@@ -106,6 +117,7 @@ class Seconds:
     correctness: float = 0.0
     mapping: float = 0.0
     timing: float = 0.0
+    baselines: float = 0.0
     age: float = 0.0
 
 
@@ -120,9 +132,17 @@ class Verdict:
         compiled: whether every kernel that ran on inputs of the problem's own shapes was compiled for the target chip
             by the compile worker.
         correct: whether every trial's output agreed with the reference; true only with status `correct`.
-        speedup: reference time over candidate time; None if nothing was timed.
+        speedup: reference time over candidate time, of the reference that `baseline` names; None if nothing was timed.
         runtime_ms: the candidate's time in milliseconds; None if nothing was timed.
-        reference_ms: the reference's time in milliseconds; None if nothing was timed.
+        reference_ms: that reference's time in milliseconds; None if nothing was timed.
+        baseline: the form of the reference that `speedup` compares with: the first one that was asked for.
+        speedups: speedup over each form of the reference that was asked for and could be timed, by baseline.
+        references_ms: their times in milliseconds.
+        baseline_notes: why others have no time.
+        bound: the problem's bytes, operations and least time on this device; None unless correct.
+        kernels: what the kernels of one call of forward use of the chip that they were compiled for; empty unless
+            correct.
+        clock: clock of the multiprocessors while the candidate was timed; None if nothing was timed, or unknown.
         timing_tier: how the time was taken: `two_clocks` (the median of the worker's events, confirmed by the judge's
             clock), `graph` (the judge's clock over graph replays, for the shortest), `events` (no graph could be
             captured), or `none` if nothing was timed.
@@ -153,6 +173,13 @@ class Verdict:
     speedup: float | None = None
     runtime_ms: float | None = None
     reference_ms: float | None = None
+    baseline: BaselineName = EAGER
+    speedups: dict[str, float] = field(default_factory=dict)
+    references_ms: dict[str, float] = field(default_factory=dict)
+    baseline_notes: tuple[BaselineNote, ...] = ()
+    bound: Bound | None = None
+    kernels: tuple[KernelFigures, ...] = ()
+    clock: Clock | None = None
     timing_tier: str = "none"
     isolation_tier: str = "none"
     recording: RecordingWay | None = None
@@ -178,28 +205,77 @@ class Verdict:
         if self.error_message is not None:
             object.__setattr__(self, "error_message", well_formed(self.error_message))
 
+    @property
+    def bound_share(self) -> float | None:
+        """The problem's least time over the candidate's; None if either is unknown. 1 is the bound."""
+        if self.bound is None or self.bound.ms is None or not self.runtime_ms:
+            return None
+        return self.bound.ms / self.runtime_ms
+
     def to_record(self) -> dict[str, Any]:
         """Return the verdict as plain values: the object of `--json`."""
         record = asdict(self)
-        record["flags"] = list(self.flags)
-        record["operators"] = list(self.operators)
-        return record
+        for name in _LISTS:
+            record[name] = list(record[name])
+        record["kernels"] = [one | {"grid": list(one["grid"])} for one in record["kernels"]]
+        return record | {"bound_share": self.bound_share, "format": VERDICT_FORMAT}
 
     def to_row(self) -> dict[str, Any]:
         """Return the verdict as a row of `warpsmith.records`, with only RECORDED_SECONDS of the seconds."""
         record = self.to_record()
         for name in UNRECORDED:
             del record[name]
-        return record | {"seconds": {name: record["seconds"][name] for name in RECORDED_SECONDS}}
+        seconds = {name: record["seconds"][name] for name in RECORDED_SECONDS}
+        figures = [{"name": name, "value": value} for name, value in self.figures().items()]
+        return record | {"seconds": seconds, "figures": figures}
+
+    def figures(self) -> dict[str, float]:
+        """Return baselines and absolute figures as numbers by name, without those that are unknown.
+
+        `speedup.NAME` and `reference_ms.NAME` for each baseline; `bytes`, `flops`, `bound_ms`, `bound_share`;
+        `kernel_share`; `launches` of all kernels in a call, the most `registers`, `spill_bytes` and `shared_bytes` of
+        any kernel and the least `occupancy`; `sm_clock_mhz`.
+        """
+        bound, kernels = self.bound, self.kernels
+        known: dict[str, float | None] = {
+            **{f"speedup.{name}": value for name, value in self.speedups.items()},
+            **{f"reference_ms.{name}": value for name, value in self.references_ms.items()},
+            "bytes": None if bound is None else bound.bytes,
+            "flops": None if bound is None else bound.flops,
+            "bound_ms": None if bound is None else bound.ms,
+            "bound_share": self.bound_share,
+            "kernel_share": self.kernel_share,
+            "launches": sum(one.launches for one in kernels) if kernels else None,
+            "registers": max((one.registers for one in kernels), default=None),
+            "spill_bytes": max((one.spill_bytes for one in kernels), default=None),
+            "shared_bytes": max((one.static_shared_bytes + one.dynamic_shared_bytes for one in kernels), default=None),
+            "occupancy": min((one.occupancy for one in kernels if one.occupancy is not None), default=None),
+            "sm_clock_mhz": None if self.clock is None else self.clock.median_mhz,
+        }
+        return {name: float(value) for name, value in known.items() if value is not None}
 
     @staticmethod
     def from_record(record: dict[str, Any]) -> "Verdict":
-        """Return the verdict that `to_record` wrote."""
-        values = dict(record)
+        """Return the verdict that `to_record` wrote, here or in a later version, whose further fields are left out."""
+        values = _known(Verdict, record)
         values["flags"] = tuple(values["flags"])
         values["operators"] = tuple(values.get("operators", ()))
-        values["seconds"] = Seconds(**values["seconds"])
+        values["seconds"] = Seconds(**_known(Seconds, values["seconds"]))
+        values["baseline_notes"] = tuple(
+            BaselineNote(**_known(BaselineNote, note)) for note in values.get("baseline_notes", ())
+        )
+        kernels = [_known(KernelFigures, one) for one in values.get("kernels", ())]
+        values["kernels"] = tuple(KernelFigures(**one | {"grid": tuple(one["grid"])}) for one in kernels)
+        for name, kind in (("bound", Bound), ("clock", Clock)):
+            if values.get(name) is not None:
+                values[name] = kind(**_known(kind, values[name]))
         return Verdict(**values)
+
+
+def _known(kind: Any, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a record has of a dataclass's fields."""
+    names = {one.name for one in fields(kind)}
+    return {name: value for name, value in record.items() if name in names}
 
 
 def well_formed(text: str) -> str:

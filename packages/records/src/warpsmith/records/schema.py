@@ -82,6 +82,9 @@ SECONDS: Final = pa.struct(
     [pa.field("compile", pa.float64()), pa.field("wait", pa.float64()), pa.field("evaluate", pa.float64())]
 )
 
+FIGURES: Final = _list_of(pa.struct([_required("name", pa.string()), _required("value", pa.float64())]))
+"""Named figures. A list of pairs and no map, which `datasets` cannot read; a further figure needs no new column."""
+
 VERDICT: Final = pa.struct(
     [
         _required("status", pa.string()),
@@ -102,6 +105,7 @@ VERDICT: Final = pa.struct(
         pa.field("cached", pa.bool_()),
         pa.field("device", pa.string()),
         pa.field("seconds", SECONDS),
+        pa.field("figures", FIGURES),
     ]
 )
 """The evaluator's complete result. Times are in milliseconds (`*_ms`) or seconds (`seconds.*`)."""
@@ -422,6 +426,21 @@ def _without_stage(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.add_column(place, column, pa.nulls(batch.num_rows, column.type))
 
 
+def _without_figures(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Migrate version 6 of `turns`, whose verdicts lacked `figures`: null."""
+    column = batch.schema.get_field_index("verdict")
+    found = batch.column(column)
+    fields = [*found.type, VERDICT.field("figures")]
+    values = [*(found.field(index) for index in range(found.type.num_fields)), pa.nulls(len(found), FIGURES)]
+    verdicts = pa.StructArray.from_arrays(values, fields=fields, mask=found.is_null())
+    return batch.set_column(column, TURNS.field("verdict"), verdicts)
+
+
+def _without_stage_and_figures(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Migrate version 6 of `turns`, which lacked both."""
+    return _without_figures(_without_stage(batch))
+
+
 MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
     {
         ("turns", 1): _without_after_step,
@@ -429,7 +448,7 @@ MIGRATIONS: Final[Mapping[tuple[TableName, int], Migration]] = MappingProxyType(
         ("turns", 3): _with_host_code,
         ("turns", 4): _without_rollout_step,
         ("turns", 5): _without_agent,
-        ("turns", 6): _without_stage,
+        ("turns", 6): _without_stage_and_figures,
         ("steps", 4): _with_return_mean,
     }
 )

@@ -15,6 +15,7 @@ from warpsmith.rollout.environments.config import (
     OptimizeConfig,
     TwoRoleConfig,
 )
+from warpsmith.rollout.feedback_config import FeedbackConfig
 from warpsmith.rollout.history import HistoryConfig
 from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.rollout.registries import SamplerName, TransportName
@@ -198,6 +199,9 @@ class RolloutConfig(_Section):
     )
     history: HistoryConfig = Field(
         default_factory=HistoryConfig, description="How a prompt shows earlier attempts; the best one is always kept."
+    )
+    feedback: FeedbackConfig = Field(
+        default_factory=FeedbackConfig, description="Which figures of a correct kernel a later turn is told."
     )
     gamma: float = Field(
         default=0.4, ge=0, le=1, description="Discount of a later turn's score in the return of an earlier turn."

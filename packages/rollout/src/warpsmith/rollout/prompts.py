@@ -5,15 +5,17 @@ their verdicts, without their thoughts. What does not fit the token budget is co
 """
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
 from warpsmith.evaluator.recordings.library_policy import FAMILIES, OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
+from warpsmith.evaluator.verdict_lines import baseline_lines, bound_lines, kernel_lines, reference_name
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.errors import PromptTooLongError
+from warpsmith.rollout.feedback_config import ALL, FeedbackConfig
 from warpsmith.rollout.history import Attempt, HistoryConfig, Shown, ShownAttempt, histories
 from warpsmith.rollout.turns import Agent
 
@@ -103,6 +105,7 @@ def build_prompt(
     inert: Callable[[str], str] = str,
     agent: Agent | None = None,
     start: Attempt | None = None,
+    figures: FeedbackConfig = ALL,
 ) -> list[Message]:
     """Return the messages of the next turn, within `budget` tokens.
 
@@ -117,18 +120,19 @@ def build_prompt(
         inert: breaks up control tokens of the chat template in text written by a model.
         agent: who is asked; None where one policy does all.
         start: for the optimizer, the kernel that it starts from; always shown whole.
+        figures: which figures of a correct kernel are shown.
 
     Raises:
         PromptTooLongError: the problem alone, with the start if there is one, exceeds the budget.
     """
     safe = [_inert(attempt, inert) for attempt in attempts]
-    asked = _Asked(problem, style, operators, agent, None if start is None else _inert(start, inert))
+    asked = _Asked(problem, style, operators, agent, None if start is None else _inert(start, inert), figures)
     diffs = style == "full"
     if budget is None or count_tokens is None:
         return _messages(asked, next(histories(safe, history, diffs=diffs, tokens=None)))
 
     def measure(shown: Shown) -> int:
-        return count_tokens([{"role": "user", "content": _joined(shown, style)}])
+        return count_tokens([{"role": "user", "content": _joined(shown, style, figures)}])
 
     for shown in histories(safe, history, diffs=diffs, tokens=measure):
         messages = _messages(asked, shown)
@@ -159,10 +163,11 @@ class _Asked:
     operators: OperatorPolicy
     agent: Agent | None
     start: Attempt | None
+    figures: FeedbackConfig
 
 
 def _messages(asked: _Asked, shown: Shown) -> list[Message]:
-    history = _joined(shown, asked.style)
+    history = _joined(shown, asked.style, asked.figures)
     if asked.style == "compact":
         rule = "" if asked.operators == "none" else f"# operators: {asked.operators}"
         # The problem comes last: a tiny model that has to look for it behind its attempts loses it.
@@ -171,15 +176,22 @@ def _messages(asked: _Asked, shown: Shown) -> list[Message]:
     wording = _WORDINGS[asked.agent]
     problem = f"Problem:\n```python\n{asked.problem.text.strip()}\n```"
     rules = _RULES.format(operators=_OPERATORS[asked.operators])
-    parts = [wording.task, rules, problem, _full_start(asked.start), *([history, wording.again] if history else [])]
+    parts = [
+        wording.task,
+        rules,
+        problem,
+        _full_start(asked.start, asked.figures),
+        *([history, wording.again] if history else []),
+    ]
     content = "\n\n".join(part for part in parts if part)
     return [{"role": "system", "content": wording.system}, {"role": "user", "content": content}]
 
 
-def _full_start(start: Attempt | None) -> str:
+def _full_start(start: Attempt | None, figures: FeedbackConfig) -> str:
     if start is None:
         return ""
-    return f"The module to make faster:\n```python\n{(start.kernel or '').strip()}\n```\n{feedback(start)}"
+    told = feedback(start, figures=figures)
+    return f"The module to make faster:\n```python\n{(start.kernel or '').strip()}\n```\n{told}"
 
 
 def _compact_start(start: Attempt | None) -> str:
@@ -188,15 +200,15 @@ def _compact_start(start: Attempt | None) -> str:
     return f"# make faster\n{(start.kernel or '').strip()}\n# {compact_feedback(start.verdict)}"
 
 
-def _joined(shown: Shown, style: PromptStyle) -> str:
+def _joined(shown: Shown, style: PromptStyle, figures: FeedbackConfig) -> str:
     """Return attempts as text."""
     if style == "compact":
         return "\n".join(map(_compact, shown))
     alone = len(shown) == 1 and shown[0].turn == 1
-    return "\n\n".join(_full(one, alone) for one in shown)
+    return "\n\n".join(_full(one, alone, figures) for one in shown)
 
 
-def _full(shown: ShownAttempt, alone: bool) -> str:
+def _full(shown: ShownAttempt, alone: bool, figures: FeedbackConfig) -> str:
     title = _TITLES[shown.role] if alone else f"{_TITLES[shown.role]} (turn {shown.turn})"
     if shown.brief:
         return f"{title}: {compact_feedback(shown.attempt.verdict)}"
@@ -206,18 +218,19 @@ def _full(shown: ShownAttempt, alone: bool) -> str:
         code = f"{title}:\n```python\n{shown.attempt.kernel.strip()}\n```"
     else:
         code = f"{title}:"
-    return f"{code}\n{feedback(shown.attempt, shown.same_error_as)}"
+    return f"{code}\n{feedback(shown.attempt, shown.same_error_as, figures)}"
 
 
 _TITLES: Final = {"last": "Your last attempt", "best": "Your best attempt so far", "earlier": "An earlier attempt"}
 
 
-def feedback(attempt: Attempt, same_error_as: int | None = None) -> str:
+def feedback(attempt: Attempt, same_error_as: int | None = None, figures: FeedbackConfig = ALL) -> str:
     """Return the evaluator's findings about an attempt, one fact per line.
 
     Args:
         attempt: the attempt.
         same_error_as: a turn with the same error, named instead of the message.
+        figures: which figures of a correct kernel are shown.
     """
     verdict = attempt.verdict
     lines = []
@@ -232,7 +245,8 @@ def feedback(attempt: Attempt, same_error_as: int | None = None) -> str:
     if verdict.runtime_ms is not None:
         lines.append(f"Runtime: {verdict.runtime_ms:.4g} ms")
     if verdict.speedup is not None:
-        lines.append(f"Speedup over PyTorch: {verdict.speedup:.2f}x")
+        lines.append(f"Speedup over {reference_name(verdict.baseline)}: {verdict.speedup:.2f}x")
+    lines += _figures(verdict, figures)
     if verdict.operators:
         lines.append(f"Library operators: {', '.join(verdict.operators)}")
     if verdict.kernel_share is not None:
@@ -244,6 +258,12 @@ def feedback(attempt: Attempt, same_error_as: int | None = None) -> str:
     elif verdict.error_message:
         lines.append(f"Error: {verdict.error_message}")
     return "\n".join(lines)
+
+
+def _figures(verdict: Verdict, figures: FeedbackConfig) -> Iterator[str]:
+    """Yield the lines about a verdict's figures that are switched on."""
+    wanted = {baseline_lines: figures.baselines, bound_lines: figures.bound, kernel_lines: figures.kernels}
+    return (line for lines, shown in wanted.items() if shown for line in lines(verdict))
 
 
 def _compact(shown: ShownAttempt) -> str:

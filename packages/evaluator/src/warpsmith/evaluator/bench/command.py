@@ -72,6 +72,7 @@ def bench(
     allow_degenerate: options.AllowDegenerate = False,
     only_generated: options.OnlyGenerated = False,
     baseline: options.Baseline = None,
+    stored_baseline: options.StoredBaseline = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Judge a KernelBench run: every generation, level by level; `options.HELP` is the command's help."""
@@ -89,6 +90,7 @@ def bench(
         precision=precision,
         operators=operators,
         allow_degenerate=allow_degenerate,
+        baseline=baseline or None,
         **({"slots": slots} if slots and not server else {}),
     )
     wanted_levels = parse_levels(levels)
@@ -105,7 +107,7 @@ def bench(
         timeout_s=config.timeout_s,
         operators=config.operators,
         missing_fail=not only_generated,
-        baseline=baseline,
+        baseline=stored_baseline,
     )
     _finish(_conducted(plan, _judging(plan, config, servers.urls, token_env, servers.conditions)), as_json=as_json)
 
@@ -193,6 +195,7 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
         "recording": "--recording",
         "precision": "--precision",
         "allow_degenerate": "--allow-degenerate",
+        "baseline": "--baseline",
     }
     chosen, default = config.model_dump(), usual.model_dump()
     set_here = {option for name, option in names.items() if chosen[name] != default[name]}

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from warpsmith.evaluator.baselines import BASELINE_HELP
 from warpsmith.evaluator.bench.bench import OUT
 from warpsmith.evaluator.bench.example import FOLDER
 from warpsmith.evaluator.config import (
@@ -92,8 +93,9 @@ OnlyGenerated = Annotated[
     bool,
     typer.Option("--only-generated", help="Leave missing generations out instead of counting them as failures."),
 ]
-Baseline = Annotated[
+Baseline = Annotated[list[str] | None, typer.Option(help=BASELINE_HELP)]
+StoredBaseline = Annotated[
     Path | None,
-    typer.Option(help="KernelBench's stored times (results/timing), for a second speedup."),
+    typer.Option(help="KernelBench's stored times (results/timing), for another speedup."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print summary.json on stdout and nothing else.")]

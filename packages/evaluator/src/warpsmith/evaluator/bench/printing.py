@@ -1,6 +1,7 @@
 """Prints the scores of a run as tables for a terminal."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from rich.console import Console
@@ -8,6 +9,7 @@ from rich.table import Table
 
 from warpsmith.evaluator.bench.scores import FASTER_THAN
 from warpsmith.evaluator.bench.scoring import LevelScore, Speed
+from warpsmith.evaluator.verdict_lines import reference_name
 
 SpeedOf = Callable[[LevelScore], Speed | None]
 
@@ -36,6 +38,11 @@ def print_scores(console: Console, scores: Sequence[LevelScore], baseline: str |
     if any(score.pass_at for score in scores):
         console.print(_passes(scores))
     console.print(_speeds(scores, f"speedup over the reference, timed beside each candidate; {MEAN}", _own))
+    names = list(dict.fromkeys(name for score in scores for name in score.speed_over))
+    for name in names if len(names) > 1 else ():
+        console.print(
+            _speeds(scores, f"speedup over {reference_name(name)} ({name}); {MEAN}", partial(_over, name=name))
+        )
     if any(score.speed is None for score in scores):
         console.print(NOT_TIMED)
     _print_untimed(console, scores)
@@ -47,6 +54,10 @@ def print_scores(console: Console, scores: Sequence[LevelScore], baseline: str |
 
 def _own(score: LevelScore) -> Speed | None:
     return score.speed
+
+
+def _over(score: LevelScore, name: str) -> Speed | None:
+    return score.speed_over.get(name)
 
 
 def _stored(score: LevelScore) -> Speed | None:

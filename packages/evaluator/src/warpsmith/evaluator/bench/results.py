@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 TABLE: Final = "results.parquet"
 SUMMARY: Final = "summary.json"
 EVAL_RESULTS: Final = "eval_results.json"
-SCHEMA_VERSION: Final = 3
-"""Version 1 had no `verdict.recording`, version 2 called it `host_code`."""
+SCHEMA_VERSION: Final = 4
+"""Version 1 had no `verdict.recording`, version 2 called it `host_code`, version 3 had no `verdict.figures`."""
 
 
 def schema() -> "pa.Schema":

@@ -8,7 +8,8 @@ answers remain.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
@@ -119,6 +120,7 @@ class LevelScore:
         pass_over: by k, number of those problems.
         speed: speedups over the reference timed beside each candidate; None if nothing was timed.
         baseline_speed: speedups over a stored baseline; None without one, or if nothing was timed.
+        speed_over: speedups over each form of the reference that was timed, by its name as in `evaluator.baseline`.
     """
 
     level: int | None
@@ -138,6 +140,7 @@ class LevelScore:
     pass_over: dict[int, int]
     speed: Speed | None
     baseline_speed: Speed | None
+    speed_over: dict[str, Speed] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as plain values."""
@@ -207,6 +210,7 @@ def _score(level: int | None, answers: list[Answer], missing_fail: bool, baselin
         pass_over=pass_over,
         speed=_speed(counted, lambda answer: answer.speedup),
         baseline_speed=_baseline_speed(counted) if baseline else None,
+        speed_over=_speed_over(counted),
     )
 
 
@@ -261,6 +265,23 @@ def _speed(answers: Sequence[Answer], speedup_of: Callable[[Answer], float | Non
         over=len(speedups),
         untimed=sum(answer.correct for answer in answers) - len(speedups),
     )
+
+
+def _speed_over(answers: Sequence[Answer]) -> dict[str, Speed]:
+    """Return the speed over each baseline that any verdict has, over the problems whose reference has that form."""
+    verdicts = [(answer, answer.verdict) for answer in answers if answer.verdict is not None]
+    lacking = {(_problem(answer), note.baseline) for answer, verdict in verdicts for note in verdict.baseline_notes}
+    found = {}
+    for name in dict.fromkeys(name for _, verdict in verdicts for name in verdict.speedups):
+        kept = [answer for answer in answers if (_problem(answer), name) not in lacking]
+        speed = _speed(kept, partial(_speedup_over, name=name))
+        if speed is not None:
+            found[name] = speed
+    return found
+
+
+def _speedup_over(answer: Answer, name: str) -> float | None:
+    return answer.verdict.speedups.get(name) if answer.verdict is not None and answer.correct else None
 
 
 def _fast(problems: Sequence[Sequence[Answer]], p: float, speedup_of: Callable[[Answer], float | None]) -> float:

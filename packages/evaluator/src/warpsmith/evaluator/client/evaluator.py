@@ -14,17 +14,25 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Unpack, cast
 
 from warpsmith.evaluator import _native, errors
-from warpsmith.evaluator.client.interface import EvaluationOptions, OnRunning, WindowKeeper, WindowRequest
+from warpsmith.evaluator.baselines import BaselineName
+from warpsmith.evaluator.client.interface import (
+    EvaluationOptions,
+    GivenBaseline,
+    OnRunning,
+    WindowKeeper,
+    WindowRequest,
+)
 from warpsmith.evaluator.client.request import EvaluationRequest
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem, problem_of
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.languages.chips import is_amd
 from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries, with_retries_async
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
-from warpsmith.evaluator.sandbox import temp_dirs
+from warpsmith.evaluator.sandbox import temp_dirs, torch_compile
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
@@ -83,7 +91,15 @@ class _Judge:
 
     @staticmethod
     def start(config: EvaluatorConfig, windows: WindowKeeper | None) -> "_Judge":
-        language_of(config.language).check(config)
+        language = language_of(config.language)
+        if is_amd(config.chip) and not language.compiles_for_amd:
+            raise UsageError(
+                f"target is {config.target!r}, and {language.title} is not compiled for AMD's chips.",
+                "Use an NVIDIA chip, such as sm_90.",
+            )
+        language.check(config)
+        if config.compiled_baselines and config.device_kind.times:
+            torch_compile.check()
         try:
             judge = _Judge._launched(config, windows)
         except (OSError, _native.NativeError) as error:
@@ -339,6 +355,7 @@ class Evaluator:
         seed: int | None = None,
         timeout_s: float | None = None,
         operators: OperatorPolicy | None = None,
+        baseline: GivenBaseline | None = None,
     ) -> Verdict:
         """Return the verdict on `candidate`, a module that defines `ModelNew`.
 
@@ -349,6 +366,7 @@ class Evaluator:
             seed: makes inputs and trials repeatable; leave it None so that nobody can predict them.
             timeout_s: seconds that the candidate's whole run may take; None takes the configured limit.
             operators: what forward may compute with torch beside its kernels; None takes the configured policy.
+            baseline: what to compare with, some of the configured baselines, the first for `speedup`; None takes all.
 
         Raises:
             UsageError: an argument has the wrong type or range.
@@ -356,7 +374,13 @@ class Evaluator:
             IsolationUnavailableError, JudgeUnavailableError: this machine cannot run the evaluator.
         """
         request = EvaluationRequest.of(
-            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+            problem,
+            candidate,
+            trials=trials,
+            seed=seed,
+            timeout_s=timeout_s,
+            operators=operators,
+            baseline=baseline,
         )
         if refusal := request.refusal:
             return refusal
@@ -426,6 +450,7 @@ class Evaluator:
         seed: int | None = None,
         timeout_s: float | None = None,
         operators: OperatorPolicy | None = None,
+        baseline: GivenBaseline | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
         """As `evaluate`, for asyncio: any number can be awaited; the judge runs as many at once as it has slots.
@@ -435,7 +460,13 @@ class Evaluator:
                 free slot. Until the first call the request waits.
         """
         request = EvaluationRequest.of(
-            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+            problem,
+            candidate,
+            trials=trials,
+            seed=seed,
+            timeout_s=timeout_s,
+            operators=operators,
+            baseline=baseline,
         )
         if refusal := request.refusal:
             return refusal
@@ -460,7 +491,18 @@ class Evaluator:
             "seed": request.seed,
             "timeout_s": float(self.config.timeout_s if request.timeout_s is None else request.timeout_s),
             "operators": self.config.operators if request.operators is None else request.operators,
+            "baseline": list(self._offered(request.baseline)),
         }
+
+    def _offered(self, wanted: tuple[BaselineName, ...] | None) -> tuple[BaselineName, ...]:
+        """Return the baselines of a request; UsageError for one that this evaluator was not configured to take."""
+        missing = [name for name in wanted or () if name not in self.config.baseline]
+        if missing:
+            raise UsageError(
+                f"baseline {missing[0]} is asked for; this evaluator takes {', '.join(self.config.baseline)}.",
+                "Add it to the evaluator's setting `baseline`.",
+            )
+        return wanted or self.config.baseline
 
     def _ask(self, fields: dict[str, Any], on_running: OnRunning) -> "Future[Verdict]":
         on_running(False)
@@ -516,7 +558,7 @@ def evaluate(
         problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.
         candidate: Python source that defines `ModelNew`, or the path of a file of it.
         config: the evaluator's configuration; the defaults if None.
-        options: `trials`, `seed`, `timeout_s`, `operators`.
+        options: `trials`, `seed`, `timeout_s`, `operators`, `baseline`.
 
     Example:
         verdict = evaluate(Path("19_ReLU.py"), Path("relu.py"))

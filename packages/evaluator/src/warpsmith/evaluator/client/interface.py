@@ -11,6 +11,8 @@ from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
 
+GivenBaseline: TypeAlias = str | Sequence[str]
+"""Baselines of `warpsmith.evaluator.baselines`: a name, names separated by commas, or a list of them."""
 OnRunning: TypeAlias = Callable[[bool], None]
 """Called with True when work on a request begins or continues, and with False when it waits for a free slot."""
 
@@ -56,6 +58,7 @@ class EvaluationOptions(TypedDict, total=False):
     seed: int | None
     timeout_s: float | None
     operators: OperatorPolicy | None
+    baseline: GivenBaseline | None
 
 
 class AsyncEvaluationOptions(EvaluationOptions, total=False):
@@ -76,6 +79,7 @@ class SyncEvaluator(Protocol):
         seed: int | None = None,
         timeout_s: float | None = None,
         operators: OperatorPolicy | None = None,
+        baseline: GivenBaseline | None = None,
     ) -> Verdict:
         """Return the verdict on `candidate`, a module that defines `ModelNew`.
 
@@ -86,6 +90,7 @@ class SyncEvaluator(Protocol):
             seed: makes inputs and trials repeatable; leave it None so that nobody can predict them.
             timeout_s: seconds that the candidate's whole run may take; None takes the configured limit.
             operators: what forward may compute with torch beside its kernels; None takes the configured policy.
+            baseline: what to compare with, some of the configured baselines, the first for `speedup`; None takes all.
 
         Raises:
             UsageError: an argument has the wrong type or range.
@@ -106,11 +111,12 @@ class AsyncEvaluator(Protocol):
         seed: int | None = None,
         timeout_s: float | None = None,
         operators: OperatorPolicy | None = None,
+        baseline: GivenBaseline | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
         """Return what `SyncEvaluator.evaluate` returns; cancelling the call frees its slot.
 
         Args:
-            problem, candidate, trials, seed, timeout_s, operators: as for `evaluate`.
+            problem, candidate, trials, seed, timeout_s, operators, baseline: as for `evaluate`.
             on_running: called in the caller's loop. Servers do not report when they begin, so there it is not called.
         """

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from warpsmith.evaluator.client.address import is_address
-from warpsmith.evaluator.client.interface import OnRunning
+from warpsmith.evaluator.client.interface import GivenBaseline, OnRunning
 from warpsmith.evaluator.client.request import EvaluationRequest
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
 from warpsmith.evaluator.config import TIER_STRENGTH
@@ -184,6 +184,7 @@ class Client:
         seed: int | None = None,
         timeout_s: float | None = None,
         operators: OperatorPolicy | None = None,
+        baseline: GivenBaseline | None = None,
     ) -> Verdict:
         """Return the verdict on `candidate`; arguments as for `Evaluator.evaluate`.
 
@@ -197,7 +198,13 @@ class Client:
                 judges under the `conditions`.
         """
         request = EvaluationRequest.of(
-            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+            problem,
+            candidate,
+            trials=trials,
+            seed=seed,
+            timeout_s=timeout_s,
+            operators=operators,
+            baseline=baseline,
         )
         if refusal := request.refusal:
             return refusal
@@ -213,6 +220,7 @@ class Client:
         seed: int | None = None,
         timeout_s: float | None = None,
         operators: OperatorPolicy | None = None,
+        baseline: GivenBaseline | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
         """As `evaluate`, for asyncio; cancelling the call frees the slot on the server.
@@ -220,7 +228,13 @@ class Client:
         `on_running` is not called: servers do not report when they begin. `deadline_s` counts from the call.
         """
         request = EvaluationRequest.of(
-            problem, candidate, trials=trials, seed=seed, timeout_s=timeout_s, operators=operators
+            problem,
+            candidate,
+            trials=trials,
+            seed=seed,
+            timeout_s=timeout_s,
+            operators=operators,
+            baseline=baseline,
         )
         if refusal := request.refusal:
             return refusal
@@ -482,6 +496,7 @@ def _body(request: EvaluationRequest) -> dict[str, Any]:
         "seed": request.seed,
         "timeout_s": request.timeout_s,
         "operators": request.operators,
+        "baseline": request.baseline and list(request.baseline),
     }
     return {
         "problem": {"source": request.problem.source, "name": request.problem.name[:200]},

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final, Self, TypeGuard
 
-from warpsmith.evaluator.client.interface import EvaluationOptions
+from warpsmith.evaluator.baselines import BaselineName, baselines_of
+from warpsmith.evaluator.client.interface import EvaluationOptions, GivenBaseline
 from warpsmith.evaluator.client.sources import (
     GivenCandidate,
     GivenProblem,
@@ -33,6 +34,7 @@ class EvaluationRequest:
     seed: int | None = None
     timeout_s: float | None = None
     operators: OperatorPolicy | None = None
+    baseline: tuple[BaselineName, ...] | None = None
 
     @classmethod
     def of(
@@ -44,6 +46,7 @@ class EvaluationRequest:
         seed: int | None = None,
         timeout_s: float | None = None,
         operators: OperatorPolicy | None = None,
+        baseline: GivenBaseline | None = None,
     ) -> Self:
         """Return the request with its files read.
 
@@ -53,25 +56,29 @@ class EvaluationRequest:
             BadProblemError: the problem's file cannot be read, or it holds no problem.
             EvaluatorError: a source is too long.
         """
-        request = cls(problem_of(problem), source_of(candidate), trials, seed, timeout_s, operators)
+        names = None if baseline is None else _baselines(baseline)
+        request = cls(problem_of(problem), source_of(candidate), trials, seed, timeout_s, operators, names)
         request._check()
         return request
 
     @classmethod
     def from_options(cls, problem: GivenProblem, candidate: GivenCandidate, options: EvaluationOptions) -> Self:
         """Return the request with the keyword arguments that a caller was given; errors as for `of`."""
-        names = ("trials", "seed", "timeout_s", "operators")
+        names = ("trials", "seed", "timeout_s", "operators", "baseline")
         return cls.of(problem, candidate, **{name: options.get(name) for name in names})  # type: ignore[arg-type]
 
     @property
     def options(self) -> EvaluationOptions:
-        """The keyword arguments that it was made with."""
-        return {
+        """The keyword arguments that it was made with; `baseline` only if it was given."""
+        options: EvaluationOptions = {
             "trials": self.trials,
             "seed": self.seed,
             "timeout_s": self.timeout_s,
             "operators": self.operators,
         }
+        if self.baseline is not None:
+            options["baseline"] = self.baseline
+        return options
 
     @property
     def refusal(self) -> Verdict | None:
@@ -103,6 +110,13 @@ class EvaluationRequest:
             )
         if max(len(self.candidate), len(self.problem.source)) > MAX_SOURCE_BYTES:
             raise EvaluatorError(f"A source has more than {MAX_SOURCE_BYTES} characters.", "Give a smaller one.")
+
+
+def _baselines(given: GivenBaseline) -> tuple[BaselineName, ...]:
+    try:
+        return baselines_of(given)
+    except ValueError as error:
+        raise UsageError(f"baseline: {error}.", "eager is the reference as it is.") from error
 
 
 def _is_integer(value: object) -> TypeGuard[int]:

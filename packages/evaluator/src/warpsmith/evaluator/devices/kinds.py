@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.base import Device
 
-Role = Literal["reference", "candidate", "compile", "host"]
-"""What a worker is for."""
+Role = Literal["reference", "candidate", "compile", "host", "baseline"]
+"""What a worker is for; a `baseline` one is a reference worker that may run compilers."""
 ZygoteKind = Literal["plain", "interpreting"]
 """Workers forked from an `interpreting` zygote interpret kernels."""
 Roles = Mapping[ZygoteKind, tuple[Role, ...]]

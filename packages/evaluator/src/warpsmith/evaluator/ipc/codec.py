@@ -246,6 +246,10 @@ class Fields:
             raise WireError(f"Field {name!r} of a message is {type(value).__name__}; expected {kind}.")
         return value
 
+    def has(self, name: str) -> bool:
+        """Whether the message has a field of that name, for those that a sender may leave out."""
+        return name in self._values
+
     def text(self, name: str, limit: int = 1 << 24) -> str:
         value: str = self._get(name, str)
         return value[:limit]

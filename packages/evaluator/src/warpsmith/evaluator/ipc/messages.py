@@ -53,6 +53,10 @@ class Kind(IntEnum):
     ANSWERED = 53
     COLLECT = 54
     COLLECTED = 55
+    TUNE = 56
+    TUNED = 57
+    COUNT = 58
+    COUNTED = 59
     # judge and candidate worker
     CALL = 64
     LAUNCH = 65

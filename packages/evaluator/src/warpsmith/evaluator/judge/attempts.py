@@ -150,7 +150,8 @@ class Attempts:
         conversation = candidate.conversation
         conversation.seconds_left = allowed = min(conversation.seconds_left, self.seconds_left)
         try:
-            return conduct(session, candidate, Launches(compiling), request.trials, rng)
+            known = (request.problem.key, self.judge.facts)
+            return conduct(session, candidate, Launches(compiling), request.trials, rng, known=known)
         finally:
             self.seconds_left -= allowed - conversation.seconds_left
             compiling.close()

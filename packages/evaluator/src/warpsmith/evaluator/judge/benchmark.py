@@ -8,12 +8,15 @@ writing the output takes is rejected.
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import torch
 
 from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.devices.nvml import SmClock
 from warpsmith.evaluator.devices.tensor_views import Part
+from warpsmith.evaluator.figures import Clock
 from warpsmith.evaluator.judge.ring import Ring
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, KnownTime, ReferenceSession
@@ -103,12 +106,13 @@ class Witness:
 class Outcome:
     """A timing, what is wrong with the outputs of the timed calls (empty if nothing), and the kernels' share of a call.
 
-    The share is None if it was not taken.
+    Share and clock are None if they were not taken.
     """
 
     timing: Timing
     wrong: str
     kernel_share: float | None = None
+    clock: Clock | None = None
 
 
 def conduct(
@@ -119,6 +123,7 @@ def conduct(
     *,
     least_ms: float = 0.0,
     profile: Callable[[], float | None] = lambda: None,
+    clock: SmClock | None = None,
 ) -> Outcome:
     """Time both sides on a ring under an exclusive lease, and check the outputs.
 
@@ -129,6 +134,7 @@ def conduct(
         lease: of the device; held exclusively only for the measurement.
         least_ms: the shortest time in ms that any call takes on this device.
         profile: returns the share of the candidate's kernels in the device's time of a call; called after the timing.
+        clock: of the multiprocessors; read between the candidate's timed calls.
     """
     rng, session, sets = witness.rng, witness.session, len(witness.ring.inputs)
     candidate = Side(ask, sets, random.Random(rng.getrandbits(64)), fences=True, least_ms=least_ms)
@@ -141,9 +147,17 @@ def conduct(
         clocks.make_ready(candidate, reference)
         witness.begin()
     with lease.alone():
-        found = clocks.measure(candidate, reference, count, witness.look)
+        looks: list[float | None] = []
+        found = clocks.measure(
+            candidate, reference, count, witness.look, lambda: looks.append(clock.current_mhz() if clock else None)
+        )
         share = profile()
     with lease.shared():
         witness.settle()
     session.known_time = None if reference.cached is None else KnownTime(ring, reference.cached)
-    return Outcome(found, witness.wrong, share)
+    return Outcome(found, witness.wrong, share, _clock(clock, looks))
+
+
+def _clock(clock: SmClock | None, looks: list[float | None]) -> Clock | None:
+    seen, most = [mhz for mhz in looks if mhz is not None], clock.max_mhz() if clock else None
+    return Clock(median(seen), min(seen), most) if seen and most is not None else None

@@ -8,6 +8,7 @@ from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.comparison import Comparer
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.judge.launches import Launches
+from warpsmith.evaluator.judge.problem_facts import ProblemFacts
 from warpsmith.evaluator.judge.recordings_by_form import Recordings
 from warpsmith.evaluator.judge.replays import Replays
 from warpsmith.evaluator.processes.machine import Machine
@@ -25,6 +26,8 @@ class Evaluation:
         recordings: records host code.
         replays: replays recordings in the player.
         comparer: compares the outputs of replays with the expected answers.
+        problem: the problem's key.
+        facts: what is kept about problems.
     """
 
     session: ReferenceSession
@@ -33,19 +36,25 @@ class Evaluation:
     recordings: Recordings
     replays: Replays
     comparer: Comparer
+    problem: str
+    facts: ProblemFacts
 
     @classmethod
     @contextmanager
     def open(
-        cls, session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches
+        cls,
+        session: ReferenceSession,
+        candidate: CandidateUnderTest,
+        launches: Launches,
+        problem: str,
+        facts: ProblemFacts,
     ) -> "Iterator[Evaluation]":
         """Yield the parts of an evaluation; its workers end with the context."""
         recordings = Recordings(session, candidate, launches)
         replays = Replays(session, candidate, launches, recordings)
         with closing(replays), closing(recordings):
-            yield cls(
-                session, candidate, launches, recordings, replays, Comparer(session, recordings, candidate.evidence)
-            )
+            comparer = Comparer(session, recordings, candidate.evidence)
+            yield cls(session, candidate, launches, recordings, replays, comparer, problem, facts)
 
     @property
     def evidence(self) -> Evidence:

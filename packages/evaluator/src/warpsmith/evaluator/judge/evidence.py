@@ -3,13 +3,16 @@
 import hashlib
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from warpsmith.evaluator.baselines import BaselineName
 from warpsmith.evaluator.config import RecordingWay
 from warpsmith.evaluator.correctness.compare import Comparison
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.figures import Bound, Clock, KernelFigures
+from warpsmith.evaluator.judge.compiled_baselines import Found
 from warpsmith.evaluator.judge.compiling.service import Compilation
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, Failure
 from warpsmith.evaluator.timing.clocks import Timing
@@ -33,6 +36,14 @@ class Evidence:
     """The library operators that its recordings call, with their overloads."""
     kernel_share: float | None = None
     """Share of the device's time of one call in the candidate's own kernels."""
+    baselines: Mapping[BaselineName, Found] = field(default_factory=dict)
+    """The compiled references' times relative to the eager one's, or why they have none."""
+    bound: Bound | None = None
+    """The problem's, on this device."""
+    kernels: tuple[KernelFigures, ...] = ()
+    """Of one call of forward."""
+    clock: Clock | None = None
+    """Of the multiprocessors while the candidate was timed."""
     passes_kernelbench: bool = False
     """Whether KernelBench would accept its output for plain inputs."""
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from warpsmith.evaluator import _native
+from warpsmith.evaluator.baselines import BaselineName
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
 from warpsmith.evaluator.judge.attempts import MEMORY_ERRORS, Attempts, Request
@@ -15,6 +16,7 @@ from warpsmith.evaluator.judge.compiling.service import CompileFailedError, Comp
 from warpsmith.evaluator.judge.concurrency import Concurrency
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.judge.problem_audit import audit
+from warpsmith.evaluator.judge.problem_facts import ProblemFacts
 from warpsmith.evaluator.judge.reference_outputs import outputs_of
 from warpsmith.evaluator.judge.verdicts import verdict_of
 from warpsmith.evaluator.problem import Problem
@@ -62,6 +64,7 @@ class Judge:
         self.machine = Machine(config, windows)
         self.references = ReferenceStore(self.machine, audit)
         self.compiling = CompileService(self.machine)
+        self.facts = ProblemFacts(self.machine)
         self.device = self.machine.device.title
         self.health = self.machine.device.health()
         self.concurrency = Concurrency()
@@ -76,17 +79,22 @@ class Judge:
         seed: int | None,
         timeout_s: float,
         operators: OperatorPolicy | None = None,
+        baseline: Sequence[BaselineName] | None = None,
         on_running: Callable[[bool], None] = lambda running: None,
     ) -> Verdict:
         """Return the verdict on one candidate; `on_running` is called with True when it runs, with False when it waits.
 
-        `operators`: None takes the configured policy.
+        `operators` and `baseline`: None takes the configured ones.
 
         Raises:
             EvaluatorError: the problem is bad, a worker cannot be contained, or the device is out of use; never
                 because of what a candidate does.
         """
-        of_request = {"timeout_s": timeout_s, "operators": operators or self.config.operators}
+        of_request = {
+            "timeout_s": timeout_s,
+            "operators": operators or self.config.operators,
+            "baseline": tuple(baseline or self.config.baseline),
+        }
         config = self.config.model_copy(update=of_request)
         request = Request(problem, source, trials, secrets.randbits(128) if seed is None else seed, config)
         self.health.check()
@@ -119,7 +127,7 @@ class Judge:
         except NoWindowError as error:
             return invalid(f"The candidate could not be timed: {error}.")
         seconds = Seconds(evaluate=time.monotonic() - started, **self.machine.clock.take())
-        return verdict_of(evidence, seconds, self.device, self.config.precision, request.config.operators)
+        return verdict_of(evidence, seconds, self.device, request.config)
 
     def audit(self, problem: Problem) -> dict[str, Any]:
         """Return the facts of a problem, which need no candidate: see `audit_report.facts_of`.

@@ -86,3 +86,10 @@ class Launches:
     def code_of(self, launches: list[Launch]) -> list[dict[str, Any]]:
         """Return what a player loads for each launch; an empty list if it interprets kernels."""
         return self._compiling.code_of(launches, counted=self._counts)
+
+    def resources_of(self, launches: list[Launch]) -> list[Any]:
+        """Return what each compiled launch's kernel uses of the chip, as its compile worker reported it, unchecked.
+
+        Empty if that is not known.
+        """
+        return self._compiling.resources_of(launches)

@@ -14,9 +14,12 @@ from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import Evidence, TransientError, claims
 from warpsmith.evaluator.judge.launches import Launches
+from warpsmith.evaluator.judge.problem_facts import ProblemFacts
+from warpsmith.evaluator.judge.stages.absolute_figures import note_figures
 from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
 from warpsmith.evaluator.judge.stages.timed_calls import time_calls
 from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
+from warpsmith.evaluator.languages.chips import chip_name
 from warpsmith.evaluator.languages.source_language import other_language
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.processes.phases import in_phase
@@ -26,7 +29,13 @@ from warpsmith.evaluator.reference.variability import Learned, learn
 
 
 def conduct(
-    session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches, count: int, rng: random.Random
+    session: ReferenceSession,
+    candidate: CandidateUnderTest,
+    launches: Launches,
+    count: int,
+    rng: random.Random,
+    *,
+    known: tuple[str, ProblemFacts],
 ) -> Evidence:
     """Judge a candidate against a reference session; compile its launches meanwhile.
 
@@ -36,13 +45,14 @@ def conduct(
         launches: an empty collection.
         count: number of trials.
         rng: draws every secret.
+        known: the problem's key, and what is kept about problems.
 
     Raises:
         TransientError: a failure that others on this machine may have caused; it carries the evidence.
     """
     evidence, killed = candidate.evidence, None
     try:
-        with Evaluation.open(session, candidate, launches) as evaluation:
+        with Evaluation.open(session, candidate, launches, *known) as evaluation:
             _judge(evaluation, count, rng)
     except CandidateFailedError as failed:
         evidence.failure = failed.failure
@@ -83,6 +93,8 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
         recordings, answer = evaluation.recordings.of_recorded_inputs(rng)
         run_without_kernels(evaluation, recordings, answer)
     evaluation.recordings.end()
+    if launches.result().ok:
+        note_figures(evaluation, recordings, answer)
     if evaluation.machine.device.kind.times and evaluation.candidate.config.timing and launches.result().ok:
         time_calls(evaluation, recordings, answer, rng)
 
@@ -148,7 +160,7 @@ def _end_undecided(evaluation: Evaluation, rng: random.Random) -> NoReturn:
     raise CandidateFailedError(
         "undecided",
         "needs_device",
-        f"The kernels compile for sm_{machine.config.target_arch} and forward launches them. Whether they are right "
+        f"The kernels compile for {chip_name(machine.config.chip)} and forward launches them. Whether they are right "
         f"only a GPU can tell: nothing here runs {language.title}.",
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from warpsmith.evaluator import _native
+from warpsmith.evaluator.baselines import baselines_of
 from warpsmith.evaluator.errors import EvaluatorError, WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind
@@ -113,6 +114,7 @@ class Service:
             seed=seed if isinstance(seed, int) else None,
             timeout_s=fields.number("timeout_s"),
             operators=policy_of(fields.text("operators")),
+            baseline=baselines_of(fields.texts("baseline")),
             on_running=lambda running: self._send(Kind.PROGRESS, {"number": number, "running": running}),
         )
 

@@ -1,40 +1,47 @@
 """From evidence to the verdict."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from warpsmith.evaluator.config import Precision
+from warpsmith.evaluator.baselines import EAGER, BaselineName, BaselineNote
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.judge.compiled_baselines import BaselineTime
 from warpsmith.evaluator.judge.compiling.service import Compilation
 from warpsmith.evaluator.judge.evidence import Evidence
-from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Seconds, Status, Verdict
 
 SETTLED: Final = frozenset({"rejected", "timeout"})
 """Statuses that take precedence over a failed compilation."""
 
 
-def _times(evidence: Evidence, status: str) -> dict[str, Any]:
+def _times(evidence: Evidence, status: str, baselines: Sequence[BaselineName]) -> dict[str, Any]:
     """Return the timing fields of a verdict; empty unless the candidate is correct."""
     found = evidence.timing
     if found is None or status != "correct":
         return {}
+    known = {name: one for name, one in evidence.baselines.items() if name in baselines}
+    ratios = {EAGER: 1.0} | {name: one.ratio for name, one in known.items() if isinstance(one, BaselineTime)}
+    references = {name: found.reference_ms * ratios[name] for name in baselines if name in ratios}
+    speedups = {name: reference_ms / found.runtime_ms for name, reference_ms in references.items()}
     return {
-        "speedup": found.reference_ms / found.runtime_ms,
+        "speedup": speedups.get(baselines[0]),
+        "speedups": speedups,
         "runtime_ms": found.runtime_ms,
-        "reference_ms": found.reference_ms,
+        "reference_ms": references.get(baselines[0]),
+        "references_ms": references,
+        "baseline_notes": tuple(one for one in known.values() if isinstance(one, BaselineNote)),
         "timing_tier": found.tier,
         "kernel_share": evidence.kernel_share,
+        "clock": evidence.clock,
     }
 
 
 def verdict_of(
-    evidence: Evidence,
-    seconds: Seconds,
-    device: str = "cpu",
-    precision: Precision = "ieee",
-    policy: OperatorPolicy = "none",
+    evidence: Evidence, seconds: Seconds, device: str = "cpu", config: EvaluatorConfig | None = None
 ) -> Verdict:
     """Return the verdict: a rejection or timeout takes precedence, then a compile error, then a wrong output."""
+    config = config or EvaluatorConfig()
     compilation = evidence.compilation or Compilation(ok=False)
     failure = evidence.failure
     status: Status = failure.status if failure else "correct"  # type: ignore[assignment]
@@ -44,7 +51,7 @@ def verdict_of(
         status, category, message = "compile_error", compilation.category or "unknown", compilation.message
     if status == "correct" and not evidence.replayed and "not_replayed" not in evidence.flags:
         status, category, message = "rejected", None, "The launches of forward were not replayed."
-    flags = evidence.flags | ({"tf32_dot"} if compilation.tf32 and precision == "ieee" else set())
+    flags = evidence.flags | ({"tf32_dot"} if compilation.tf32 and config.precision == "ieee" else set())
     if status == "incorrect" and evidence.passes_kernelbench:
         flags = flags | {"kernelbench_passes"}
     if status == "incorrect" and "tf32_dot" in flags:
@@ -56,7 +63,10 @@ def verdict_of(
         isolation_tier=evidence.tier or "none",
         recording=evidence.recording,
         flags=tuple(sorted(flags)),
-        policy=policy,
+        policy=config.operators,
+        baseline=config.baseline[0],
+        bound=evidence.bound if status == "correct" else None,
+        kernels=evidence.kernels if status == "correct" else (),
         operators=tuple(sorted({name.rpartition(".")[0] for name in evidence.operators})),
         error_category=category,
         error_message=message,
@@ -65,6 +75,6 @@ def verdict_of(
         trials=evidence.trials,
         compile_cached=compilation.cached,
         device=device,
-        **_times(evidence, status),
+        **_times(evidence, status, config.baseline),
         seconds=replace(seconds, compile=compilation.seconds),
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.languages.chips import Chip
 
 if TYPE_CHECKING:
     import torch
@@ -136,6 +137,7 @@ class KernelLanguage(ABC):
             whether they compile.
         builds_ahead: whether host code is compiled too, so that a candidate's process asks for its builds before it
             launches from them.
+        compiles_for_amd: whether it has a compiler for AMD's chips.
     """
 
     name: ClassVar[str]
@@ -145,6 +147,7 @@ class KernelLanguage(ABC):
     compilation_category: ClassVar[str] = "unknown"
     interprets: ClassVar[bool] = True
     builds_ahead: ClassVar[bool] = False
+    compiles_for_amd: ClassVar[bool] = False
 
     # Callers -------------------------------------------------------------------------------------------------------
 
@@ -192,7 +195,7 @@ class KernelLanguage(ABC):
         """Return environment variables for zygotes and workers; `interpreting`: for those that interpret kernels."""
         return {}
 
-    def programs(self, arch: int) -> tuple[Path, ...]:
+    def programs(self, arch: Chip) -> tuple[Path, ...]:
         """Return the programs that a compile worker can execute to compile for chip `arch`."""
         return ()
 
@@ -201,7 +204,7 @@ class KernelLanguage(ABC):
         return ()
 
     @abstractmethod
-    def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: int, folder: Path) -> None:
+    def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: Chip, folder: Path) -> None:
         """Import all that workers of these roles need, and do one-time work that the first would otherwise pay for.
 
         Args:
@@ -215,7 +218,7 @@ class KernelLanguage(ABC):
 
     @abstractmethod
     def compile(
-        self, source: str, launches: list[dict[str, Any]], folder: Path, arch: int, *, binaries: bool
+        self, source: str, launches: list[dict[str, Any]], folder: Path, arch: Chip, *, binaries: bool
     ) -> dict[str, Any]:
         """Extract the kernels from a source without executing it, and compile every launch.
 
@@ -228,8 +231,9 @@ class KernelLanguage(ABC):
 
         Returns:
             The fields of a COMPILED message: `ok`, `category`, `message`, `tf32`, `binaries` (in the order of the
-            launches, if requested), `lost` (the resource that the machine ran out of; empty if none) and `crashed`
-            (whether a signal ended the compiler, which can be the kernels' fault or the machine's).
+            launches, if requested), `resources` (what each launch's kernel uses: the fields of `judge.kernel_figures`;
+            empty if the language does not tell), `lost` (the resource that the machine ran out of; empty if none) and
+            `crashed` (whether a signal ended the compiler, which can be the kernels' fault or the machine's).
         """
 
     # Candidate workers: recording ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.correctness import compare
 from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
+from warpsmith.evaluator.devices.nvml import SmClock
 from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.processes.lease import Lease
 from warpsmith.evaluator.processes.memory_watch import MemoryWatch
@@ -22,7 +23,10 @@ from warpsmith.evaluator.sandbox.policies import OFF_DEVICE
 from warpsmith.evaluator.sandbox.roles import roles_of
 from warpsmith.evaluator.system.threads import started_executor
 from warpsmith.evaluator.timing.floor import Bandwidth, measure_bandwidth
+from warpsmith.evaluator.timing.rates import MATRIX_DTYPES, matrix_rate, memory_rate
 
+ON_DEMAND: Final = frozenset({"baseline"})
+"""Roles of which no worker is kept ready: each would hold a context, and is taken once a problem."""
 OF_STARTS: Final = RetryPolicy([Retries(2, of(WorkerDiedError, WorkerStartError))])
 
 
@@ -44,6 +48,9 @@ class Machine:
         self.clock = PhaseClock()
         self.lease = Lease(self.clock, windows)
         self._bandwidth: Bandwidth | None = None
+        self._memory_rate: float | None = None
+        self._matrix_rates: dict[str, float | None] = {}
+        self.sm_clock = SmClock(self._uuid)
         self._roles = roles_of(config)
         self._lock = threading.Lock()
         self._numbers = iter(range(1, 1 << 62))
@@ -56,7 +63,8 @@ class Machine:
             zygote.await_ready(config.start_timeout_s, self._listeners)
         size = config.slots * config.ready_workers
         at_once = min(size, kind.workers_at_once)
-        self.pools = {role: Pool(role, size, self._fork, at_once) for roles in self._roles.values() for role in roles}
+        kept_ready = [role for roles in self._roles.values() for role in roles if role not in ON_DEMAND]
+        self.pools = {role: Pool(role, size, self._fork, at_once) for role in kept_ready}
         # A driver reserves address space, so that no limit of a process's own bounds its memory.
         self._watch = MemoryWatch(self.workers, config.memory_bytes) if kind.shares_memory else None
 
@@ -80,6 +88,30 @@ class Machine:
                 self._bandwidth = self._bandwidth or measure_bandwidth(self.device)
         return self._bandwidth
 
+    def memory_rate(self) -> float:
+        """Return the fastest of filling, reading and copying memory, in bytes per second; measured at the first call.
+
+        RuntimeError if the device has no clock.
+        """
+        filled = self.bandwidth().memory
+        if self._memory_rate is None:
+            with self.lease.alone():
+                self._memory_rate = self._memory_rate or max(filled, memory_rate(self.device))
+        return self._memory_rate
+
+    def matrix_rate(self, dtype: str) -> float | None:
+        """Return the rate of matrix products in operations per second, measured at the first call for a dtype.
+
+        None for a dtype without one; RuntimeError if the device has no clock.
+        """
+        if dtype not in MATRIX_DTYPES:
+            return None
+        if dtype not in self._matrix_rates:
+            with self.lease.alone():
+                if dtype not in self._matrix_rates:
+                    self._matrix_rates[dtype] = matrix_rate(self.device, dtype, self.config.precision)
+        return self._matrix_rates[dtype]
+
     def prepare(self) -> None:
         """Compile and measure once what evaluations on a device need, so that the first one is not delayed.
 
@@ -99,6 +131,10 @@ class Machine:
     def take(self, role: Role, timeout_s: float) -> Worker:
         """Return a ready worker of `role`; retry if a zygote died meanwhile."""
         with self.clock.phase("workers"):
+            if role in ON_DEMAND:
+                worker = with_retries(lambda: self._fork(role), OF_STARTS)
+                worker.mark_taken()
+                return worker
             return with_retries(lambda: self.pools[role].take(timeout_s), OF_STARTS)
 
     def _fork(self, role: Role) -> Worker:

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar, get_args
 
-Phase = Literal["workers", "lease", "stall", "correctness", "mapping", "timing"]
-PHASES: Final[tuple[Phase, ...]] = ("workers", "lease", "stall", "correctness", "mapping", "timing")
+Phase = Literal["workers", "lease", "stall", "correctness", "mapping", "timing", "baselines"]
+PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 
 
 class _Own(threading.local):

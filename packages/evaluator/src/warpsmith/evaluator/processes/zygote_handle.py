@@ -17,7 +17,7 @@ from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.processes.worker import FORK_TIMEOUT_S, Worker, WorkerDiedError, WorkerStartError
-from warpsmith.evaluator.sandbox import temp_dirs
+from warpsmith.evaluator.sandbox import temp_dirs, torch_compile
 from warpsmith.evaluator.sandbox.policies import LANG, SINGLE_THREADED
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.system.exhaustion import EXHAUSTED
@@ -57,6 +57,8 @@ class ZygoteHandle:
         channel, fd = _native.Channel.pair()
         environment = SINGLE_THREADED | LANG | {"PATH": "/usr/bin:/bin"}
         environment |= language_of(config.language).environment(interpreting=kind == "interpreting")
+        if config.compiled_baselines and config.device_kind.times:
+            environment |= torch_compile.environment()
         environment |= {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
         environment |= config.device_kind.environment(config.gpu)
         # Made here, so that it is removed even if the zygote cannot do so.

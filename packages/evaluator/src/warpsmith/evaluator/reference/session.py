@@ -30,6 +30,7 @@ from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.named_sizes import MOST, are_places, is_size
 
 if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.kinds import Role
     from warpsmith.evaluator.devices.memory import Shared
     from warpsmith.evaluator.reference.variability import Learned, Seen
     from warpsmith.evaluator.timing.clocks import CachedTime
@@ -217,8 +218,9 @@ class ReferenceSession:
         BadProblemError: what the problem describes cannot be judged.
     """
 
-    def __init__(self, machine: Machine, source: str, init_seed: int) -> None:
+    def __init__(self, machine: Machine, source: str, init_seed: int, *, role: "Role" = "reference") -> None:
         config = machine.config
+        self._role = role
         self.device = machine.device
         self._machine = machine
         self._lease = machine.lease
@@ -228,7 +230,7 @@ class ReferenceSession:
         self._timeout_s = config.reference_timeout_s
         self._machine = machine
         self._start_timeout_s = config.start_timeout_s
-        self.worker: Worker = machine.take("reference", config.start_timeout_s)
+        self.worker: Worker = machine.take(role, config.start_timeout_s)
         # No other owner would end the worker yet.
         try:
             self._begin(source, init_seed)
@@ -262,7 +264,7 @@ class ReferenceSession:
         """
         self.end()
         before = self.state.tree
-        self.worker = self._machine.take("reference", self._machine.config.start_timeout_s)
+        self.worker = self._machine.take(self._role, self._machine.config.start_timeout_s)
         self._inputs_buffer, self._answers = None, None
         try:
             self._load(self.source)
@@ -273,14 +275,22 @@ class ReferenceSession:
             raise
 
     @blame_reference_for_bad_frames()
-    def _ask(self, kind: Kind, fields: dict[str, Any], answer: Kind, fds: list[int] | None = None) -> Message:
-        """Send one request and return its answer."""
+    def _ask(
+        self,
+        kind: Kind,
+        fields: dict[str, Any],
+        answer: Kind,
+        fds: list[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> Message:
+        """Send one request and return its answer; `timeout_s`: None takes that of one step."""
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         with self._lease.shared():
             self.device.settle()
             self._lease.give_way()
-            deadline = time.monotonic() + self._timeout_s
+            deadline = time.monotonic() + timeout_s
             try:
-                self.worker.send(kind, fields, fds or [], self._timeout_s)
+                self.worker.send(kind, fields, fds or [], timeout_s)
                 message = self.worker.receive(deadline - time.monotonic())
             except (WorkerDiedError, WorkerTimeoutError) as error:
                 fault = fault_of_a_reference(error, self._machine.config)
@@ -489,6 +499,25 @@ class ReferenceSession:
             Expected(*(None if slot is None else tensor_views.view(buffer, slot).clone() for slot in three))  # type: ignore[arg-type]
             for three in places
         ]
+
+    @blame_reference_for_bad_frames()
+    def operations(self) -> dict[str, int] | None:
+        """Return the floating-point operations of one forward on the inputs in the arena, by dtype.
+
+        None if they could not be counted. The worker runs the problem's code, so the count is only a figure to show.
+        """
+        fields = self._ask(Kind.COUNT, {}, Kind.COUNTED).fields
+        counts = fields.mapping("operations")
+        if not fields.flag("counted"):
+            return None
+        return {str(name)[:20]: count for name, count in counts.items() if isinstance(count, int) and count >= 0}
+
+    def tune(self, mode: str, timeout_s: float) -> None:
+        """Let the worker compile the problem's model with torch.compile for the inputs in the arena, and time that.
+
+        Only a `baseline` worker may run the compilers that this needs.
+        """
+        self._ask(Kind.TUNE, {"mode": mode}, Kind.TUNED, timeout_s=timeout_s)
 
     def ring(self, sets: int, fds: list[int]) -> None:
         """Let the worker make `sets` input sets of the arena's form to time its forward on; 0 frees them."""

@@ -11,6 +11,7 @@ from warpsmith.evaluator._native import Bind, Policy
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.devices.kinds import DeviceKind, Nodes, Role
 from warpsmith.evaluator.languages.registry import language_of
+from warpsmith.evaluator.sandbox import torch_compile
 
 OFF_DEVICE: Final = frozenset({"compile", "host"})
 """Roles that never see a GPU."""
@@ -50,7 +51,7 @@ def policy_for(
     """Return the policy of one worker.
 
     Args:
-        role: only `compile` may execute anything, and that only the language's programs.
+        role: `compile` may execute the language's programs, `baseline` those that torch.compile runs, no other any.
         config: limits and the weakest tier that is accepted.
         scratch: an empty directory for tiers without a mount namespace; None where the sandbox mounts its own.
         programs: of the kernel language, as its assembler.
@@ -59,18 +60,20 @@ def policy_for(
     """
     nodes = None if role in OFF_DEVICE else nodes
     device, language = config.device_kind, language_of(config.language)
-    libraries = [*libraries, *_of_compiler(language.folders(), libraries)] if role == "compile" else libraries
+    programs, folders = _run_and_read(role, config, programs)
+    libraries = [*libraries, *_of_compiler(folders, libraries)]
     on_gpu = nodes is not None
     return Policy(
         binds=[Bind(str(path), str(path)) for path in libraries] + (_device_binds(nodes) if nodes else []),
-        exec_paths=[str(program) for program in programs] if role == "compile" else [],
+        exec_paths=[str(program) for program in programs],
         environment=SINGLE_THREADED | LANG | OF_ROLE.get(role, {}) | _environment(role, config, nodes),
         # CUDA makes shared memory, and names its threads under /proc.
         shared_memory=on_gpu,
         dumpable=on_gpu,
         scratch_path=str(scratch) if scratch else "",
-        # It loads host code that the compile worker made; it can map executable memory of its own anyway.
-        scratch_executable=role == "host" and language.builds_ahead,
+        # They load host code, which the compile worker or compilers of their own made; they can map executable memory
+        # of their own anyway.
+        scratch_executable=role == "baseline" or (role == "host" and language.builds_ahead),
         scratch_bytes=config.scratch_bytes,
         memory_bytes=config.memory_bytes,
         data_bytes=DETACHED_DATA_BYTES if role == "host" and device.shares_memory else 0,
@@ -84,6 +87,19 @@ def policy_for(
     )
 
 
+def _run_and_read(
+    role: Role, config: EvaluatorConfig, programs: Sequence[Path]
+) -> tuple[Sequence[Path], Sequence[Path]]:
+    """Return the programs that a worker may execute, and what these read besides the libraries."""
+    match role:
+        case "compile":
+            return programs, language_of(config.language).folders()
+        case "baseline":
+            return torch_compile.programs(config.target_arch), torch_compile.folders()
+        case _:
+            return (), ()
+
+
 def _of_compiler(wanted: Sequence[Path], libraries: Sequence[Path]) -> list[Path]:
     """Return what a language's compilers read, outermost folders only, and nothing that lies below `libraries`."""
     kept: list[Path] = []
@@ -95,7 +111,7 @@ def _of_compiler(wanted: Sequence[Path], libraries: Sequence[Path]) -> list[Path
 
 def _cpu_seconds(role: Role, config: EvaluatorConfig) -> int:
     """Bound a worker's CPU time above its deadline; a reference worker serves many evaluations of its problem."""
-    deadlines = {"reference": 3600.0, "compile": 2 * config.compile_timeout_s}
+    deadlines = {"reference": 3600.0, "baseline": 3600.0, "compile": 2 * config.compile_timeout_s}
     return int(deadlines.get(role, 2 * config.timeout_s)) + 60
 
 
@@ -103,6 +119,8 @@ def _environment(role: Role, config: EvaluatorConfig, nodes: Nodes | None) -> di
     """Return what the kernel language and the device need in a worker's environment."""
     device, language = config.device_kind, language_of(config.language)
     found = language.environment(interpreting=nodes is None and device.interprets and role == "candidate")
+    if role == "baseline":
+        found = found | torch_compile.environment()
     return found if nodes is None else found | device.environment(nodes.name)
 
 

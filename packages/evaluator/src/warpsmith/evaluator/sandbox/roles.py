@@ -9,9 +9,11 @@ from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
 def roles_of(config: EvaluatorConfig) -> dict[ZygoteKind, tuple[Role, ...]]:
     """Return which zygote forks which workers under this configuration."""
     found = config.device_kind.roles
-    if config.recording == "detached":
-        return dict(found)
-    return {kind: tuple(role for role in roles if role != "host") for kind, roles in found.items()}
+    unused = set() if config.recording == "detached" else {"host"}
+    wanted = {kind: tuple(role for role in roles if role not in unused) for kind, roles in found.items()}
+    if config.compiled_baselines:
+        wanted["plain"] = (*wanted["plain"], "baseline")
+    return wanted
 
 
 EXHAUSTED_CODE: Final = 75

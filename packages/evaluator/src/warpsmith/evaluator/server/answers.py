@@ -1,17 +1,34 @@
 """Response models of the routes, for /openapi.json: the forms of `Verdict.to_record` and `exec_result.result_of`."""
 
-from typing import Any, Final
+from dataclasses import MISSING, fields
+from typing import Any, Final, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from warpsmith.evaluator.config import RecordingWay
-from warpsmith.evaluator.verdict import Status, Verdict
+from warpsmith.evaluator.verdict import VERDICT_FORMAT, Status, Verdict
+
+
+def _of_record() -> dict[str, Any]:
+    """Return the fields of `Verdict.to_record` as pydantic takes them: those of a verdict, and what follows from it."""
+    hints = get_type_hints(Verdict)
+    known: dict[str, Any] = {}
+    for one in fields(Verdict):
+        default = ... if one.default is MISSING else one.default
+        made = one.default_factory
+        known[one.name] = hints[one.name], default if made is MISSING else Field(default_factory=made)
+    known["bound_share"] = float | None, Field(default=None, description="bound.ms over runtime_ms; 1 is the bound.")
+    known["format"] = int, Field(default=VERDICT_FORMAT, description="Version of this object.")
+    return known
+
+
+VerdictRecord: Final[type[BaseModel]] = create_model("Verdict", **_of_record())
 
 
 class VerdictAnswer(BaseModel):
     """One verdict."""
 
-    verdict: Verdict
+    verdict: VerdictRecord
 
 
 class BatchError(BaseModel):
@@ -26,7 +43,7 @@ class BatchLine(BaseModel):
     """One line of a batch's response: `verdict` or `error`, for the item with that index."""
 
     index: int = Field(ge=0)
-    verdict: Verdict | None = None
+    verdict: VerdictRecord | None = None
     error: BatchError | None = None
 
 

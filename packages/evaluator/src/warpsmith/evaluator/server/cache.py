@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warpsmith.evaluator._version import __version__
+from warpsmith.evaluator.baselines import BaselineName
 from warpsmith.evaluator.client.evaluator import DeviceFacts
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.fingerprint import SIZING
@@ -34,6 +35,7 @@ class VerdictInputs:
     seed: int | None
     timeout_s: float
     operators: OperatorPolicy
+    baseline: tuple[BaselineName, ...]
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ def serve(
     recording: options.Recording = "detached",
     precision: options.Precision = "ieee",
     operators: options.Operators = "none",
+    baseline: options.Baseline = None,
     drain: options.Drain = 30.0,
     max_failures: options.MaxFailures = 10,
     cache: options.Cache = False,
@@ -77,6 +78,7 @@ def serve(
         recording=recording,
         precision=precision,
         operators=operators,
+        baseline=baseline or None,
         slots=slots or kind.default_slots(len(numbers)),
     )
     configs = [common.model_copy(update={"gpu": number} if kind.is_numbered else {}) for number in numbers]

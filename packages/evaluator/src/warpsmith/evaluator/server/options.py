@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from warpsmith.evaluator.baselines import BASELINE_HELP
 from warpsmith.evaluator.config import (
     ISOLATION_HELP,
     LAST_GPU,
@@ -52,6 +53,7 @@ Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(he
 Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
 Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
 Operators = Annotated[OperatorPolicy, typer.Option(help=f"{POLICY_HELP} Unless a request sets it.")]
+Baseline = Annotated[list[str] | None, typer.Option(help=f"{BASELINE_HELP} Requests can choose among them.")]
 Drain = Annotated[
     float, typer.Option(min=0, max=MOST_DRAIN_S, help="Seconds that running evaluations get after SIGTERM.")
 ]

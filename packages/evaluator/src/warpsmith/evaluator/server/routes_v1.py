@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from warpsmith.evaluator.baselines import BASELINES, BaselineName
 from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 from warpsmith.evaluator.server.admission import Place
 from warpsmith.evaluator.server.answers import OF_LINES, OF_VERDICT
@@ -62,6 +63,12 @@ class EvaluateBody(_Body):
         default=None, gt=0, allow_inf_nan=False, strict=False, description="Deadline of the candidate's run."
     )
     operators: OperatorPolicy | None = Field(default=None, description=f"{POLICY_HELP} The server's policy by default.")
+    baseline: list[BaselineName] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=len(BASELINES),
+        description="What to compare with, some of the server's baselines, the first for `speedup`; all by default.",
+    )
     preferred_device: int | None = Field(
         default=None, description="Wait for this device, unless it is out of service; any by default."
     )
@@ -152,9 +159,24 @@ def job_of(body: EvaluateBody, service: Service) -> Job:
         body.seed,
         body.timeout_s,
         body.operators,
+        _offered(service, body.baseline),
         body.preferred_device,
         body.cache,
     )
+
+
+def _offered(service: Service, wanted: list[BaselineName] | None) -> tuple[BaselineName, ...] | None:
+    """Return the baselines of a body; RefusalError for one that this server does not take."""
+    offered = service.config.baseline
+    missing = [name for name in wanted or () if name not in offered]
+    if missing:
+        raise RefusalError(
+            422,
+            "baseline_not_offered",
+            f"baseline {missing[0]} is asked for; this server takes {', '.join(offered)}.",
+            "Leave it out, or start the server with --baseline.",
+        )
+    return None if wanted is None else tuple(dict.fromkeys(wanted))
 
 
 def within_bounds(service: Service, problem: str, candidate: str, timeout_s: float | None = None) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from warpsmith.evaluator.baselines import BaselineName
 from warpsmith.evaluator.client.evaluator import Evaluator
 from warpsmith.evaluator.errors import JudgeUnavailableError
 from warpsmith.evaluator.fingerprint import HEADER, conditions_of, name_of
@@ -42,6 +43,7 @@ class Job:
     seed: int | None = None
     timeout_s: float | None = None
     operators: OperatorPolicy | None = None
+    baseline: tuple[BaselineName, ...] | None = None
     preferred_device: int | None = None
     cache: bool | None = None
 
@@ -192,6 +194,7 @@ class Service:
                 seed=seed,
                 timeout_s=job.timeout_s,
                 operators=job.operators,
+                baseline=job.baseline,
             )
         finally:
             place.step_back()
@@ -232,6 +235,7 @@ class Service:
             job.seed,
             self.config.timeout_s if job.timeout_s is None else job.timeout_s,
             self.config.operators if job.operators is None else job.operators,
+            self.config.baseline if job.baseline is None else job.baseline,
         )
 
     def _secret_seed(self, seed: int) -> int:

@@ -350,12 +350,15 @@ def make_ready(candidate: Side, reference: Side) -> None:
         reference.capture()
 
 
-def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
+def measure(
+    candidate: Side, reference: Side, count: int, look: Look, between: Callable[[], None] = lambda: None
+) -> Timing:
     """Time `count` calls of each side, taking turns, and each side by the judge's clock, once both are ready.
 
     The device must be leased alone. Answers of secretly chosen calls are checked as they come. If the judge's clock
     confirmed a time of the reference earlier (`reference.cached`), it replaces the reference's graphs as long as the
-    reference's calls, timed beside the candidate's, take as long as then.
+    reference's calls, timed beside the candidate's, take as long as then. `between` is called after each segment of the
+    candidate's calls.
     """
     sides = (candidate, reference)
     for side in sides:
@@ -367,6 +370,8 @@ def measure(candidate: Side, reference: Side, count: int, look: Look) -> Timing:
             share = calls // SEGMENTS + (segment < calls % SEGMENTS)
             looks, apart = (LOOKS, fenced[segment]) if side is candidate else (0, 0)
             delivered = side.calls(max(share, 1), looks, fenced=apart)
+            if side is candidate:
+                between()
             if delivered:
                 look(delivered)
     judged = judge_side(candidate, look)

@@ -6,9 +6,10 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.ipc import messages
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.languages.base import KernelLanguage
+from warpsmith.evaluator.languages.chips import Chip
 
 
-def serve(channel: _native.Channel, scratch: Path, language: KernelLanguage, arch: int) -> None:
+def serve(channel: _native.Channel, scratch: Path, language: KernelLanguage, arch: Chip) -> None:
     """Compile once, answer, and end."""
     fields = messages.receive_work(channel).fields
     source, launches, binaries = fields.text("source"), fields.sequence("launches"), fields.flag("binaries")

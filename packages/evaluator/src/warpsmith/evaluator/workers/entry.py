@@ -36,7 +36,8 @@ def run(child: _native.InChild, role: Role, scratch: Path | None, config: Evalua
 
 def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorConfig) -> None:
     tempfile.tempdir = str(scratch)
-    os.environ.update({"TMPDIR": str(scratch), "HOME": str(scratch), "TRITON_CACHE_DIR": str(scratch / "triton")})
+    caches = {"TRITON_CACHE_DIR": str(scratch / "triton"), "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor")}
+    os.environ.update({"TMPDIR": str(scratch), "HOME": str(scratch)} | caches)
     os.chdir(scratch)
     channel = _native.Channel(child.fd)
     language = language_of(config.language)
@@ -48,6 +49,11 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
             from warpsmith.evaluator.workers import reference
 
             reference.serve(channel, scratch, device, config)
+        case "baseline":
+            from warpsmith.evaluator.workers import compiled_reference, reference
+
+            compiled_reference.prepare()
+            reference.serve(channel, scratch, device, config, pretends=False)
         case "candidate":
             from warpsmith.evaluator.workers import host_code
 
@@ -59,7 +65,7 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
         case "compile":
             from warpsmith.evaluator.workers import compiler
 
-            compiler.serve(channel, scratch, language, config.target_arch)
+            compiler.serve(channel, scratch, language, config.chip)
 
 
 def _set_precision(role: Role, config: EvaluatorConfig) -> None:

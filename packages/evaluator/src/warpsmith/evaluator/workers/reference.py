@@ -36,7 +36,7 @@ from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPla
 from warpsmith.evaluator.reference.draw_sites import Catch
 from warpsmith.evaluator.reference.named_sizes import InputSizes
 from warpsmith.evaluator.timing.worker_rounds import Call, Rounds
-from warpsmith.evaluator.workers import calling, gpu_stand_in
+from warpsmith.evaluator.workers import calling, gpu_stand_in, operation_count
 from warpsmith.evaluator.workers.foreign_code import execute, failure
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ TIE_PAIRS: Final = 4
 STEP: Final = 1e-3
 STEP_SPREADS: Final = 16.0
 """Relative distance, and multiple of the spread, beyond which an fp64 run took the other side of a step."""
+COMPILED_CALLS: Final = 3
+"""Calls of a compiled reference before it is timed: the first compiles, and kernels are tuned at their first launch."""
 MOST_PAIRED_TWICE: Final = 1 << 20
 """Most elements of inputs and parameters for two pairs of perturbed runs; larger sets get one."""
 
@@ -131,6 +133,8 @@ class Reference:
         self.answer_form = b""
         self.answer_place: tuple[bytes, list[Any]] | None = None
         self.rounds: Rounds | None = None
+        # What timed calls call: the model, or what torch.compile made of it.
+        self.timed: Callable[..., Any] = self.model
 
     def _model_class(self) -> type:
         found = self.namespace["Model"]
@@ -442,6 +446,47 @@ class Reference:
         self.fill_answers(self.answer_place[1], self.memory.buffers["answers"])
         return True
 
+    def operations(self) -> dict[str, int] | None:
+        """Count the operations of one forward on the inputs in the arena, by dtype; None if it fails while counted."""
+        try:
+            return operation_count.operations_of(
+                lambda: self._answer(self.model, self.memory.buffers["inputs"], 0, lambda tensor: tensor)
+            )
+        except Exception:  # noqa: BLE001  (foreign code may raise anything under a dispatch mode; nothing is judged here)
+            return None
+        finally:
+            self.device.settle()
+
+    def tune(self, mode: str) -> None:
+        """Compile the model with torch.compile for the inputs in the arena, and time that from now on.
+
+        Args:
+            mode: of torch.compile.
+
+        Raises:
+            NotCompiledError: it cannot be compiled, or the compiled module raises.
+        """
+        from warpsmith.evaluator.workers import compiled_reference
+
+        self.timed = self.model
+        precision.apply(self.config.precision)
+        compiled = compiled_reference.compiled(self.model, mode)
+        try:
+            self._call_compiled(compiled)
+        except Exception as error:
+            raise compiled_reference.NotCompiledError(compiled_reference.shortened(error)) from error
+        self.timed = compiled
+
+    def _call_compiled(self, compiled: Callable[..., Any]) -> None:
+        arena = self.memory.buffers["inputs"]
+        for _ in range(COMPILED_CALLS):
+            self._restore_buffers(self.model, lambda tensor: tensor)
+            calling.called(
+                compiled,
+                tensor_views.materialise(self.inputs_tree, lambda slot: tensor_views.view(arena, slot).clone()),
+            )
+        self.device.settle()
+
     def ring(self, fields: codec.Fields, fds: list[int]) -> list[Call]:
         """Return a call of the model on each input set of a ring."""
         size = fields.integer("inputs_bytes")
@@ -473,7 +518,7 @@ class _ModelCall(Call):
         self._reference._restore_buffers(self._reference.model, lambda tensor: tensor)
 
     def run(self, *, fenced: bool = False) -> None:
-        self._output = calling.called(self._reference.model, self._inputs)
+        self._output = calling.called(self._reference.timed, self._inputs)
 
     def deliver(self) -> None:
         """Do nothing: the reference's output is not judged here."""
@@ -514,11 +559,21 @@ def _usable(tensor: torch.Tensor, wide: torch.Tensor) -> bool:
     )
 
 
-def serve(channel: _native.Channel, scratch: Path, device: Device, config: EvaluatorConfig) -> None:
-    """Handle the judge's requests until it closes the channel."""
+def serve(
+    channel: _native.Channel, scratch: Path, device: Device, config: EvaluatorConfig, *, pretends: bool = True
+) -> None:
+    """Handle the judge's requests until it closes the channel.
+
+    Args:
+        channel: to the judge.
+        scratch: a writable folder.
+        device: that the worker has.
+        config: of the evaluator.
+        pretends: whether a worker without a GPU lets problems believe that it has one; the compiler would see through.
+    """
     path = scratch / f"{MODULE_NAME}.py"
     reference: Reference | None = None
-    with torch.no_grad(), _gpu_host(device):
+    with torch.no_grad(), _gpu_host(device) if pretends else nullcontext():
         while True:
             message = messages.receive_work(channel)
             try:
@@ -578,6 +633,12 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             arena = reference.memory.receive("answers", fields.integer("bytes"), message.fds, writable=True)
             reference.fill_answers(fields.sequence("slots"), arena)
             messages.send(channel, Kind.COLLECTED, {})
+        case Kind.COUNT:
+            counts = reference.operations()
+            messages.send(channel, Kind.COUNTED, {"counted": counts is not None, "operations": counts or {}})
+        case Kind.TUNE:
+            reference.tune(fields.text("mode"))
+            messages.send(channel, Kind.TUNED, {})
         case Kind.RING if reference.device.kind.times:
             # An empty ring ends the timing, and releases its memory.
             reference.rounds = Rounds(reference.device, reference.ring(fields, message.fds)) if message.fds else None

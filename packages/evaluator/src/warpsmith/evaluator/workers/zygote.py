@@ -224,6 +224,10 @@ def warm_up(kind: ZygoteKind, config: EvaluatorConfig, folder: Path) -> None:
         from warpsmith.evaluator.workers import reference
 
         reference.prepare()
+    if "baseline" in roles:
+        from warpsmith.evaluator.workers import compiled_reference
+
+        del compiled_reference  # imported for the workers
     if "compile" in roles:
         from warpsmith.evaluator.workers import compiler
 
@@ -232,7 +236,7 @@ def warm_up(kind: ZygoteKind, config: EvaluatorConfig, folder: Path) -> None:
         from warpsmith.evaluator.workers import host_code
 
         host_code.prepare(language)
-    language.warm_up(kind, roles, config.target_arch, folder)
+    language.warm_up(kind, roles, config.chip, folder)
     if kind == "plain" and "candidate" in roles:
         device.prepare_zygote(config.target_arch)
 
@@ -294,7 +298,7 @@ def serve(channel: _native.Channel, config: EvaluatorConfig, root: Path, uuid: s
     messages.send(channel, Kind.READY, {"pid": os.getpid()})
     try:
         libraries = library_paths(config.device_kind)
-        programs = language_of(config.language).programs(config.target_arch)
+        programs = language_of(config.language).programs(config.chip)
         nodes = config.device_kind.nodes(config.gpu, uuid)
         Zygote(channel, config, root, programs, mounts_scratch, cgroups, libraries, nodes).serve()
     finally:

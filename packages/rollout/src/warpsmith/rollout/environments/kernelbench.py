@@ -98,6 +98,7 @@ class KernelBench:
             inert=chat.inert,
             agent=agent,
             start=start,
+            figures=config.feedback,
         )
 
     def parse(self, completion: str) -> str | None:

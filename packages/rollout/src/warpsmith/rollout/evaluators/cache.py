@@ -56,7 +56,7 @@ class _SharedEvaluation:
 
 
 class CachedEvaluator:
-    """Judges each (problem, candidate, trials, seed, operators) once.
+    """Judges each (problem, candidate, trials, seed, operators, baseline) once.
 
     A request for a kernel that is being evaluated waits for that verdict. An `invalid` verdict is not kept: the first
     waiter starts another evaluation and the other waiters join it; its result is final for all of them.
@@ -147,4 +147,4 @@ def _is_cancelled() -> bool:
 
 def _key(request: EvaluationRequest) -> str:
     digest = hashlib.sha256(request.candidate.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{request.problem.key}:{digest}:{request.trials}:{request.seed}:{request.operators}"
+    return f"{request.problem.key}:{digest}:{request.trials}:{request.seed}:{request.operators}:{request.baseline}"

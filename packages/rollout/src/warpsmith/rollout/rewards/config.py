@@ -10,11 +10,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
+from warpsmith.evaluator.baselines import BaselineName
 from warpsmith.rollout.registries import RewardName
 
-PresetName = Literal["tritonforge", "kevin", "refinement"]
+PresetName = Literal["tritonforge", "kevin", "refinement", "bound"]
 
-PRESETS: Mapping[PresetName, Mapping[str, float | None]] = MappingProxyType(
+PRESETS: Final[Mapping[PresetName, Mapping[str, float | None]]] = MappingProxyType(
     {
         "tritonforge": MappingProxyType(
             {"compiled": 0.1, "correct": 0.3, "speedup_weight": 1.0, "speedup_from": 1.0, "speedup_cap": 2.0}
@@ -28,11 +29,18 @@ PRESETS: Mapping[PresetName, Mapping[str, float | None]] = MappingProxyType(
                 "improvement_weight": 0.5, "regression_weight": 0.5,
             }
         ),
+        "bound": MappingProxyType(
+            {
+                "compiled": 0.1, "correct": 0.3, "speedup_weight": 0.0, "speedup_from": 1.0, "speedup_cap": None,
+                "bound_weight": 2.0,
+            }
+        ),
     }
 )  # fmt: skip
 """tritonforge: 0.1 if it only compiles, or 0.3 + min(max(speedup - 1, 0), 2) if correct.
 kevin: 0.3 + speedup if correct.
-refinement: tritonforge, plus half of what a turn gains on the best turn before it, less half of what it loses to it."""
+refinement: tritonforge, plus half of what a turn gains on the best turn before it, less half of what it loses to it.
+bound: 0.3 + 2 * bound_share if correct: the smaller the gap to the problem's bound on the device, the more."""
 
 
 class PresetRewardConfig(BaseModel):
@@ -40,7 +48,7 @@ class PresetRewardConfig(BaseModel):
 
     value = compiled                                                                     if the candidate only compiles
           = correct + speedup_weight * min(max(speedup - speedup_from, 0), speedup_cap)  if it is correct
-            + kernel_share_weight * kernel_share                                         where a GPU measured it
+            + kernel_share_weight * kernel_share + bound_weight * min(bound_share, 1)    where a GPU measured them
 
     score = turn_weight * value + improvement_weight * max(value - best, 0) - regression_weight * max(best - value, 0)
 
@@ -57,6 +65,18 @@ class PresetRewardConfig(BaseModel):
     speedup_from: float = Field(default=1.0, ge=0, description="Speedup up to which nothing is added.")
     speedup_cap: float | None = Field(
         default=2.0, gt=0, description="Most speedup above speedup_from that counts; all of it when unset."
+    )
+
+    baseline: BaselineName | None = Field(
+        default=None,
+        description="The reference over which the speedup counts, one of evaluator.baseline; where a verdict has none "
+        "over it, nothing is added. When not given, the first of evaluator.baseline.",
+    )
+    bound_weight: float = Field(
+        default=0.0,
+        ge=0,
+        description="Score of a correct candidate that takes no longer than the problem's bound; a slower one gets "
+        "its share of the bound.",
     )
 
     turn_weights: tuple[Annotated[float, Field(ge=0)], ...] = Field(

@@ -40,11 +40,17 @@ class LinearSpeedup:
         if verdict.correct and share is not None and share < figures.min_kernel_share:
             return figures.compiled
         if verdict.correct:
-            gain = figures.speedup_weight * self._gain(verdict.speedup)
-            return figures.correct + gain + figures.kernel_share_weight * (share or 0.0)
+            gain = figures.speedup_weight * self._gain(self._speedup(verdict))
+            reached = figures.bound_weight * min(verdict.bound_share or 0.0, 1.0)
+            return figures.correct + gain + figures.kernel_share_weight * (share or 0.0) + reached
         # A rejected candidate broke the rules: it must not earn what an honest attempt earns. An `undecided` one earns
         # as much as a compiled and wrong one, so that nothing is gained by code that only a GPU could decide.
         return figures.compiled if verdict.compiled and verdict.status != "rejected" else 0.0
+
+    def _speedup(self, verdict: Verdict) -> float | None:
+        """Return the speedup over the baseline that counts."""
+        name = self.figures.baseline
+        return verdict.speedup if name is None else verdict.speedups.get(name)
 
     def _gain(self, speedup: float | None) -> float:
         if speedup is None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from warpsmith.evaluator.figures import Bound
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.errors import BadRewardError, RewardFailedError
 from warpsmith.rollout.registries import REWARDS
@@ -45,7 +46,10 @@ def _try(scorer: Scorer) -> None:
 
 def examples() -> list[tuple[str, Turn, tuple[Turn, ...]]]:
     """Return turns of each kind that a run can produce, each with its name and the turns before it."""
-    timed = Verdict("correct", compiled=True, correct=True, speedup=1.5, runtime_ms=0.2, reference_ms=0.3, trials=3)
+    timed = Verdict(
+        "correct", compiled=True, correct=True, speedup=1.5, runtime_ms=0.2, reference_ms=0.3, trials=3,
+        speedups={"eager": 1.5}, references_ms={"eager": 0.3}, bound=Bound(4096, 0, 0.1, 0.0, 0.1, "memory"),
+    )  # fmt: skip
     untimed = Verdict("correct", compiled=True, correct=True, trials=3)
     wrong = Verdict(
         "incorrect", compiled=True, correct=False, max_abs_error=0.5, mismatched_fraction=0.25, trials=1,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpsmith.evaluator.figures import Bound, KernelFigures
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.chat_checks import check_training, demonstration, sampling_doubts, training_doubts
@@ -171,7 +172,11 @@ class PromptLength:
     answered: int
 
 
-_TIMED = Verdict("correct", True, True, speedup=1.25, runtime_ms=0.1234, reference_ms=0.1543)
+_TIMED = Verdict(
+    "correct", True, True, speedup=1.25, runtime_ms=0.1234, reference_ms=0.1543,
+    bound=Bound(268435456, 17179869184, 0.0876, 0.0211, 0.0876, "memory"),
+    kernels=(KernelFigures("fused_softmax_kernel", 1, (16384, 1, 1), 128, 40, 16, 0, 49152, 0.75),),
+)  # fmt: skip
 _ANSWER = Attempt(None, Verdict("incorrect", True, False, max_abs_error=0.5, mismatched_fraction=0.5), left_out=True)
 
 
@@ -184,7 +189,14 @@ def prompt_lengths(rollout: RolloutConfig, problems: Sequence[ProblemRow], chat:
         start = Attempt(problem.start, _TIMED) if agent == OPTIMIZER else None
         style, operators = rollout.prompt_style, rollout.operators_for(problem)
         messages = build_prompt(
-            problem, attempts, style=style, operators=operators, inert=chat.inert, agent=agent, start=start
+            problem,
+            attempts,
+            style=style,
+            operators=operators,
+            inert=chat.inert,
+            agent=agent,
+            start=start,
+            figures=rollout.feedback,
         )
         return len(chat.prompt_ids(messages))
 

@@ -330,7 +330,8 @@ _WITHOUT_THE_KEY = {
     "policy.kernels": "torch", "rollout.reward.type": "preset", "curriculum.type": "uniform",
     "rollout.history.form": "whole", "rollout.reward.improvement_weight": 0.0, "rollout.reward.regression_weight": 0.0,
     "rollout.reward.turn_weights": [], "rollout.reward.min_kernel_share": 0.0,
-    "rollout.reward.kernel_share_weight": 0.0,
+    "rollout.reward.kernel_share_weight": 0.0, "rollout.reward.bound_weight": 0.0, "rollout.reward.baseline": None,
+    "rollout.feedback.baselines": False, "rollout.feedback.bound": False, "rollout.feedback.kernels": False,
 }  # fmt: skip
 """Values that checkpoints older than these configuration keys were trained with."""
 

@@ -64,6 +64,10 @@ class CompileRun(ABC):
     def code_of(self, launches: list[Launch], *, counted: bool) -> list[dict[str, Any]]:
         """Return what a player loads for each of these; an empty list if it interprets kernels."""
 
+    def resources_of(self, launches: list[Launch]) -> list[Any]:
+        """Return what each compiled launch's kernel uses of the chip, as reported; empty if that is not known."""
+        return []
+
     @abstractmethod
     def close(self) -> None:
         """Cancel the compilations that are still running."""
@@ -85,7 +89,7 @@ class AllAtOnce(CompileRun):
         self._service = service
         self._source = source
         self._job: Job | None = None
-        self._launches = 0
+        self._launches: list[Launch] = []
         self._settled = False
 
     def reported(self, launch: Launch, *, counted: bool) -> None:
@@ -98,14 +102,14 @@ class AllAtOnce(CompileRun):
     def start(self, launches: list[Launch]) -> None:
         """Start with the first known launches: most candidates launch the same in every trial."""
         if launches and self._job is None:
-            self._job, self._launches = self._service.start(self._source, launches), len(launches)
+            self._job, self._launches = self._service.start(self._source, launches), launches
 
     def settle(self, launches: list[Launch]) -> None:
         """Compile all launches of the trials. Launches reported later are ignored."""
         if self._settled:
             return
         self._settled = True
-        if len(launches) > self._launches:
+        if len(launches) > len(self._launches):
             self.close()
         self.start(launches)
 
@@ -119,6 +123,12 @@ class AllAtOnce(CompileRun):
     def code_of(self, launches: list[Launch], *, counted: bool) -> list[dict[str, Any]]:
         """See `CompileRun`: no replay needs the code."""
         return []
+
+    def resources_of(self, launches: list[Launch]) -> list[Any]:
+        """See `CompileRun`."""
+        known = dict(zip(map(_key, self._launches), self.result().resources, strict=False))
+        found = [known.get(_key(launch)) for launch in launches]
+        return found if all(found) else []
 
     def close(self) -> None:
         """Cancel the compilations that are still running."""
@@ -158,6 +168,11 @@ class LaunchByLaunch(CompileRun):
     def code_of(self, launches: list[Launch], *, counted: bool) -> list[dict[str, Any]]:
         """See `CompileRun`; the code was compiled outside the candidate's processes."""
         return [self.of(launch, counted=counted).binaries[0] for launch in launches]
+
+    def resources_of(self, launches: list[Launch]) -> list[Any]:
+        """See `CompileRun`."""
+        found = [self.of(launch, counted=False).resources[:1] for launch in launches]
+        return [one[0] for one in found] if all(found) else []
 
     def of(self, launch: Launch, *, counted: bool = True) -> Compilation:
         """Wait for the compilation of one launch; it includes the code if `ok`.
@@ -304,6 +319,10 @@ class _Compiled:
     key: bytes
     launch: Launch
     binary: Any
+
+
+def _key(launch: Launch) -> bytes:
+    return codec.encode([launch])
 
 
 def _form(launch: Launch) -> bytes:

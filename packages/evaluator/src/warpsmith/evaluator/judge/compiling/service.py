@@ -14,6 +14,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.compressed_store import PackedStore, pack, unpack
 from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.languages.chips import chip_name
 from warpsmith.evaluator.processes.failure_attribution import STARVED_SHARE
 from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.retries import ONCE, Retries, RetryPolicy, of, with_retries
@@ -43,6 +44,7 @@ class Compilation:
     seconds: float = 0.0
     cached: bool = False
     binaries: tuple[dict[str, Any], ...] = ()
+    resources: tuple[dict[str, Any], ...] = ()
 
 
 class CompileFailedError(Exception):
@@ -87,7 +89,7 @@ class CompileService:
         self._config = machine.config
         self.language = machine.language
         self.loads_code = not machine.config.device_kind.interprets
-        self._salt = f"sm_{machine.config.target_arch} {machine.language.version()}".encode()
+        self._salt = f"{chip_name(machine.config.chip)} {machine.language.version()}".encode()
         self._lock = threading.Lock()
         self._under_way: dict[bytes, Job] = {}
         self._kept = PackedStore(CACHE_ENTRIES, CACHE_BYTES)
@@ -280,6 +282,7 @@ def _compilation(fields: codec.Fields) -> Compilation:
         fields.text("message", MAX_MESSAGE),
         fields.flag("tf32"),
         binaries=tuple(fields.sequence("binaries")),
+        resources=tuple(fields.sequence("resources") if fields.has("resources") else ()),
     )
 
 
@@ -291,4 +294,5 @@ def _fields(found: Compilation) -> dict[str, Any]:
         "message": found.message[:MAX_MESSAGE],
         "tf32": found.tf32,
         "binaries": list(found.binaries),
+        "resources": list(found.resources),
     }

@@ -7,7 +7,7 @@ from warpsmith.evaluator.judge import benchmark
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import claims
 from warpsmith.evaluator.judge.replays import Delivered
-from warpsmith.evaluator.judge.ring import make_ring
+from warpsmith.evaluator.judge.ring import Ring, make_ring
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.recordings.recording import Recording
@@ -48,11 +48,27 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
         witness = benchmark.Witness(session, ring, compared, rng)
         count, least_ms = evaluation.candidate.config.timed_trials, machine.bandwidth().least_ms
         outcome = benchmark.conduct(
-            witness, replays.round, count, machine.lease, least_ms=least_ms, profile=replays.kernel_share
+            witness,
+            replays.round,
+            count,
+            machine.lease,
+            least_ms=least_ms,
+            profile=replays.kernel_share,
+            clock=machine.sm_clock,
         )
+        _accept(evaluation, outcome, sum(slot.nbytes for slot in placed.slots))
+        _time_baselines(evaluation, ring, rng)
     finally:
         session.ring(0, [])
-    _accept(evaluation, outcome, sum(slot.nbytes for slot in placed.slots))
+
+
+def _time_baselines(evaluation: Evaluation, ring: Ring, rng: random.Random) -> None:
+    """Note the times of the problem's compiled references, which are taken once a problem."""
+    names = evaluation.candidate.config.compiled_baselines
+    if names:
+        with evaluation.machine.clock.phase("baselines"):
+            found = evaluation.facts.baselines.of(evaluation.problem, evaluation.session, ring, names, rng)
+        evaluation.evidence.baselines = found
 
 
 def steady(recordings: list[Recording]) -> Recording:
@@ -66,7 +82,7 @@ def steady(recordings: list[Recording]) -> Recording:
 def _accept(evaluation: Evaluation, outcome: benchmark.Outcome, written: int) -> None:
     """Keep a timing, unless the timed calls were wrong or impossibly fast."""
     evidence = evaluation.evidence
-    evidence.timing, evidence.kernel_share = outcome.timing, outcome.kernel_share
+    evidence.timing, evidence.kernel_share, evidence.clock = outcome.timing, outcome.kernel_share, outcome.clock
     if outcome.wrong:
         evidence.flags.add("wrong_when_timed")
         raise CandidateFailedError(

@@ -22,6 +22,7 @@ from warpsmith.evaluator.languages.base import (
     RequestBuild,
     UnsupportedDeviceError,
 )
+from warpsmith.evaluator.languages.chips import Chip
 from warpsmith.evaluator.languages.cuda_cpp import toolkit
 from warpsmith.evaluator.languages.cuda_cpp.builds import Build
 from warpsmith.records.errors import UsageError
@@ -86,7 +87,7 @@ class CudaCpp(KernelLanguage):
         found = toolkit.find()
         return {toolkit.ROOT_VARIABLE: str(found.root), toolkit.COMPILER_VARIABLE: str(found.compiler)}
 
-    def programs(self, arch: int) -> tuple[Path, ...]:
+    def programs(self, arch: Chip) -> tuple[Path, ...]:
         """See `KernelLanguage`: nvcc's steps, g++ and its assembler and linker."""
         return toolkit.find().programs
 
@@ -94,7 +95,7 @@ class CudaCpp(KernelLanguage):
         """See `KernelLanguage`: the toolkit, and the headers of the host compiler."""
         return toolkit.find().folders
 
-    def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: int, folder: Path) -> None:
+    def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: Chip, folder: Path) -> None:
         """See `KernelLanguage`: compiles what every module is linked with."""
         if {"candidate", "host"} & set(roles):
             for module in ("errors", "extension_loader", "runtime_calls", "memory"):
@@ -102,15 +103,15 @@ class CudaCpp(KernelLanguage):
         if "compile" in roles:
             from warpsmith.evaluator.languages.cuda_cpp import compilation
 
-            compilation.prepare(toolkit.find(), folder, arch)
+            compilation.prepare(toolkit.find(), folder, int(arch))
 
     def compile(
-        self, source: str, launches: list[dict[str, Any]], folder: Path, arch: int, *, binaries: bool
+        self, source: str, launches: list[dict[str, Any]], folder: Path, arch: Chip, *, binaries: bool
     ) -> dict[str, Any]:
         """See `KernelLanguage`: the source is the text of a build, and its machine code is always returned."""
         from warpsmith.evaluator.languages.cuda_cpp import compilation
 
-        return compilation.compile_text(source, folder, arch)
+        return compilation.compile_text(source, folder, int(arch))
 
     def launches_of(self, events: list[Any]) -> list[dict[str, Any]]:
         """See `KernelLanguage`: each launch with its build; copies to variables are none."""

@@ -20,6 +20,8 @@ from triton.runtime.jit import JITCallable, MockTensor, create_function_from_sig
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
+from warpsmith.evaluator.languages.chips import Chip, chip_name, is_amd, lanes
+from warpsmith.evaluator.languages.cuda_cpp.cubin import CubinError, kernels_of
 from warpsmith.evaluator.languages.triton import captures
 from warpsmith.evaluator.languages.triton.extract.check import BODY_BUILTINS, LANGUAGE_NAME, TYPE_TEST
 from warpsmith.evaluator.languages.triton.extract.computing import COMPUTING_BUILTINS
@@ -33,11 +35,15 @@ from warpsmith.evaluator.languages.triton.twins import Beside, twin_of
 MODULE_NAME: Final = "candidate_kernels"
 OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug"})
 """Launch options that are passed to the compiler; any other is rejected, as Triton rejects unknown ones."""
+WARP: Final = 32
 MAX_THREADS: Final = 1024
 MAX_CTAS: Final = 8
 """Most threads of a block and blocks of a cluster on any chip (CUDA C++ Programming Guide)."""
-SHARED_MEMORY_BYTES: Final = {75: 65536, 80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
-"""Most shared memory of a block in bytes, by chip (CUDA C++ Programming Guide, compute capabilities)."""
+SHARED_MEMORY_BYTES: Final[dict[Chip, int]] = {
+    75: 65536, 80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376,
+    "gfx90a": 65536, "gfx942": 65536, "gfx950": 163840,
+}  # fmt: skip
+"""Most shared memory of a block in bytes, by chip (CUDA C++ Programming Guide, compute capabilities; AMD's CDNA)."""
 
 
 def load_kernels(extracted: Extracted, folder: Path) -> KernelSet:
@@ -112,18 +118,18 @@ def _is_kernel_value(found: Any) -> bool:
     return module.startswith(("triton.language", "math")) or found in {triton.cdiv, triton.next_power_of_2}
 
 
-def compile_launch(kernels: KernelSet, launch: dict[str, Any], arch: int, *, binary: bool = False) -> dict[str, Any]:
-    """Compile one captured launch to a cubin for sm_`arch`.
+def compile_launch(kernels: KernelSet, launch: dict[str, Any], arch: Chip, *, binary: bool = False) -> dict[str, Any]:
+    """Compile one captured launch to machine code for a chip.
 
     Args:
         kernels: the result of `load_kernels`.
         launch: `kernel`, `arguments` and `options`, as recorded.
-        arch: the chip's compute capability, 90 for sm_90.
+        arch: the chip.
         binary: whether to return the machine code of the kernel and of its fenced twin.
 
     Returns:
-        `shared_bytes`, `scratch_bytes` (from an allocator), `cubin_bytes`, `tf32` (whether a float32 dot runs in TF32)
-        and, if requested, `binary`: the fields of `loaded_kernels.Binary`.
+        `shared_bytes`, `resources` (see `_resources`), `scratch_bytes` (from an allocator), `cubin_bytes`, `tf32`
+        (whether a float32 dot runs in TF32) and, if requested, `binary`: the fields of `loaded_kernels.Binary`.
 
     Raises:
         KernelCompilationError: with Triton's own message and the line in the candidate's source.
@@ -145,7 +151,7 @@ def compile_launch(kernels: KernelSet, launch: dict[str, Any], arch: int, *, bin
         # Any other exception of the compiler is about the kernel too; its type goes into the message.
         raise KernelCompilationError(clean(f"{type(error).__name__}: {error}")) from error
     facts = _facts(compiled, launch, arch)
-    if not binary:
+    if not binary or isinstance(arch, str):
         return facts
     twin = twin_of(compiled, beside, prepared.used, arch, by_pointers=prepared.compiled)
     return facts | {"binary": _binary(compiled, beside.parameters) | twin}
@@ -176,9 +182,14 @@ class Prepared:
         return triton.compile(self.source, target=self.target, options=self.given)
 
 
-def prepare(kernels: KernelSet, launch: dict[str, Any], arch: int) -> Prepared:
+def target_of(chip: Chip) -> GPUTarget:
+    """Return Triton's description of a chip."""
+    return GPUTarget("hip" if is_amd(chip) else "cuda", chip, lanes(chip))
+
+
+def prepare(kernels: KernelSet, launch: dict[str, Any], arch: Chip) -> Prepared:
     """Return a launch specialized for a chip as in Triton; KernelCompilationError for an invalid launch."""
-    target = GPUTarget("cuda", arch, 32)
+    target = target_of(arch)
     backend = make_backend(target)
     told, described = str(launch["kernel"]), dict(launch["arguments"])
     kernel, name = kernels.launched(told, described), own_name(told)
@@ -264,23 +275,65 @@ class _Tensor(MockTensor):  # type: ignore[misc]
         return self.address
 
 
-def _facts(compiled: Any, launch: dict[str, Any], arch: int) -> dict[str, Any]:
+def _facts(compiled: Any, launch: dict[str, Any], arch: Chip) -> dict[str, Any]:
     shared = int(compiled.metadata.shared)
     _check_shared(own_name(str(launch["kernel"])), shared, arch)
     ttir = str(compiled.asm["ttir"])
     return {
         "shared_bytes": shared,
+        "resources": _resources(compiled, own_name(str(launch["kernel"])), arch),
         "scratch_bytes": int(compiled.metadata.global_scratch_size),
-        "cubin_bytes": len(compiled.asm["cubin"]),
+        "cubin_bytes": len(compiled.asm["hsaco" if is_amd(arch) else "cubin"]),
         "tf32": has_tf32_dot(ttir),
     }
 
 
-def _check_shared(kernel: str, shared: int, arch: int) -> None:
+def _resources(compiled: Any, name: str, arch: Chip) -> dict[str, Any]:
+    """Return what a kernel uses of the chip, for `judge.kernel_figures`; empty if the machine code does not tell."""
+    metadata = compiled.metadata
+    if isinstance(arch, str):
+        return _resources_on_amd(compiled, name, arch)
+    try:
+        found = kernels_of(bytes(compiled.asm["cubin"]), arch).get(str(metadata.name))
+    except CubinError:
+        found = None
+    if found is None:
+        return {}
+    return {
+        "name": name,
+        "threads": WARP * int(metadata.num_warps),
+        "registers": found.registers,
+        "spill_bytes": found.local_bytes,
+        "static_shared_bytes": found.shared_bytes,
+        "dynamic_shared_bytes": int(metadata.shared),
+    }
+
+
+def _resources_on_amd(compiled: Any, name: str, chip: str) -> dict[str, Any]:
+    """Return the same from what the assembly says; vector registers are a thread's, and `private` is its memory."""
+    told = dict(_ASSEMBLY_FACTS.findall(str(compiled.asm["amdgcn"])))
+    if "vgpr_count" not in told:
+        return {}
+    return {
+        "name": name,
+        "threads": lanes(chip) * int(compiled.metadata.num_warps),
+        "registers": int(told["vgpr_count"]) + int(told.get("agpr_count", 0)),
+        "spill_bytes": int(told.get("private_segment_fixed_size", 0)),
+        "static_shared_bytes": int(told.get("group_segment_fixed_size", 0)),
+        "dynamic_shared_bytes": max(int(compiled.metadata.shared) - int(told.get("group_segment_fixed_size", 0)), 0),
+    }
+
+
+_ASSEMBLY_FACTS: Final = re.compile(
+    r"^\s*(?:- )?\.(vgpr_count|agpr_count|private_segment_fixed_size|group_segment_fixed_size):\s*(\d+)", re.MULTILINE
+)
+
+
+def _check_shared(kernel: str, shared: int, arch: Chip) -> None:
     limit = SHARED_MEMORY_BYTES.get(arch)
     if limit is not None and shared > limit:
         raise KernelCompilationError(
-            f"Kernel {kernel} needs {shared} bytes of shared memory; sm_{arch} has {limit} for a block. "
+            f"Kernel {kernel} needs {shared} bytes of shared memory; {chip_name(arch)} has {limit} for a block. "
             "Make its blocks smaller or lower num_stages.",
             "shared_memory_exceeded",
         )
@@ -352,7 +405,7 @@ class ScratchCache(FileCacheManager):  # type: ignore[misc]
         return str(path)
 
 
-def compile_trusted_kernel(arch: int, folder: Path, block: int = 64) -> None:
+def compile_trusted_kernel(arch: Chip, folder: Path, block: int = 64) -> None:
     """Compile a trusted kernel, so that the compiler's lazy imports and initialization are done before a fork.
 
     Args:

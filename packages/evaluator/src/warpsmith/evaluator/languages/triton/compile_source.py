@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from warpsmith.evaluator.languages.chips import Chip
 from warpsmith.evaluator.languages.triton import captures, compilation
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.extraction import Extracted, extract, extract_usable
@@ -37,7 +38,7 @@ def prepare() -> None:
 
 
 def compile_source(
-    source: str, launches: list[dict[str, Any]], scratch: Path, arch: int, *, binaries: bool = False
+    source: str, launches: list[dict[str, Any]], scratch: Path, arch: Chip, *, binaries: bool = False
 ) -> dict[str, Any]:
     """Compile every launch and return the fields of a COMPILED message.
 
@@ -60,12 +61,13 @@ def compile_source(
         "message": "",
         "tf32": any(fact["tf32"] for fact in facts),
         "binaries": [fact["binary"] for fact in facts if binaries],
+        "resources": [fact["resources"] for fact in facts],
         "lost": "",
         "crashed": False,
     }
 
 
-def _compiled(kernels: KernelSet, launch: dict[str, Any], arch: int, *, binary: bool) -> dict[str, Any]:
+def _compiled(kernels: KernelSet, launch: dict[str, Any], arch: Chip, *, binary: bool) -> dict[str, Any]:
     kernel = own_name(str(launch["kernel"]))
     for name, described in dict(launch["arguments"]).items():
         match described:
@@ -96,7 +98,7 @@ def _with_remedy(message: str) -> str:
     return message
 
 
-def _failure(error: Exception, arch: int, scratch: Path) -> dict[str, Any]:
+def _failure(error: Exception, arch: Chip, scratch: Path) -> dict[str, Any]:
     """Return the fields of a COMPILED message for a failed compilation."""
     suspect = lacked_by_the_machine(error, scratch) or bool(_PTXAS_CRASHED.search(str(error)))
     if is_machines(error) or (suspect and not _assembles_a_trusted_kernel(arch, scratch)):
@@ -119,7 +121,7 @@ def lacked_by_the_machine(error: BaseException, scratch: Path) -> bool:
     return not (used_much_memory() or _used_much_room(scratch))
 
 
-def _assembles_a_trusted_kernel(arch: int, scratch: Path) -> bool:
+def _assembles_a_trusted_kernel(arch: Chip, scratch: Path) -> bool:
     try:
         compilation.compile_trusted_kernel(arch, scratch, NEW_BLOCK)
     except Exception:  # noqa: BLE001  (whatever the cause, it is not the candidate's source)

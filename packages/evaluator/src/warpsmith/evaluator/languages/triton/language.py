@@ -18,10 +18,13 @@ from warpsmith.evaluator.languages.base import (
     MakeTensor,
     RequestBuild,
 )
+from warpsmith.evaluator.languages.chips import Chip, is_amd
+from warpsmith.evaluator.languages.triton import amd_check
 
 if TYPE_CHECKING:
     import torch
 
+    from warpsmith.evaluator.config import EvaluatorConfig
     from warpsmith.evaluator.devices.base import Device
     from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
 
@@ -46,6 +49,12 @@ class Triton(KernelLanguage):
     kernel_form = "@triton.jit kernels"
     slow_compile_advice = "Use smaller blocks, and range in place of tl.static_range."
     compilation_category = "triton_compilation_error"
+    compiles_for_amd = True
+
+    def check(self, config: "EvaluatorConfig") -> None:
+        """See `KernelLanguage`: the installed Triton must compile for the chip."""
+        if is_amd(config.chip):
+            amd_check.check(str(config.chip))
 
     def version(self) -> str:
         """See `KernelLanguage`: the version of the installed Triton."""
@@ -69,13 +78,15 @@ class Triton(KernelLanguage):
         """See `KernelLanguage`."""
         return ENVIRONMENT | (INTERPRETER if interpreting else {})
 
-    def programs(self, arch: int) -> tuple[Path, ...]:
-        """See `KernelLanguage`: the assembler."""
+    def programs(self, arch: Chip) -> tuple[Path, ...]:
+        """See `KernelLanguage`: the assembler; AMD's is part of Triton."""
+        if isinstance(arch, str):
+            return ()
         from triton.backends.nvidia.compiler import get_ptxas
 
         return (Path(get_ptxas(arch).path).resolve(),)
 
-    def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: int, folder: Path) -> None:
+    def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: Chip, folder: Path) -> None:
         """See `KernelLanguage`: interprets or compiles one trusted kernel."""
         if {"candidate", "host"} & set(roles):
             for module in ("autotune", "errors", "fake_driver", "launch_monitors", "replayed_kernels"):
@@ -95,7 +106,7 @@ class Triton(KernelLanguage):
             compilation.compile_trusted_kernel(arch, folder)
 
     def compile(
-        self, source: str, launches: list[dict[str, Any]], folder: Path, arch: int, *, binaries: bool
+        self, source: str, launches: list[dict[str, Any]], folder: Path, arch: Chip, *, binaries: bool
     ) -> dict[str, Any]:
         """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton.compile_source import compile_source

@@ -51,7 +51,8 @@ class Beside:
         def hook(*given: Any) -> tuple[str, str]:
             if given:
                 _, stages, options, _, arch = given
-                assemble = stages["cubin"]
+                last = "cubin" if "cubin" in stages else "hsaco"
+                assemble = stages[last]
 
                 def both(ptx: str, metadata: Any) -> Any:
                     self._check(metadata)
@@ -61,7 +62,7 @@ class Beside:
                         )
                     return assemble(ptx, metadata)
 
-                stages["cubin"] = both
+                stages[last] = both
             return "", ""
 
         return hook

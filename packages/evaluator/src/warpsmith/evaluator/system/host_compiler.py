@@ -1,0 +1,100 @@
+"""The compiler of C and C++ on this machine: the programs that it runs, and the headers that it reads. Torch-free."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from warpsmith.evaluator.errors import JudgeUnavailableError
+
+INSTALL: Final = "Install gcc and g++, for example with `apt install g++`, or set CC and CXX to their paths."
+_PARTS: Final = {"gcc": ("cc1", "collect2", "as", "ld"), "g++": ("cc1plus", "collect2", "as", "ld")}
+_WAIT_S: Final = 30
+
+
+class NoHostCompilerError(JudgeUnavailableError):
+    """There is no compiler of C and C++, or it lacks a part."""
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """A compiler of C and C++ of the GNU collection.
+
+    Attributes:
+        c: path of gcc.
+        cpp: path of g++.
+    """
+
+    c: Path
+    cpp: Path
+
+    @cached_property
+    def names(self) -> tuple[Path, ...]:
+        """The paths of the two compilers and of all that they execute, with each link on the way to a program."""
+        parts = [_part(compiler, name) for compiler, kind in self._kinds() for name in _PARTS[kind]]
+        return tuple(dict.fromkeys(link for path in (self.c, self.cpp, *parts) for link in _chain(path)))
+
+    @property
+    def programs(self) -> tuple[Path, ...]:
+        """The same without links."""
+        return tuple(dict.fromkeys(path.resolve() for path in self.names))
+
+    @cached_property
+    def folders(self) -> tuple[Path, ...]:
+        """Where it finds its own headers and the system's."""
+        said = _said(self.cpp, "-E", "-x", "c++", "-v", os.devnull)
+        listed = re.search(r"#include <\.\.\.> search starts here:\n(.*?)End of search list", said, re.DOTALL)
+        lines = listed.group(1).splitlines() if listed else []
+        return tuple(sorted({Path(line.strip()).resolve() for line in lines if Path(line.strip()).is_dir()}))
+
+    def _kinds(self) -> tuple[tuple[Path, str], ...]:
+        return (self.c, "gcc"), (self.cpp, "g++")
+
+
+def find_host_compiler() -> HostCompiler:
+    """Return the compiler that CC and CXX name, else gcc and g++ on the path.
+
+    Raises:
+        NoHostCompilerError: there is none.
+    """
+    return HostCompiler(_found("CC", "gcc", "cc"), _found("CXX", "g++", "c++"))
+
+
+def _found(variable: str, *names: str) -> Path:
+    for name in (os.environ.get(variable), *names):
+        path = shutil.which(name) if name else None
+        if path and "clang" not in Path(path).resolve().name:
+            return Path(path).absolute()
+    raise NoHostCompilerError(f"There is no {names[0]} on this machine, which torch.compile needs.", INSTALL)
+
+
+def _part(compiler: Path, name: str) -> Path:
+    said = _said(compiler, f"-print-prog-name={name}").strip()
+    path = shutil.which(said) or said
+    if not Path(path).is_file():
+        raise NoHostCompilerError(f"The compiler {compiler} has no program {name}.", INSTALL)
+    return Path(path)
+
+
+def _chain(path: Path) -> Iterator[Path]:
+    """Yield a path and, if it is a link, each further path that it leads to."""
+    seen: set[Path] = set()
+    while path not in seen:
+        seen.add(path)
+        yield path
+        if path.is_symlink():
+            path = path.parent / path.readlink()
+
+
+def _said(program: Path, *arguments: str) -> str:
+    command = [str(program), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_WAIT_S, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NoHostCompilerError(f"{program} does not run: {error}.", INSTALL) from error
+    return done.stdout + done.stderr

@@ -1,0 +1,55 @@
+"""torch.compile in the worker of a baseline: everything in its own process, but for the compilers that it may run."""
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+HEAD: Final = 200
+TAIL: Final = 600
+
+
+def prepare() -> None:
+    """Import and set up Inductor before a problem's code runs.
+
+    It would otherwise start Python processes, look for compilers, and compile programs to learn about the processor.
+    """
+    from torch._inductor import config, cpu_vec_isa
+
+    config.compile_threads = 1
+    config.force_disable_caches = True
+    # It hashes headers with a program that a worker may not run.
+    config.cpp_cache_precompile_headers = False
+    config.cpp.vec_isa_ok = True
+    # Some instruction sets are tried nevertheless, in a Python process.
+    cpu_vec_isa.VecISA.check_build = _is_missing  # type: ignore[method-assign,assignment]
+    config.cpp.cxx = (None, os.environ.get("CXX", "g++"))
+
+
+def _is_missing(isa: Any, code: str) -> bool:
+    """Say that the processor lacks an instruction set that would have to be tried."""
+    return False
+
+
+class NotCompiledError(RuntimeError):
+    """torch.compile, or the code that it made, raised."""
+
+
+def shortened(error: BaseException) -> str:
+    """Return an error's text with what matters of a long one: its beginning and its end, where a compiler's output is.
+
+    Advice on how to get more of it is left out.
+    """
+    text = f"{type(error).__name__}: {error}".partition("Set TORCHDYNAMO_VERBOSE=1")[0].strip()
+    return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]} [...] {text[-TAIL:]}"
+
+
+def compiled(model: nn.Module, mode: str) -> Callable[..., Any]:
+    """Return a module compiled in a mode of torch.compile; code of an earlier one is dropped.
+
+    It compiles at its first call, which raises what the compiler raises.
+    """
+    torch._dynamo.reset()
+    return torch.compile(model, mode=mode)

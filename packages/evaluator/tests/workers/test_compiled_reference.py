@@ -1,0 +1,76 @@
+"""torch.compile in a contained worker: on a CPU it compiles C++, with compilers that no other worker may run."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from timed_problems import UNCOMPILED
+
+from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.processes.machine import Machine
+from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceSession
+
+SOURCE = """import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(64))
+    def forward(self, x):
+        return torch.relu(x * self.scale) + 1.0
+
+def get_inputs():
+    return [torch.randn(16, 64)]
+
+def get_init_inputs():
+    return []
+"""
+FINDS_COMPILERS = "\nimport subprocess\nsubprocess.run(['gcc', '--version'], check=True)\n"
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    made = Machine(EvaluatorConfig(slots=1, ready_workers=1, baseline=("eager", "compile")))
+    with closing(made):
+        yield made
+
+
+def session(machine: Machine, source: str, role: str = "baseline") -> ReferenceSession:
+    made = ReferenceSession(machine, source, init_seed=3, role=role)
+    made.make_inputs(5)
+    return made
+
+
+@pytest.mark.slow
+def test_a_reference_is_compiled_where_compilers_may_run_and_a_failure_leaves_the_worker_usable(machine):
+    with closing(session(machine, UNCOMPILED.source)) as refusing:
+        with pytest.raises(ReferenceFailedError, match="NotCompiledError"):
+            refusing.tune("default", 120)
+        assert refusing.operations() == {}
+    with closing(session(machine, SOURCE)) as compiled:
+        compiled.tune("default", 120)
+        assert compiled.worker.tier == "namespaces"
+
+
+def test_only_the_worker_of_baselines_may_run_a_compiler(machine):
+    with pytest.raises(ReferenceFailedError, match=r"PermissionError|FileNotFoundError"):
+        session(machine, SOURCE + FINDS_COMPILERS, role="reference")
+    with closing(session(machine, SOURCE + FINDS_COMPILERS)) as allowed:
+        assert allowed.worker.alive
+
+
+def test_no_worker_of_baselines_is_kept_ready(machine):
+    assert "baseline" not in machine.pools
+
+
+def test_products_are_counted_by_dtype_and_nothing_else_is(machine):
+    body = "torch.softmax(torch.relu(x) @ torch.ones(64, 8), -1).double() @ torch.ones(8, 2, dtype=torch.float64)"
+    source = SOURCE.replace("torch.relu(x * self.scale) + 1.0", body)
+    with closing(session(machine, source, role="reference")) as counted:
+        assert counted.operations() == {"float32": 2 * 16 * 64 * 8, "float64": 2 * 16 * 8 * 2}
+
+
+def test_a_problem_without_products_counts_nothing(machine):
+    with closing(session(machine, SOURCE, role="reference")) as counted:
+        assert counted.operations() == {}
