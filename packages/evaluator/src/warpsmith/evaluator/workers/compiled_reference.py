@@ -7,6 +7,8 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from warpsmith.evaluator.workers import gpu_stand_in
+
 HEAD: Final = 200
 TAIL: Final = 600
 
@@ -16,6 +18,8 @@ def prepare() -> None:
 
     It would otherwise start Python processes, look for compilers, and compile programs to learn about the processor.
     """
+    # Inductor and Triton name their folders after the user, whom a sandbox's identity has not.
+    gpu_stand_in.provide_user()
     from torch._inductor import config, cpu_vec_isa
 
     config.compile_threads = 1
