@@ -1,5 +1,8 @@
 """torch.compile in a contained worker: on a CPU it compiles C++, with compilers that no other worker may run."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -74,3 +77,27 @@ def test_products_are_counted_by_dtype_and_nothing_else_is(machine):
 def test_a_problem_without_products_counts_nothing(machine):
     with closing(session(machine, SOURCE, role="reference")) as counted:
         assert counted.operations() == {}
+
+
+NAMELESS = """
+import pwd
+from warpsmith.evaluator.workers import compiled_reference
+
+def unknown(uid):
+    raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+pwd.getpwuid = unknown
+compiled_reference.prepare()
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+print(default_cache_dir())
+"""
+
+
+def test_inductor_is_prepared_under_an_identity_without_a_name():
+    """In a sandbox the identity of a worker has no entry among the machine's users."""
+    environment = {name: value for name, value in os.environ.items() if name not in {"USER", "LOGNAME", "LNAME"}}
+    done = subprocess.run(
+        [sys.executable, "-c", NAMELESS], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
