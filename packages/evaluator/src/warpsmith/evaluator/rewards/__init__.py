@@ -1,6 +1,6 @@
 """Verdicts as rewards: a completion and its problem give a verdict, a score and feedback.
 
-    from warpsmith.evaluator.rewards import open_grader
+    from warpsmith.evaluator.rewards import open_grader, shared_grader
 
     with open_grader() as grader:                     # judges here; open_grader("http://host:18188") asks a server
         grades = grader.grade_batch(completions, problems)
@@ -10,7 +10,7 @@ Adapters for training and evaluation frameworks are in `warpsmith.evaluator.inte
 """
 
 from warpsmith.evaluator.rewards.grader import Grade, Grader, GradingRules, OnInvalid, grade, grade_async, grade_batch
-from warpsmith.evaluator.rewards.opening import open_grader
+from warpsmith.evaluator.rewards.opening import open_grader, shared_grader
 from warpsmith.evaluator.rewards.score import BadScoreError, InvalidVerdictError, Score, SpeedScore
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "grade_async",
     "grade_batch",
     "open_grader",
+    "shared_grader",
 ]

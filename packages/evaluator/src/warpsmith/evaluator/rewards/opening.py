@@ -1,9 +1,12 @@
 """Opens a grader from what a framework's configuration can hold: addresses of servers, or settings of an evaluator."""
 
+import atexit
+import json
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Final, Unpack
+from typing import Any, Final, TypeAlias, Unpack
 
 from warpsmith.evaluator.client.interface import AsyncEvaluator, EvaluationOptions
 from warpsmith.evaluator.config import EvaluatorConfig, configured
@@ -13,8 +16,12 @@ SERVERS_ENV: Final = "WARPSMITH_EVALUATOR_SERVERS"
 """Addresses of servers, separated by commas, for processes that a framework starts."""
 
 
+Where: TypeAlias = str | Sequence[str] | EvaluatorConfig | Mapping[str, Any]
+"""Address or addresses of servers, or the settings of an evaluator on this machine."""
+
+
 def open_grader(
-    where: str | Sequence[str] | EvaluatorConfig | Mapping[str, Any] | None = None,
+    where: Where | None = None,
     rules: GradingRules | None = None,
     *,
     concurrency: int | None = None,
@@ -44,9 +51,7 @@ def open_grader(
         return grader.owning(resources.pop_all())
 
 
-def _opened(
-    where: str | Sequence[str] | EvaluatorConfig | Mapping[str, Any], resources: ExitStack
-) -> tuple[AsyncEvaluator, int]:
+def _opened(where: Where, resources: ExitStack) -> tuple[AsyncEvaluator, int]:
     """Return the evaluator, and how many evaluations keep it busy."""
     if isinstance(where, Mapping):
         where = configured(**where)
@@ -57,3 +62,38 @@ def _opened(
     from warpsmith.evaluator.client.remote import Client
 
     return resources.enter_context(Client(where)), CONCURRENCY
+
+
+class _Graders:
+    """The graders that this process shares, each opened at its first use and closed with the interpreter."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[tuple[int, str], Grader] = {}
+
+    def get(self, where: Where | None, options: EvaluationOptions) -> Grader:
+        # A fork has no thread of its parent's graders, so it opens its own.
+        settings = where.model_dump(mode="json") if isinstance(where, EvaluatorConfig) else where
+        key = os.getpid(), json.dumps([settings, options], sort_keys=True, default=dict)
+        with self._lock:
+            if key not in self._open:
+                grader = open_grader(where, GradingRules(on_invalid="raise"), **options)
+                atexit.register(grader.close)
+                self._open[key] = grader
+            return self._open[key]
+
+
+_GRADERS: Final = _Graders()
+
+
+def shared_grader(where: Where | None = None, **options: Unpack[EvaluationOptions]) -> Grader:
+    """Return the grader of this process for these settings, opened at the first call.
+
+    It is for frameworks that name a reward by its import path or make an environment for each episode, so that nothing
+    of the caller's lives as long as the process. Failures of the evaluator raise InvalidVerdictError.
+
+    Args:
+        where: as for `open_grader`.
+        options: `trials`, `seed`, `timeout_s`, `operators`.
+    """
+    return _GRADERS.get(where, options)

@@ -1,0 +1,80 @@
+"""The examples of docs/integrations.md with the real libraries, and what a failure of the evaluator becomes in each.
+
+Every test is `long`: it makes an environment of its own, of hundreds of megabytes. The grader that all of them use is
+tested in every run, in packages/evaluator/tests/rewards.
+"""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from conftest import ROOT, SUPPORT, UV, blocks
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
+
+RIGHT = "generations/level_1_problem_1_sample_0_kernel.py"
+WRONG = "generations/level_1_problem_1_sample_1_kernel.py"
+
+
+@contextmanager
+def served(environment, program, *arguments) -> Iterator[str]:
+    """Run a server of support/ in an environment; give its address."""
+    port = environment.work / f"{program}.port"
+    command = [environment.folder / "bin/python", SUPPORT / program, port, *arguments]
+    process = subprocess.Popen([str(part) for part in command], cwd=environment.work)
+    try:
+        deadline = time.monotonic() + 60
+        while not (port.exists() and port.read_text()):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port.read_text()}"
+    finally:
+        process.terminate()
+        process.wait()
+        port.unlink(missing_ok=True)
+
+
+def test_one_function(environment):
+    done = environment("judge").example("One function")
+    assert done.startswith("correct 0.3 Compiled: yes")
+
+
+def test_trl(environment):
+    here = environment("judge,trl")
+    here.support("tiny_model.py")
+    assert "rewards/kernel/mean" in here.example("TRL")
+    assert here.support("trl_checks.py").splitlines()[-1] == "checked"
+
+
+def test_verifiers(environment):
+    here = environment("judge,client,verifiers", "setuptools")
+    install = [UV, "pip", "install", "--quiet", "--no-deps", "--python", here.folder / "bin/python"]
+    subprocess.run([*map(str, install), str(ROOT / "environments/warpsmith_kernels")], check=True)
+
+    def traces(folder, answers, **variables):
+        with served(here, "model_server.py", *answers) as address:
+            command = blocks("verifiers", "sh")[0].replace("\\\n", " ").split()
+            command[command.index("--model") + 1] = "scripted"
+            command[command.index("--client.base-url") + 1] = f"{address}/v1"
+            command[command.index("--output-dir") + 1] = folder
+            here.run(*command, "-n", "1", "-r", "2", "-c", "1", **variables)
+        [file] = (here.work / folder).glob("*/traces.jsonl")
+        episodes = [json.loads(line) for line in file.read_text().splitlines()]
+        return [trace for episode in episodes for trace in episode["traces"]]
+
+    scores = [trace["rewards"]["kernel"]["score"] for trace in traces("judged", [RIGHT, WRONG])]
+    assert scores == [0.3, 0.0]
+    with served(here, "invalid_server.py") as broken:
+        lost = traces("lost", [RIGHT], WARPSMITH_EVALUATOR_SERVERS=broken)
+    assert [trace["rewards"]["kernel"] for trace in lost] == [None, None]
+    assert all("InvalidVerdictError" in trace["errors"][0]["message"] for trace in lost)
+
+
+def test_inspect(environment):
+    here = environment("judge,client,inspect")
+    assert "success {'score': 0.3, 'compiled': 1.0, 'correct': 1.0}" in here.example("Inspect")
+    with served(here, "invalid_server.py") as broken:
+        assert "success {'*': nan}" in here.example("Inspect", WARPSMITH_EVALUATOR_SERVERS=broken)
