@@ -36,6 +36,7 @@ SHORT = [
             "fence",
             "isolation",
             "host-code",
+            "integrations",
             "cuda-cpp",
             "bench",
             "serving",

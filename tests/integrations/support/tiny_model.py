@@ -3,6 +3,7 @@
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from trl.chat_template_utils import qwen3_chat_template
 
 alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
 special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -13,12 +14,7 @@ tokenizer.decoder = decoders.ByteLevel()
 fast = PreTrainedTokenizerFast(
     tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", additional_special_tokens=special
 )
-try:
-    from trl.chat_template_utils import qwen3_chat_template
-
-    fast.chat_template = qwen3_chat_template
-except ImportError:
-    fast.chat_template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+fast.chat_template = qwen3_chat_template
 fast.save_pretrained("model")
 torch.manual_seed(0)
 Qwen3ForCausalLM(
