@@ -65,11 +65,16 @@ class Environment:
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheels")
+    build(folder, sys.executable)
+    return folder
+
+
+def build(folder: Path, python: str) -> None:
+    """Build the wheels of both packages for a Python."""
     for package in ("records", "evaluator"):
         source = ROOT / "packages" / package
-        command = [UV, "build", "--quiet", "--wheel", "--python", sys.executable, "--out-dir", folder, source]
+        command = [UV, "build", "--quiet", "--wheel", "--python", python, "--out-dir", folder, source]
         subprocess.run([str(part) for part in command], check=True)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +88,11 @@ def environment(wheels, tmp_path_factory) -> Iterator[Callable[..., Environment]
         subprocess.run([str(UV), "venv", "--quiet", "--python", python, str(environment.folder)], check=True)
         links = [str(wheels), *os.environ.get("PIP_FIND_LINKS", "").split()]
         options = [option for link in links for option in ("--find-links", link)]
-        wanted = [f"warpsmith-evaluator[{extras}]", f"torch=={torch.__version__}", f"triton=={triton.__version__}"]
+        wanted = [f"warpsmith-evaluator[{extras}]"]
+        if "judge" in extras:
+            wanted += [f"torch=={torch.__version__}", f"triton=={triton.__version__}"]
+        if python != sys.executable:
+            build(wheels, python)
         install = [str(UV), "pip", "install", "--quiet", "--python", str(environment.folder / "bin/python"), *options]
         subprocess.run([*install, *wanted, *packages], check=True)
         write_example(environment.work)

@@ -5,6 +5,7 @@ tested in every run, in packages/evaluator/tests/rewards.
 """
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 
 import pytest
 from conftest import ROOT, SUPPORT, UV, blocks
+
+from warpsmith.evaluator.server.child import ServerProcess
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 
@@ -40,6 +43,15 @@ def served(environment, program, *arguments) -> Iterator[str]:
 def test_one_function(environment):
     done = environment("judge").example("One function")
     assert done.startswith("correct 0.3 Compiled: yes")
+
+
+def test_a_client_stays_within_its_size(environment):
+    here = environment("client")
+    sizes = [path.stat().st_size for path in here.folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(sizes) < 300e6, "docs/installing.md states a budget of 300 MB"
+    assert here.run("warpsmith-evaluator", "--version").startswith("warpsmith-evaluator ")
+    with pytest.raises(AssertionError, match=r"warpsmith-evaluator\[judge\]"):
+        here.run("warpsmith-evaluator", "check", "problems/level1/1_Add_ReLU.py", RIGHT)
 
 
 def test_trl(environment):
@@ -78,3 +90,41 @@ def test_inspect(environment):
     assert "success {'score': 0.3, 'compiled': 1.0, 'correct': 1.0}" in here.example("Inspect")
     with served(here, "invalid_server.py") as broken:
         assert "success {'*': nan}" in here.example("Inspect", WARPSMITH_EVALUATOR_SERVERS=broken)
+
+
+def test_verl(environment):
+    here = environment("judge,client,verl")
+    here.support("tiny_model.py")
+    assert "'status': 'correct'" in here.example("verl")
+    assert here.support("verl_manager.py").splitlines()[-1] == "0.3 correct"
+    with served(here, "invalid_server.py") as broken, pytest.raises(AssertionError, match="InvalidVerdictError"):
+        here.example("verl", WARPSMITH_EVALUATOR_SERVERS=broken)
+
+
+def test_skyrl_gym(environment):
+    here = environment("judge,client,skyrl-gym")
+    done = here.example("SkyRL-Gym")
+    assert done.splitlines() == ["0.0 False Correct: no (incorrect)", "0.3 True {'correct': 1.0, 'turns': 2}"]
+    with served(here, "invalid_server.py") as broken, pytest.raises(AssertionError, match="InvalidVerdictError"):
+        here.example("SkyRL-Gym", WARPSMITH_EVALUATOR_SERVERS=broken)
+
+
+def test_openenv(environment):
+    here = environment("judge,client,openenv")
+    assert here.example("OpenEnv").splitlines()[-2:] == ["1_Add_ReLU", "0.3 True correct"]
+    with served(here, "invalid_server.py") as broken:
+        told = here.example("OpenEnv", WARPSMITH_EVALUATOR_SERVERS=broken)
+    assert told.splitlines()[-1] == "None False invalid"
+
+
+def test_nemo_gym_asks_a_server_from_an_environment_without_torch(environment):
+    python = shutil.which("python3.12")
+    if python is None:
+        pytest.skip("needs Python 3.12")
+    here = environment("client,nemo-gym", python=python)
+    with ServerProcess("--slots", "1") as server:
+        assert here.example("NeMo-Gym", WARPSMITH_EVALUATOR_SERVERS=server.url).splitlines()[-1] == "200 0.3"
+    with served(here, "invalid_server.py") as broken:
+        assert here.example("NeMo-Gym", WARPSMITH_EVALUATOR_SERVERS=broken).splitlines()[-1] == "503 None"
+    with pytest.raises(AssertionError, match="No module named 'torch'"):
+        here.run("python", "-c", "import torch")

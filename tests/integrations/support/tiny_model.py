@@ -1,9 +1,10 @@
 """Writes ./model: a random Qwen3 of two small layers with a byte-level tokenizer and a chat template with tools."""
 
+from importlib.util import find_spec
+
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
-from trl.chat_template_utils import qwen3_chat_template
 
 alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
 special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -14,7 +15,10 @@ tokenizer.decoder = decoders.ByteLevel()
 fast = PreTrainedTokenizerFast(
     tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", additional_special_tokens=special
 )
-fast.chat_template = qwen3_chat_template
+if find_spec("trl") is not None:
+    from trl.chat_template_utils import qwen3_chat_template
+
+    fast.chat_template = qwen3_chat_template
 fast.save_pretrained("model")
 torch.manual_seed(0)
 Qwen3ForCausalLM(

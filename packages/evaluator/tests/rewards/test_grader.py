@@ -2,6 +2,8 @@
 
 import asyncio
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -181,3 +183,10 @@ def test_servers_come_from_the_environment(server, monkeypatch, add_problem, add
         assert grader.grade(add_candidate, add_problem).verdict.correct
     with pytest.raises(Exception, match="grader is closed"):
         grader.grade(add_candidate, add_problem)
+
+
+def test_a_client_and_its_rewards_import_nothing_large():
+    code = "import sys; from warpsmith.evaluator import Client; import warpsmith.evaluator.rewards; "
+    code += "import warpsmith.evaluator.integrations.trl, warpsmith.evaluator.integrations.verl; "
+    code += "print({'torch', 'triton', 'numpy', 'pyarrow', 'httpx'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
