@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from conftest import ROOT, SUPPORT, UV, blocks
+from environments import ROOT, SUPPORT, UV, blocks
 
 from warpsmith.evaluator.server.child import ServerProcess
 
@@ -128,3 +128,12 @@ def test_nemo_gym_asks_a_server_from_an_environment_without_torch(environment):
         assert here.example("NeMo-Gym", WARPSMITH_EVALUATOR_SERVERS=broken).splitlines()[-1] == "503 None"
     with pytest.raises(AssertionError, match="No module named 'torch'"):
         here.run("python", "-c", "import torch")
+
+
+def test_trackers_keep_every_figure(environment):
+    here = environment("judge,client", "tensorboard", "mlflow-skinny", "sqlalchemy", "alembic", "trackio")
+    install = [UV, "pip", "install", "--quiet", "--no-deps", "--python", here.folder / "bin/python"]
+    sources = [ROOT / "packages" / package for package in ("policy", "rollout", "trainer")]
+    subprocess.run([str(part) for part in (*install, *sources)], check=True)
+    told = here.support("tracker_checks.py")
+    assert all(f"{name} kept " in told for name in ("tensorboard", "mlflow", "trackio"))

@@ -189,4 +189,6 @@ def test_a_client_and_its_rewards_import_nothing_large():
     code = "import sys; from warpsmith.evaluator import Client; import warpsmith.evaluator.rewards; "
     code += "import warpsmith.evaluator.integrations.trl, warpsmith.evaluator.integrations.verl; "
     code += "print({'torch', 'triton', 'numpy', 'pyarrow', 'httpx'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout == "set()\n"
+    )
