@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from warpsmith.evaluator.languages.cuda_cpp.toolkit import ToolkitError
     from warpsmith.evaluator.problem import Problem
+    from warpsmith.evaluator.rewards.score import BadScoreError, InvalidVerdictError
     from warpsmith.evaluator.verdict import ERROR_CATEGORIES, FLAGS, STATUSES, Seconds, Verdict
     from warpsmith.records.errors import UsageError, WarpsmithError
 
@@ -63,6 +64,7 @@ _HOMES: Final = {
         "ServerRefusedError",
         "ServerUnreachableError",
     ),
+    "warpsmith.evaluator.rewards.score": ("BadScoreError", "InvalidVerdictError"),
     "warpsmith.evaluator.verdict": ("ERROR_CATEGORIES", "FLAGS", "STATUSES", "Seconds", "Verdict"),
     "warpsmith.records.errors": ("UsageError", "WarpsmithError"),
 }
@@ -74,12 +76,14 @@ __all__ = [
     "STATUSES",
     "AsyncEvaluator",
     "BadProblemError",
+    "BadScoreError",
     "Client",
     "DatasetError",
     "DeviceQuarantinedError",
     "Evaluator",
     "EvaluatorConfig",
     "EvaluatorError",
+    "InvalidVerdictError",
     "IsolationUnavailableError",
     "JudgeUnavailableError",
     "LayoutError",
