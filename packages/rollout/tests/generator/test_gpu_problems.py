@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig
+from warpsmith.evaluator.extract import extract_kernel
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.datasets import from_generated, with_solution
-from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.generator import GPU_BYTES, ByteRange, generate, split_of
 from warpsmith.rollout.generator.gpu.families import GPU_LEVELS
 from warpsmith.rollout.generator.gpu.solutions import LONGEST

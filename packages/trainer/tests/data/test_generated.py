@@ -5,9 +5,9 @@ import ast
 import pytest
 from pydantic import ValidationError
 
+from warpsmith.evaluator.extract import extract_kernel
 from warpsmith.rollout.datasets import ProblemRow, from_generated
 from warpsmith.rollout.errors import DatasetError
-from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.generator import generate
 from warpsmith.rollout.prompts import Message, PromptStyle, build_prompt
 from warpsmith.trainer.config.sources import GeneratedSource

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.evaluator.extract import extract_kernel
 from warpsmith.rollout.datasets import generated
-from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.generator import GeneratedProblem, generate
 from warpsmith.rollout.prompts import compact_feedback
 from warpsmith.trainer.data.generated import Repairs, sft_examples

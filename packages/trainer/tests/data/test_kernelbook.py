@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warpsmith.evaluator.extract import extract_kernel
 from warpsmith.rollout.datasets.kernelbook import as_task, with_class
-from warpsmith.rollout.extract import extract_kernel
 from warpsmith.trainer.config.sources import KernelbookSource
 from warpsmith.trainer.data.kernelbook import read_kernelbook
 from warpsmith.trainer.data.sample import BadRow, Refusal, Sample

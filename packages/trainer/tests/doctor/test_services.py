@@ -15,7 +15,7 @@ from warpsmith.trainer.config.sections import RunSection, WandbSection
 from warpsmith.trainer.doctor import packages, services
 from warpsmith.trainer.doctor.preflight import check_files
 from warpsmith.trainer.errors import ContainmentError, WandbError
-from warpsmith.trainer.telemetry.step_log import start_wandb
+from warpsmith.trainer.telemetry.trackers.weights_and_biases import start_wandb
 
 Load = Callable[..., TrainerConfig]
 KEY = "a" * 40

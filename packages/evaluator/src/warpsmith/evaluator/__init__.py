@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.languages.cuda_cpp.toolkit import ToolkitError
     from warpsmith.evaluator.languages.triton.amd_check import UnknownTargetError
     from warpsmith.evaluator.problem import Problem
+    from warpsmith.evaluator.rewards.score import BadScoreError, InvalidVerdictError
     from warpsmith.evaluator.system.host_compiler import NoHostCompilerError
     from warpsmith.evaluator.verdict import ERROR_CATEGORIES, FLAGS, STATUSES, Seconds, Verdict
     from warpsmith.records.errors import UsageError, WarpsmithError
@@ -67,6 +68,7 @@ _HOMES: Final = {
         "ServerRefusedError",
         "ServerUnreachableError",
     ),
+    "warpsmith.evaluator.rewards.score": ("BadScoreError", "InvalidVerdictError"),
     "warpsmith.evaluator.verdict": ("ERROR_CATEGORIES", "FLAGS", "STATUSES", "Seconds", "Verdict"),
     "warpsmith.records.errors": ("UsageError", "WarpsmithError"),
 }
@@ -78,12 +80,14 @@ __all__ = [
     "STATUSES",
     "AsyncEvaluator",
     "BadProblemError",
+    "BadScoreError",
     "Client",
     "DatasetError",
     "DeviceQuarantinedError",
     "Evaluator",
     "EvaluatorConfig",
     "EvaluatorError",
+    "InvalidVerdictError",
     "IsolationUnavailableError",
     "JudgeUnavailableError",
     "LayoutError",

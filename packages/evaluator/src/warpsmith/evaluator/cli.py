@@ -17,6 +17,7 @@ from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.bench.options import HELP as BENCH_HELP
 from warpsmith.evaluator.client.evaluator import evaluate
 from warpsmith.evaluator.config import configured, tiers_of, timing_of
+from warpsmith.evaluator.mcp_server.command import mcp
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.system.stderr import open_standard_descriptors
 from warpsmith.evaluator.verdict import Verdict
@@ -186,6 +187,7 @@ def doctor(
 
 
 app.command()(serve)
+app.command()(mcp)
 app.command(help=BENCH_HELP)(bench)
 app.command()(audit)
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
-from warpsmith.evaluator.recordings.library_policy import FAMILIES, OperatorPolicy
+from warpsmith.evaluator.feedback import facts
+from warpsmith.evaluator.instructions import SYSTEM, TASK, rules
+from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
-from warpsmith.evaluator.verdict_lines import baseline_lines, bound_lines, kernel_lines, reference_name
+from warpsmith.evaluator.verdict_lines import baseline_lines, bound_lines, kernel_lines
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.errors import PromptTooLongError
 from warpsmith.rollout.feedback_config import ALL, FeedbackConfig
@@ -23,34 +25,6 @@ Message = dict[str, str]
 PromptStyle = Literal["full", "compact"]
 TokenCounter = Callable[[list[Message]], int]
 """Number of tokens of a conversation's prompt, including the generation prompt."""
-
-_RULES = """\
-Rules:
-- `ModelNew` takes the same constructor arguments as `Model`, and its `forward` takes and returns the same tensors: \
-same shapes, dtypes and device.
-- {operators}
-- Parameters keep their names and shapes. Their values may change between calls, so anything derived from them must be \
-computed again in every call. The same holds for inputs: nothing may be kept from an earlier call.
-- Do not write to the inputs. Take every size from the inputs: they also come smaller than `get_inputs()` makes them, \
-in sizes that are no multiple of your block. Block sizes may be tuned to the sizes of `get_inputs()`.
-- fp32 products need `input_precision="ieee"` in `tl.dot` to stay within the tolerance.
-- `get_inputs()` promises shapes, dtypes and what its code builds into the inputs (sorted rows, masks, lengths, index \
-bounds), not the range of its random numbers: they also come with other signs and sizes, zero rows and large outliers.
-- Outputs are compared on several sets of new random inputs; then the kernels are timed against PyTorch.
-
-Answer with one complete file in a single ```python code block, imports included."""
-
-_OPERATORS: dict[OperatorPolicy, str] = {
-    "none": "The computation happens in `@triton.jit` kernels that you write. PyTorch may allocate tensors, make views "
-    "and read shapes; any other PyTorch operation in `forward` is rejected.",
-    "library": "Write `@triton.jit` kernels for the computation. Beside them PyTorch may allocate tensors, make views, "
-    f"read shapes and compute {', '.join(FAMILIES)}; any other PyTorch operation in `forward`, and `torch.compile`, is "
-    "rejected, and so is an output that is right without your kernels.",
-    "any": "Write `@triton.jit` kernels for as much of the computation as makes it fast. PyTorch may compute the rest, "
-    "but without random numbers, indexing by tensors, shapes that depend on values, and `torch.compile`; an output "
-    "that is right without your kernels is rejected.",
-}
-"""The rule on PyTorch's operators, by the policy in force."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +39,8 @@ class _Wording:
 _WORDINGS: Final[Mapping[Agent | None, _Wording]] = MappingProxyType(
     {
         None: _Wording(
-            "You are an expert in GPU programming. You rewrite PyTorch modules as fast, correct Triton kernels.",
-            "Rewrite the PyTorch module `Model` below as a module `ModelNew` that computes the same with Triton "
-            "kernels.",
+            SYSTEM,
+            TASK,
             "Write the whole file again, correct and as fast as you can, in a single ```python code block.",
         ),
         "generator": _Wording(
@@ -175,10 +148,9 @@ def _messages(asked: _Asked, shown: Shown) -> list[Message]:
         return [{"role": "user", "content": "\n".join(part for part in parts if part)}]
     wording = _WORDINGS[asked.agent]
     problem = f"Problem:\n```python\n{asked.problem.text.strip()}\n```"
-    rules = _RULES.format(operators=_OPERATORS[asked.operators])
     parts = [
         wording.task,
-        rules,
+        rules(asked.operators),
         problem,
         _full_start(asked.start, asked.figures),
         *([history, wording.again] if history else []),
@@ -236,23 +208,7 @@ def feedback(attempt: Attempt, same_error_as: int | None = None, figures: Feedba
     lines = []
     if attempt.kernel is None and not attempt.left_out and verdict.status == "compile_error":
         lines.append("No code was found in the answer.")
-    lines.append(f"Compiled: {'yes' if verdict.compiled else 'no'}")
-    lines.append(f"Correct: {'yes' if verdict.correct else f'no ({verdict.status})'}")
-    if verdict.mismatched_fraction is not None and not verdict.correct:
-        lines.append(f"Wrong elements: {verdict.mismatched_fraction:.2%}")
-    if verdict.max_abs_error is not None and not verdict.correct:
-        lines.append(f"Largest absolute error: {verdict.max_abs_error:.4g}")
-    if verdict.runtime_ms is not None:
-        lines.append(f"Runtime: {verdict.runtime_ms:.4g} ms")
-    if verdict.speedup is not None:
-        lines.append(f"Speedup over {reference_name(verdict.baseline)}: {verdict.speedup:.2f}x")
-    lines += _figures(verdict, figures)
-    if verdict.operators:
-        lines.append(f"Library operators: {', '.join(verdict.operators)}")
-    if verdict.kernel_share is not None:
-        lines.append(f"Share of the time in your kernels: {verdict.kernel_share:.0%}")
-    if verdict.flags:
-        lines.append(f"Noticed: {', '.join(verdict.flags)}")
+    lines += facts(verdict, _figures(verdict, figures))
     if same_error_as is not None:
         lines.append(f"Error: the same as in turn {same_error_as}")
     elif verdict.error_message:

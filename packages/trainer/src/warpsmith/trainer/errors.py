@@ -15,6 +15,10 @@ class WandbError(UsageError):
     """W&B rejects the login, or its run cannot start."""
 
 
+class TrackerError(UsageError):
+    """A tracker of `[trackers]` cannot start, or its package is missing."""
+
+
 class ContainmentError(UsageError):
     """The machine's containment of candidates is weaker than the configuration requires."""
 

@@ -1,6 +1,7 @@
 """The caller's side: concurrent evaluations through one judge process. Importable without torch."""
 
 import asyncio
+import importlib.util
 import os
 import subprocess
 import sys
@@ -91,6 +92,7 @@ class _Judge:
 
     @staticmethod
     def start(config: EvaluatorConfig, windows: WindowKeeper | None) -> "_Judge":
+        _check_installed()
         language = language_of(config.language)
         if is_amd(config.chip) and not language.compiles_for_amd:
             raise UsageError(
@@ -257,6 +259,16 @@ class _Judge:
                 self.process.wait(STOP_S)
         # If the judge and its zygotes were killed together, no other process does this.
         temp_dirs.sweep()
+
+
+def _check_installed() -> None:
+    """Raise JudgeUnavailableError where the extra `judge` is not installed."""
+    missing = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise JudgeUnavailableError(
+            f"To judge on this machine, {' and '.join(missing)} must be installed; this environment lacks it.",
+            "Install the extra: pip install 'warpsmith-evaluator[judge]'. A Client of a server needs neither.",
+        )
 
 
 def _cannot_start(error: Exception) -> JudgeUnavailableError:

@@ -5,15 +5,15 @@ import importlib.util
 import logging
 import os
 import random
-import threading
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from warpsmith.evaluator.client.address import is_address
 from warpsmith.evaluator.client.interface import GivenBaseline, OnRunning
+from warpsmith.evaluator.client.loop_thread import LoopThread
 from warpsmith.evaluator.client.request import EvaluationRequest
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
 from warpsmith.evaluator.config import TIER_STRENGTH
@@ -25,8 +25,6 @@ from warpsmith.records.errors import UsageError
 
 if TYPE_CHECKING:
     import httpx
-
-T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -158,7 +156,7 @@ class Client:
         self._token_env = token_env
         self._token = _usable_token(token or os.environ.get(token_env) or "", token_env)
         self._servers = [_Server(url.rstrip("/")) for url in addresses]
-        self._loop = _LoopThread()
+        self._loop = LoopThread("evaluation client")
         self._http = self._loop.run(self._connected())
 
     def __enter__(self) -> Self:
@@ -546,44 +544,3 @@ def _reason(error: Exception) -> str:
     # Its message quotes the request's headers, which include the token.
     quotes_token = isinstance(error, httpx.LocalProtocolError)
     return type(error).__name__ if quotes_token else str(error) or type(error).__name__
-
-
-class _LoopThread:
-    """An event loop in its own thread, so that callers with and without a loop share one implementation."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="evaluation client", daemon=True)
-        self._thread.start()
-
-    @property
-    def runs(self) -> bool:
-        return self._thread.is_alive()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return the result; call it from any thread except the loop's."""
-        if not self.runs:
-            work.close()
-            raise EvaluatorError("This client is closed.", "Make a new one.")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await from another loop; cancelling the wait cancels the work."""
-        if not self.runs:
-            work.close()
-            raise EvaluatorError("This client is closed.", "Make a new one.")
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
-
-    def close(self) -> None:
-        """Cancel all running work and end the thread."""
-
-        async def cancelled() -> None:
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-
-        self.run(cancelled())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()

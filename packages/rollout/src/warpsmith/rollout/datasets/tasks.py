@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+from warpsmith.evaluator.extract import extract_kernel
 from warpsmith.rollout.datasets.formats import Cells, Claim, Column, DatasetReader, Entry, Language
 from warpsmith.rollout.datasets.refusals import BadRow
-from warpsmith.rollout.extract import extract_kernel
 
 _MOST_ATTEMPTS: Final = 200
 _START: Final = re.compile(r"^(?:import|from)\s", re.MULTILINE)

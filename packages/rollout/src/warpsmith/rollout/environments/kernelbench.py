@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from warpsmith.evaluator.extract import extract_kernel
+from warpsmith.evaluator.feedback import no_code
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.config import RolloutConfig
@@ -12,7 +14,6 @@ from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.deadlines import QueueState, within_phases
 from warpsmith.rollout.environments.base import EnvironmentContext
 from warpsmith.rollout.environments.config import MultiTurnConfig
-from warpsmith.rollout.extract import extract_kernel
 from warpsmith.rollout.history import Attempt
 from warpsmith.rollout.prompts import Message, build_prompt
 from warpsmith.rollout.returns import discounted
@@ -21,7 +22,6 @@ from warpsmith.rollout.rewards.score import Score
 from warpsmith.rollout.turns import Agent, Turn
 
 UNVARIED: Final = "problem: nothing in it can differ between trials, and leave_out_unvaried is set"
-NO_CODE: Final = "The answer has no Python code that could define ModelNew."
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,7 @@ class KernelBench:
     async def evaluate(self, problem: ProblemRow, answer: str | None) -> Verdict:
         """Evaluate a kernel; an answer without code needs no evaluator. See `Environment.evaluate`."""
         if answer is None:
-            return Verdict(
-                "compile_error", compiled=False, correct=False, error_category="parse_error", error_message=NO_CODE
-            )
+            return no_code()
         config, state = self._context.config, QueueState()
         request = self._context.evaluator.evaluate_async(
             problem.to_problem(), answer, operators=config.operators_for(problem), on_running=state.set

@@ -10,6 +10,7 @@ from warpsmith.trainer.config.sections import (
     CheckpointSection,
     OptimizerSection,
     RunSection,
+    TrackersSection,
     WandbSection,
     ZeroSection,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "SftDataSection",
     "SftRunSection",
     "SyncSection",
+    "TrackersSection",
     "TrainerConfig",
     "WandbSection",
     "ZeroSection",

@@ -18,6 +18,7 @@ from warpsmith.trainer.config.sections import (
     CheckpointSection,
     OptimizerSection,
     RunSection,
+    TrackersSection,
     WandbSection,
     ZeroSection,
 )
@@ -117,6 +118,7 @@ class TrainerConfig(Section):
     health: HealthSection = HealthSection()
     checkpoint: CheckpointSection = CheckpointSection()
     wandb: WandbSection = WandbSection()
+    trackers: TrackersSection = TrackersSection()
 
     _trainable = model_validator(mode="after")(trainable)
 

@@ -116,3 +116,13 @@ class WandbSection(Section):
     )
     project: str = Field(default="warpsmith", description="Project name.")
     tags: tuple[str, ...] = Field(default=(), description="Tags of the run.")
+
+
+class TrackersSection(Section):
+    """`[trackers]`: what shows the steps beside W&B. Each needs the extra of its name."""
+
+    tensorboard: bool = Field(default=False, description="Write event files for TensorBoard to RUN/tensorboard.")
+    mlflow: str = Field(
+        default="", description="Tracking server of MLflow, or sqlite:///FILE; empty logs nothing to it."
+    )
+    trackio: str = Field(default="", description="Project of Trackio, in TRACKIO_DIR; empty logs nothing to it.")

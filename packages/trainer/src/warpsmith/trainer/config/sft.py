@@ -11,6 +11,7 @@ from warpsmith.trainer.config.sections import (
     CheckpointSection,
     OptimizerSection,
     RunSection,
+    TrackersSection,
     WandbSection,
     ZeroSection,
 )
@@ -119,5 +120,6 @@ class SftConfig(Section):
     zero: ZeroSection = ZeroSection()
     checkpoint: CheckpointSection = CheckpointSection()
     wandb: WandbSection = WandbSection()
+    trackers: TrackersSection = TrackersSection()
 
     _trainable = model_validator(mode="after")(trainable)

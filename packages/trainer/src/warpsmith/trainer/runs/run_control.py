@@ -116,4 +116,6 @@ class RunControl:
         if self._saved_at < 0:
             checkpoint.mark_start(self.config.run.dir, self.ranks, self._plain, self._base)
         writer = writer or stack.enter_context(RunWriter(self.config.run.dir))
-        return stack.enter_context(StepLog(writer, self.config.run, self.config.wandb, self.config))
+        return stack.enter_context(
+            StepLog(writer, self.config.run, self.config.wandb, self.config, self.config.trackers)
+        )

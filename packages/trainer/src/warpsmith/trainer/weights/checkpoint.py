@@ -306,7 +306,7 @@ def read_state(path: Path) -> dict[str, Any]:
 # Keys that may differ between a run and its resumption: none of them changes the result of a step.
 _FREE = (
     "run.dir", "run.steps", "run.epochs", "run.seconds", "run.torch_threads", "run.cores", "run.console",
-    "run.live_json", "run.ray_address", "checkpoint", "wandb",
+    "run.live_json", "run.ray_address", "checkpoint", "wandb", "trackers",
     "held_out", "health", "sync", "evaluator", "placement",
     "rollout.evaluation", "rollout.generate_timeout_s", "rollout.evaluate_timeout_s",
     "rollout.evaluate_wait_s", "rollout.retries", "rollout.sampler.start_timeout_s", "rollout.sampler.update_timeout_s",

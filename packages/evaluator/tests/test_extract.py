@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.rollout.extract import extract_kernel, strip_thoughts
+from warpsmith.evaluator.extract import extract_kernel, strip_thoughts
 
 CODE = "import torch\n\n\nclass ModelNew:\n    pass\n"
 
