@@ -12,8 +12,9 @@ from fenced_kernels import F32, LAUNCHES, LAUNCHES_90, launch_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator.languages.triton import compilation, fence, ptx
-from warpsmith.evaluator.languages.triton.fence import SIZES, SLOT_BYTES, FenceError, FencePlan, fenced, slots_of
+from warpsmith.evaluator.languages.fencing import fence, ptx
+from warpsmith.evaluator.languages.fencing.fence import SIZES, SLOT_BYTES, FenceError, FencePlan, fenced, slots_of
+from warpsmith.evaluator.languages.triton import compilation
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
 
 pytestmark = pytest.mark.usefixtures("own_cache")

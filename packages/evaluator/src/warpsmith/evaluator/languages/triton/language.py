@@ -3,7 +3,7 @@
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,7 @@ from warpsmith.evaluator.languages.base import (
     Hooks,
     InterpretedKernels,
     KernelLanguage,
-    LoadedKernel,
+    LoadedCode,
     MakeTensor,
     RequestBuild,
 )
@@ -192,11 +192,13 @@ class Triton(KernelLanguage):
 
         return Kernels.of(source, folder)
 
-    def load(self, device: "Device", binaries: list[Any]) -> Sequence[LoadedKernel]:
+    def load(self, device: "Device", launches: list[Any], binaries: list[Any]) -> LoadedCode:
         """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton import replayed_kernels
 
-        return replayed_kernels.loaded(device, binaries)
+        found = LoadedCode()
+        found.kernels = replayed_kernels.loaded(device, binaries)
+        return found
 
     def device_argument(self, described: Described, tensor: MakeTensor) -> Any:
         """See `KernelLanguage`."""
