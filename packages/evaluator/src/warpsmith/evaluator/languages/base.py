@@ -166,6 +166,7 @@ class KernelLanguage(ABC):
         builds_ahead: whether host code is compiled too, so that a candidate's process asks for its builds before it
             launches from them.
         records_on_device: whether host code that needs a device or contents can be recorded on it.
+        probe: a correct candidate that adds two tensors, for servers that check their devices; empty if there is none.
         copy_to_variable: the name of a launch event that copies to a variable of a module instead; empty if none does.
     """
 
@@ -178,6 +179,7 @@ class KernelLanguage(ABC):
     builds_ahead: ClassVar[bool] = False
     records_on_device: ClassVar[bool] = True
     copy_to_variable: ClassVar[str] = ""
+    probe: ClassVar[str] = ""
 
     # Callers -------------------------------------------------------------------------------------------------------
 

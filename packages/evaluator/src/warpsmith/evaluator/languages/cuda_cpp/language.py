@@ -21,7 +21,7 @@ from warpsmith.evaluator.languages.base import (
     RequestBuild,
     UnsupportedDeviceError,
 )
-from warpsmith.evaluator.languages.cuda_cpp import toolkit
+from warpsmith.evaluator.languages.cuda_cpp import probe, toolkit
 from warpsmith.evaluator.languages.cuda_cpp.builds import Build
 from warpsmith.evaluator.languages.cuda_cpp.launches import SYMBOL
 from warpsmith.records.errors import UsageError
@@ -60,6 +60,7 @@ class CudaCpp(KernelLanguage):
     builds_ahead = True
     records_on_device = False
     copy_to_variable = SYMBOL
+    probe = probe.CANDIDATE
 
     def check(self, config: "EvaluatorConfig") -> None:
         """See `KernelLanguage`: there must be a toolkit, and host code is only recorded detached."""
@@ -94,6 +95,7 @@ class CudaCpp(KernelLanguage):
     def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: int, folder: Path) -> None:
         """See `KernelLanguage`: compiles what every module is linked with."""
         if {"candidate", "host"} & set(roles):
+            _import_builders()
             for module in ("errors", "extension_loader", "runtime_calls", "memory", "loaded_kernels"):
                 importlib.import_module(f"warpsmith.evaluator.languages.cuda_cpp.{module}")
         if "compile" in roles:
@@ -180,6 +182,17 @@ class CudaCpp(KernelLanguage):
         from warpsmith.evaluator.languages.cuda_cpp import arguments
 
         return arguments.on_device(described, tensor)
+
+
+def _import_builders() -> None:
+    """Import what torch builds extensions with; it asks for a GPU at import, which a zygote must not use."""
+    cuda: Any = importlib.import_module("torch.cuda")
+    asked = cuda.is_available
+    cuda.is_available = lambda: True
+    try:
+        importlib.import_module("torch.utils.cpp_extension")
+    finally:
+        cuda.is_available = asked
 
 
 CUDA_CPP: Final = CudaCpp()

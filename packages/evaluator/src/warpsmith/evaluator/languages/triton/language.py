@@ -18,6 +18,7 @@ from warpsmith.evaluator.languages.base import (
     MakeTensor,
     RequestBuild,
 )
+from warpsmith.evaluator.languages.triton import probe
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +47,7 @@ class Triton(KernelLanguage):
     kernel_form = "@triton.jit kernels"
     slow_compile_advice = "Use smaller blocks, and range in place of tl.static_range."
     compilation_category = "triton_compilation_error"
+    probe = probe.CANDIDATE
 
     def version(self) -> str:
         """See `KernelLanguage`: the version of the installed Triton."""
