@@ -176,11 +176,11 @@ void bind_kernels(py::module_& module) {
           },
           py::arg("name"), py::arg("shared_bytes"))
       .def(
-          "variables",
-          [](const ModulePointer& self, const std::string& first, const std::string& last) {
-            return capsule_of(dlpack::make_tensor(self, self->variables(first, last)));
+          "variable",
+          [](const ModulePointer& self, const std::string& name) {
+            return capsule_of(dlpack::make_tensor(self, self->variable(name)));
           },
-          py::arg("first"), py::arg("last"));
+          py::arg("name"));
   py::class_<Launch>(module, "Launch", "A kernel with all its arguments but the stream.", py::is_final())
       .def("launch", &Launch::launch, py::arg("stream"));
   py::class_<Kernel>(module, "Kernel", "One kernel of a cubin, loaded on a device.", py::is_final())

@@ -42,8 +42,8 @@ ManagedTensor* make_tensor(const DeviceBuffer& buffer, std::size_t start, std::s
   return make_bytes(buffer.memory(), buffer.memory()->device(), buffer.address() + start, size);
 }
 
-ManagedTensor* make_tensor(const std::shared_ptr<const LoadedModule>& module, const Variables& variables) {
-  return make_bytes(module, module->device(), variables.address, variables.bytes);
+ManagedTensor* make_tensor(const std::shared_ptr<const LoadedModule>& module, const Variable& variable) {
+  return make_bytes(module, module->device(), variable.address, variable.bytes);
 }
 
 void delete_tensor(ManagedTensor* tensor) { delete static_cast<Owner*>(tensor->manager); }

@@ -44,8 +44,8 @@ static_assert(offsetof(ManagedTensor, deleter) == 56);
 /// runs, on any thread. This form of DLPack cannot mark a mapping as read-only.
 ManagedTensor* make_tensor(const DeviceBuffer& buffer, std::size_t start, std::size_t size);
 
-/// Variables of a loaded image as bytes, which keep the image until the deleter runs.
-ManagedTensor* make_tensor(const std::shared_ptr<const LoadedModule>& module, const Variables& variables);
+/// A variable of a loaded image as bytes, which keep the image until the deleter runs.
+ManagedTensor* make_tensor(const std::shared_ptr<const LoadedModule>& module, const Variable& variable);
 
 /// The deleter that `make_tensor` sets.
 void delete_tensor(ManagedTensor* tensor);

@@ -86,15 +86,10 @@ cuda::Function LoadedModule::function(const std::string& name) const {
   return function;
 }
 
-Variables LoadedModule::variables(const std::string& first, const std::string& last) const {
+Variable LoadedModule::variable(const std::string& name) const {
   const CurrentContext current(*device_);
-  Variables found{};
-  device_->driver().module_get_global(&found.address, &found.bytes, module_, first.c_str());
-  if (first == last) return found;
-  Variables end{};
-  device_->driver().module_get_global(&end.address, &end.bytes, module_, last.c_str());
-  if (end.address < found.address) raise_argument("variables", last + " lies before " + first + ".");
-  found.bytes = end.address + end.bytes - found.address;
+  Variable found{};
+  device_->driver().module_get_global(&found.address, &found.bytes, module_, name.c_str());
   return found;
 }
 

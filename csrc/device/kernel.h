@@ -12,8 +12,8 @@
 
 namespace warpsmith {
 
-/// Where variables of a loaded image lie.
-struct Variables {
+/// Where a variable of a loaded image lies.
+struct Variable {
   cuda::Address address;
   std::size_t bytes;
 };
@@ -30,9 +30,8 @@ class LoadedModule {
   ~LoadedModule();
 
   cuda::Function function(const std::string& name) const;
-  /// All bytes from one variable in global or constant memory to the end of another. Raises Failure if the
-  /// image lacks one of them, or if the second lies before the first.
-  Variables variables(const std::string& first, const std::string& last) const;
+  /// A variable in global or constant memory. Raises Failure if the image has none of that name.
+  Variable variable(const std::string& name) const;
   const Device& device() const { return *device_; }
 
  private:

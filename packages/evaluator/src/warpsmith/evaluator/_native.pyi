@@ -406,11 +406,8 @@ class Module:
     def kernel(self, name: str, shared_bytes: int) -> Kernel:
         """Return a kernel as `Kernel.load` does; NativeError if there is none of that name."""
 
-    def variables(self, first: str, last: str) -> object:
-        """Return all bytes from one variable to the end of another, uint8 [size], as a DLPack capsule.
-
-        NativeError if there is no such variable, or if the second lies before the first.
-        """
+    def variable(self, name: str) -> object:
+        """Return the bytes of a variable, uint8 [size], as a DLPack capsule; NativeError if there is none."""
 
 @final
 class Kernel:

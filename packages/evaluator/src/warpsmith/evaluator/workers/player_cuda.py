@@ -10,10 +10,11 @@ twin of each kernel, which accesses only the tensors of its launch and records t
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
@@ -26,7 +27,7 @@ from warpsmith.evaluator.devices.cuda_regions import Region
 from warpsmith.evaluator.devices.uninitialized_memory import Garbage
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
-from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot
+from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, ITEM_BYTES, TensorSlot
 from warpsmith.evaluator.languages.base import HoldsTensors, KernelLanguage, LoadedCode, LoadedKernel
 from warpsmith.evaluator.languages.fencing.fence import RECORD_BYTES, FencePlan
 from warpsmith.evaluator.recordings import library_calls, movement
@@ -173,7 +174,7 @@ class DeviceReplay:
         launches = [event for event in events if event[:1] == ["launch"] and not self._sets_variable(event)]
         self._code = language.load(device, launches, binaries)
         kernels = self._code.kernels
-        self._variables = [(memory, self._kept(memory)) for memory in self._code.variables]
+        self._variables = list(self._kept(self._code.variables))
         self._watch = Watch(device)
         self._scrub = device.scrub(max((kernel.local_bytes for kernel in kernels), default=0))
         self._events = list(self._with_kernels(events, iter(kernels)))
@@ -181,11 +182,15 @@ class DeviceReplay:
     def _sets_variable(self, event: list[Any]) -> bool:
         return bool(self._language.copy_to_variable) and event[1:2] == [self._language.copy_to_variable]
 
-    def _kept(self, memory: torch.Tensor) -> torch.Tensor:
-        """Return a copy of what variables of a module hold before the first call."""
-        kept = self._region(memory.numel()).content
-        kept.copy_(memory)
-        return kept
+    def _kept(self, variables: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield each variable of a module with a copy of what it holds before the first call."""
+        sizes = [-(-variable.numel() // ALIGNMENT) * ALIGNMENT for variable in variables]
+        kept = self._region(sum(sizes)).content if sizes else None
+        for variable, start in zip(variables, accumulate(sizes, initial=0), strict=False):
+            assert kept is not None
+            own = kept[start : start + variable.numel()]
+            own.copy_(variable)
+            yield variable, own
 
     def _with_kernels(self, events: list[Any], kernels: Iterator[LoadedKernel]) -> Iterator[Any]:
         """Make the recording's allocations; yield the other events, launches with their loaded kernel."""

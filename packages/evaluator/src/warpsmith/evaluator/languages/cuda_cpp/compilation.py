@@ -19,7 +19,7 @@ from warpsmith.evaluator.languages.cuda_cpp import cubin, diagnostics, toolkit
 from warpsmith.evaluator.languages.cuda_cpp.builds import CANDIDATE, CPP, CUDA, Build, BuildError
 from warpsmith.evaluator.languages.cuda_cpp.flags import FlagError, checked
 from warpsmith.evaluator.languages.cuda_cpp.toolkit import HEADERS, Toolkit
-from warpsmith.evaluator.languages.cuda_cpp.twins import twins_of, uses_tf32, why_unusable
+from warpsmith.evaluator.languages.cuda_cpp.twins import named_in, twins_of, uses_tf32, why_unusable
 
 FORWARDED: Final = (
     *("torch/extension.h", "torch/torch.h", "torch/all.h", "torch/types.h", "torch/script.h", "torch/python.h"),
@@ -123,6 +123,9 @@ def compile_text(text: str, folder: Path, arch: int, *, twins: bool) -> dict[str
     except (CompileError, BuildError, FlagError, WireError, cubin.CubinError) as error:
         category = error.category if isinstance(error, CompileError) else "cuda_compilation_error"
         return _fields(ok=False, category=category, message=str(error))
+    except OSError as error:
+        # A program of the toolkit that cannot be executed, a full disk: not the sources' fault.
+        return _fields(ok=False) | {"lost": f"the compilers of CUDA C++ cannot work: {error}"}
     tf32 = any(uses_tf32(module.ptx) for module in made.modules)
     return _fields(ok=True) | {"tf32": tf32, "binaries": [{"library": made.library, "cubins": code}]}
 
@@ -137,6 +140,7 @@ def _module_fields(compilers: "Compilers", module: CompiledModule, arch: int, *,
     }
     if not twins:
         return found
+    found["named"] = named_in(module.ptx, found["variables"])
     return found | twins_of(module.ptx, kernels, lambda text: compilers.assembled(text, module.assembly))
 
 

@@ -22,8 +22,6 @@ from warpsmith.evaluator.languages.fencing.fence import SHARED_GRAIN, FenceError
 
 WORKSPACE_BYTES: Final = 16
 """Memory of a cooperative grid's barrier."""
-_NEAR: Final = 256
-"""Distance in bytes up to which variables are written back together, with what lies between them."""
 _MANGLED: Final = re.compile(r"_ZL?(\d+)(\w+)")
 
 
@@ -35,6 +33,8 @@ class Binary:
         code: the cubin.
         kernels: by mangled name.
         variables: sizes in bytes of variables in global and constant memory, by name.
+        named: the variables that code names.
+        fenced_variables: those of the twins' module.
         fenced: the module of the kernels' twins; empty if none has one.
         slots: number of extents of memory that a twin takes.
         fence_errors: why a kernel has no twin, and what to write instead, by name.
@@ -44,6 +44,8 @@ class Binary:
     code: bytes
     kernels: Mapping[str, Kernel]
     variables: Mapping[str, int]
+    named: frozenset[str]
+    fenced_variables: frozenset[str]
     fenced: bytes
     slots: int
     fence_errors: Mapping[str, str]
@@ -58,6 +60,8 @@ class Binary:
                 fields.content("code"),
                 {str(name): Kernel.of(known) for name, known in fields.mapping("kernels").items()},
                 {str(name): int(size) for name, size in fields.mapping("variables").items()},
+                frozenset(fields.texts("named")),
+                frozenset(fields.texts("fenced_variables")),
                 fields.content("fenced"),
                 fields.integer("slots"),
                 {str(name): str(error) for name, error in fields.mapping("fence_errors").items()},
@@ -103,35 +107,23 @@ class LoadedBinary:
         self.binary = binary
         self.plain = device.load_module(binary.code)
         self.twins = device.load_module(binary.fenced) if binary.fenced else None
-        self.modules = [self.plain, *([self.twins] if self.twins is not None else [])]
+        self._modules = [(self.plain, binary.named)]
+        if self.twins is not None:
+            self._modules.append((self.twins, binary.fenced_variables))
 
     def memory(self) -> Iterator[torch.Tensor]:
-        """Yield the memory of all variables of both modules, uint8 [bytes]; near ones together."""
-        for module in self.modules:
-            named = [(name, _bytes(module, name, name)) for name in self.binary.variables]
-            yield from (_bytes(module, first, last) for first, last in _runs(named))
+        """Yield the bytes of each variable of both modules that code can reach, uint8 [bytes]."""
+        for name in self.binary.variables:
+            yield from self.variable(name)
 
     def variable(self, name: str) -> list[torch.Tensor]:
-        """Return the bytes of a variable in both modules, uint8 [bytes] each."""
-        return [_bytes(module, name, name) for module in self.modules]
+        """Return the bytes of a variable in each module that has it, uint8 [bytes] each."""
+        return [_bytes(module, name) for module, known in self._modules if name in known]
 
 
-def _bytes(module: "_native.Module", first: str, last: str) -> torch.Tensor:
-    made: torch.Tensor = from_dlpack(module.variables(first, last))
+def _bytes(module: "_native.Module", name: str) -> torch.Tensor:
+    made: torch.Tensor = from_dlpack(module.variable(name))
     return made
-
-
-def _runs(named: list[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, str]]:
-    """Yield the names of the first and the last variable of each run of variables that lie near one another."""
-    placed = sorted((tensor.data_ptr(), tensor.data_ptr() + tensor.numel(), name) for name, tensor in named)
-    run: list[tuple[int, int, str]] = []
-    for one in placed:
-        if run and one[0] > run[-1][1] + _NEAR:
-            yield run[0][2], run[-1][2]
-            run = []
-        run.append(one)
-    if run:
-        yield run[0][2], run[-1][2]
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,8 @@ def find() -> Toolkit:
     for root in _roots():
         missing = [part for part in _PARTS if not (root / part).is_file()]
         if not missing:
-            return Toolkit(root, compiler)
+            # Without links: a sandbox has the folder itself alone.
+            return Toolkit(root.resolve(), compiler)
         tried.append(f"{root} lacks {missing[0]}")
     looked = f" ({'; '.join(tried)})" if tried else ""
     raise ToolkitError(f"CUDA C++ cannot be compiled: there is no CUDA toolkit on this machine{looked}.", INSTALL)

@@ -4,10 +4,11 @@ All twins of one source are one module, as its kernels are, so that they share i
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel
+from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel, variables_of
 from warpsmith.evaluator.languages.fencing.fence import FenceError, Rules, fenced_all
 from warpsmith.evaluator.languages.fencing.ptx import Function
 
@@ -24,6 +25,7 @@ _MOST_WARPS: Final = 32
 _MOST_REGISTERS: Final = 255
 _BOUNDS: Final = (".maxntid", ".reqntid", ".maxnreg")
 _EXTERNAL: Final = re.compile(r"^\s*\.extern\s+\.func\s+(?:\([^)]*\)\s*)?(\w+)", re.MULTILINE)
+_WORD: Final = re.compile(r"[\w$]+")
 _TF32: Final = re.compile(r"\bw?mma\.[\w.]*\.tf32\b")
 _OF_DEVICE_RUNTIME: Final = {
     "vprintf": "A kernel calls printf, whose output nobody reads. Remove it; write what you need to a tensor.",
@@ -39,6 +41,12 @@ _LAUNCHES: Final = "A kernel launches another one. Launch both from host code."
 def uses_tf32(ptx: str) -> bool:
     """Whether a kernel multiplies matrices in TF32."""
     return bool(_TF32.search(ptx))
+
+
+def named_in(ptx: str, variables: Mapping[str, int]) -> list[str]:
+    """Return which variables PTX names besides declaring them: code can reach no others."""
+    words = Counter(_WORD.findall(ptx))
+    return [name for name in variables if words[name] > 1]
 
 
 def why_unusable(ptx: str) -> str:
@@ -69,14 +77,16 @@ def twins_of(ptx: str, kernels: Mapping[str, Kernel], assemble: Callable[[str], 
     except ValueError as error:
         told = " ".join(str(error).split())[:500]
         return _fields(b"", errors=dict.fromkeys(kernels, f"The checked form of the kernels does not compile: {told}"))
-    return _fields(code, slots=made.slots, errors=made.errors, workspaces=sorted(made.workspaces))
+    fields = _fields(code, slots=made.slots, errors=made.errors, workspaces=sorted(made.workspaces))
+    return fields | {"fenced_variables": list(variables_of(code)) if code else []}
 
 
 def _fields(
     code: bytes, *, slots: int = 0, errors: Mapping[str, str], workspaces: list[str] | None = None
 ) -> dict[str, Any]:
     told = {name: error[:1000] for name, error in errors.items()}
-    return {"fenced": code, "slots": slots, "fence_errors": told, "workspaces": workspaces or []}
+    found = {"fenced": code, "slots": slots, "fence_errors": told, "workspaces": workspaces or []}
+    return found | {"fenced_variables": []}
 
 
 def _registers(function: Function, kernels: Mapping[str, Kernel]) -> list[str]:

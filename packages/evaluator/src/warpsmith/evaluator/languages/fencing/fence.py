@@ -36,6 +36,7 @@ from warpsmith.evaluator.languages.fencing.ptx import (
     integer,
     read,
     read_all,
+    tokens,
     written,
 )
 
@@ -283,6 +284,7 @@ def fenced_all(ptx: str, most_slots: int, rules: Rules, directives: Callable[[Fu
         module = read_all(ptx)
         kernels = {entry.name for entry in module.entries}
         uses = {one.name: _names(one) for one in (*module.entries, *module.functions)}
+        module.variables = list(_used_variables(module, uses))
         workspaces = frozenset(name for name in kernels if _reached(name, uses) & _WORKSPACE.keys())
         pointers = max((sum(one.size // 8 for one in entry.parameters) for entry in module.entries), default=0)
         made = Twins(min(max(pointers, 1), most_slots) + bool(workspaces), workspaces=workspaces)
@@ -304,6 +306,15 @@ def fenced_all(ptx: str, most_slots: int, rules: Rules, directives: Callable[[Fu
         lines += _or_why(made.errors, entry.name, write, rules)
     made.text = "\n".join(lines) + "\n"
     return made
+
+
+def _used_variables(module: Module, uses: dict[str, set[str]]) -> Iterator[tuple[Variable, str]]:
+    """Yield the variables that code or another variable's initial value names; no twin can reach any other."""
+    code = set().union(*uses.values())
+    for variable, text in module.variables:
+        others = (other for one, other in module.variables if one is not variable)
+        if variable.name in code or any(variable.name in tokens(other) for other in others):
+            yield variable, text
 
 
 def _or_why(errors: dict[str, str], name: str, write: Callable[[], Iterable[str]], rules: Rules) -> list[str]:
