@@ -285,6 +285,8 @@ class Compilers:
     def _link(self, objects: list[Path], own: frozenset[str]) -> bytes:
         target = self._folder / "module.so"
         command = [str(self._tools.compiler), "-shared", "-s", "-fPIC", "-fno-use-linker-plugin", "-Wl,--no-undefined"]
+        # A CUDA build of torch brings the real runtime into every process; our own takes precedence over it.
+        command += ["-Wl,-Bsymbolic"]
         command += [*map(str, objects), str(self._folder / "runtime.o"), "-o", str(target)]
         self._run(command, own)
         if target.stat().st_size > _MOST_LIBRARY_BYTES:
