@@ -160,7 +160,7 @@ def test_a_block_finds_no_shared_memory_of_another(assembled):
     fill = text[: text.index("$warpsmith_fill:")]
     for name in ("fixed", "own"):
         assert f"mov.b64 %warpsmith_d, {name};" in fill
-    assert "mov.b64 %warpsmith_a, dynamic;" in fill
+    assert "mov.b64 %warpsmith_a, warpsmith_dynamic;" in fill
     assert "%tid.z" in fill
     assembled(text)
 
