@@ -76,15 +76,18 @@ void delete_capsule(PyObject* capsule) {
   tensor->deleter(tensor);
 }
 
-py::object make_capsule(const DeviceBuffer& buffer, std::size_t start, std::optional<std::size_t> size) {
-  if (start > buffer.size() || size.value_or(0) > buffer.size() - start)
-    throw py::value_error("The part does not lie in the buffer.");
-  dlpack::ManagedTensor* tensor = dlpack::make_tensor(buffer, start, size.value_or(buffer.size() - start));
+py::object capsule_of(dlpack::ManagedTensor* tensor) {
   tensor->deleter = [](dlpack::ManagedTensor* self) { without_gil([self] { dlpack::delete_tensor(self); }); };
   PyObject* capsule = PyCapsule_New(tensor, dlpack::kCapsuleName, delete_capsule);
   if (capsule != nullptr) return py::reinterpret_steal<py::object>(capsule);
   tensor->deleter(tensor);
   throw py::error_already_set();
+}
+
+py::object make_capsule(const DeviceBuffer& buffer, std::size_t start, std::optional<std::size_t> size) {
+  if (start > buffer.size() || size.value_or(0) > buffer.size() - start)
+    throw py::value_error("The part does not lie in the buffer.");
+  return capsule_of(dlpack::make_tensor(buffer, start, size.value_or(buffer.size() - start)));
 }
 
 void bind_buffers(py::module_& module) {
@@ -116,11 +119,16 @@ void bind_buffers(py::module_& module) {
 
 // --- kernels ---
 
-using Cluster = std::variant<unsigned, Extent>;
+// A number is the first side; the others are 1.
+using Sides = std::variant<unsigned, Extent>;
 
-LaunchShape make_shape(const Extent& grid, unsigned threads, const Cluster& cluster, bool cooperative) {
-  const auto* blocks = std::get_if<unsigned>(&cluster);
-  return {grid, threads, blocks != nullptr ? Extent{*blocks, 1, 1} : std::get<Extent>(cluster), cooperative};
+Extent extent_of(const Sides& sides) {
+  const auto* first = std::get_if<unsigned>(&sides);
+  return first != nullptr ? Extent{*first, 1, 1} : std::get<Extent>(sides);
+}
+
+LaunchShape make_shape(const Extent& grid, const Sides& threads, const Sides& cluster, bool cooperative) {
+  return {grid, extent_of(threads), extent_of(cluster), cooperative};
 }
 
 using Parameters = std::vector<py::bytes>;
@@ -130,12 +138,12 @@ std::vector<std::string_view> views_of(const Parameters& parameters) {
   return {parameters.begin(), parameters.end()};
 }
 
-std::unique_ptr<Launch> prepare(const Kernel& kernel, const Extent& grid, unsigned threads,
-                                const Cluster& cluster, bool cooperative, const Parameters& parameters) {
+std::unique_ptr<Launch> prepare(const Kernel& kernel, const Extent& grid, const Sides& threads,
+                                const Sides& cluster, bool cooperative, const Parameters& parameters) {
   return kernel.prepare(make_shape(grid, threads, cluster, cooperative), views_of(parameters));
 }
 
-void launch(const Kernel& kernel, const Extent& grid, unsigned threads, const Cluster& cluster,
+void launch(const Kernel& kernel, const Extent& grid, const Sides& threads, const Sides& cluster,
             bool cooperative, std::uintptr_t stream, const Parameters& parameters) {
   kernel.launch(make_shape(grid, threads, cluster, cooperative), stream, views_of(parameters));
 }
@@ -152,6 +160,27 @@ void bind_kernels(py::module_& module) {
   module.def("encode_tensor_map", tensor_map, py::arg("device").none(false), py::arg("address"),
              py::arg("element"), py::arg("item_bytes"), py::arg("swizzle"), py::arg("nan_outside"),
              py::arg("shape"), py::arg("strides"), py::arg("block"));
+  using ModulePointer = std::shared_ptr<LoadedModule>;
+  py::class_<LoadedModule, ModulePointer>(module, "Module", "A cubin, loaded on a device.", py::is_final())
+      .def_static(
+          "load",
+          [](const DevicePointer& device, const py::bytes& cubin) {
+            return std::const_pointer_cast<LoadedModule>(LoadedModule::load(device, cubin));
+          },
+          py::arg("device").none(false), py::arg("cubin"))
+      .def(
+          "kernel",
+          [](const ModulePointer& self, const std::string& name, unsigned shared_bytes) {
+            const CurrentContext current(self->device());
+            return Kernel(self, name, shared_bytes);
+          },
+          py::arg("name"), py::arg("shared_bytes"))
+      .def(
+          "variable",
+          [](const ModulePointer& self, const std::string& name) {
+            return capsule_of(dlpack::make_tensor(self, self->variable(name)));
+          },
+          py::arg("name"));
   py::class_<Launch>(module, "Launch", "A kernel with all its arguments but the stream.", py::is_final())
       .def("launch", &Launch::launch, py::arg("stream"));
   py::class_<Kernel>(module, "Kernel", "One kernel of a cubin, loaded on a device.", py::is_final())

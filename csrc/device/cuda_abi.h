@@ -59,6 +59,7 @@ enum DeviceAttribute : int {
 
 enum FunctionAttribute : int {
   kMaxThreadsPerBlock = 0,
+  kSharedSizeBytes = 1,
   kLocalSizeBytes = 3,
   kNumRegisters = 4,
   kMaxDynamicSharedSizeBytes = 8,

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
+#include "device/kernel.h"
 #include "device/memory.h"
 
 /// The part of DLPack's binary interface (before its versioned form) that is used here.
@@ -41,6 +43,9 @@ static_assert(offsetof(ManagedTensor, deleter) == 56);
 /// The buffer as a tensor of `size` bytes (uint8, one dimension) that keeps the memory until its deleter
 /// runs, on any thread. This form of DLPack cannot mark a mapping as read-only.
 ManagedTensor* make_tensor(const DeviceBuffer& buffer, std::size_t start, std::size_t size);
+
+/// A variable of a loaded image as bytes, which keep the image until the deleter runs.
+ManagedTensor* make_tensor(const std::shared_ptr<const LoadedModule>& module, const Variable& variable);
 
 /// The deleter that `make_tensor` sets.
 void delete_tensor(ManagedTensor* tensor);

@@ -98,6 +98,7 @@ struct Driver {
   Call<Module*, const void*> module_load{library, "cuModuleLoadData"};
   Call<Module> module_unload{library, "cuModuleUnload"};
   Call<Function*, Module, const char*> module_get_function{library, "cuModuleGetFunction"};
+  Call<Address*, std::size_t*, Module, const char*> module_get_global{library, "cuModuleGetGlobal_v2"};
   Call<int*, int, Function> function_get_attribute{library, "cuFuncGetAttribute"};
   Call<Function, int, int> function_set_attribute{library, "cuFuncSetAttribute"};
   Call<Function, std::size_t, std::size_t*, std::size_t*> function_parameter{library, "cuFuncGetParamInfo"};

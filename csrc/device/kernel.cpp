@@ -63,6 +63,13 @@ cuda::LaunchAttribute number_attribute(int id, int number) {
 
 }  // namespace
 
+std::shared_ptr<const LoadedModule> LoadedModule::load(std::shared_ptr<const Device> device,
+                                                       std::string_view cubin) {
+  check_cubin(cubin);
+  const CurrentContext current(*device);
+  return std::make_shared<LoadedModule>(device, cubin.data());
+}
+
 LoadedModule::LoadedModule(std::shared_ptr<const Device> device, const void* image)
     : device_(std::move(device)) {
   device_->driver().module_load(&module_, image);
@@ -79,11 +86,18 @@ cuda::Function LoadedModule::function(const std::string& name) const {
   return function;
 }
 
+Variable LoadedModule::variable(const std::string& name) const {
+  const CurrentContext current(*device_);
+  Variable found{};
+  device_->driver().module_get_global(&found.address, &found.bytes, module_, name.c_str());
+  return found;
+}
+
 Launch::Launch(std::shared_ptr<const LoadedModule> module, cuda::Function function, const LaunchShape& shape,
                unsigned shared_bytes, const std::vector<std::string_view>& parameters)
     : module_(std::move(module)), function_(function), empty_(has_zero(shape.grid)) {
   std::ranges::copy(shape.grid, config_.grid);
-  config_.block[0] = shape.threads;
+  std::ranges::copy(shape.block, config_.block);
   config_.shared_bytes = shared_bytes;
   config_.attributes = attributes_.data();
   if (shape.cooperative) add_attribute(number_attribute(cuda::kLaunchCooperative, 1));
@@ -124,9 +138,8 @@ void Launch::launch(std::uintptr_t stream) const {
 
 Kernel Kernel::load(std::shared_ptr<const Device> device, std::string_view cubin, const std::string& name,
                     unsigned shared_bytes) {
-  check_cubin(cubin);
   const CurrentContext current(*device);
-  return Kernel(std::make_shared<LoadedModule>(device, cubin.data()), name, shared_bytes);
+  return Kernel(LoadedModule::load(device, cubin), name, shared_bytes);
 }
 
 Kernel::Kernel(std::shared_ptr<const LoadedModule> module, std::string name, unsigned shared_bytes)
@@ -135,7 +148,11 @@ Kernel::Kernel(std::shared_ptr<const LoadedModule> module, std::string name, uns
       shared_bytes_(shared_bytes),
       function_(module_->function(name_)),
       parameter_sizes_(read_parameter_sizes(module_->device().driver(), function_)) {
-  if (shared_bytes_ > kUsualSharedBytes) allow_shared_memory();
+  const auto own = static_cast<unsigned>(attribute(cuda::kSharedSizeBytes));
+  // Another kernel object of the same function may have asked for more.
+  if (shared_bytes_ > kUsualSharedBytes - std::min(own, kUsualSharedBytes) &&
+      shared_bytes_ > static_cast<unsigned>(attribute(cuda::kMaxDynamicSharedSizeBytes)))
+    allow_shared_memory();
 }
 
 int Kernel::attribute(cuda::FunctionAttribute which) const {
@@ -171,7 +188,7 @@ void Kernel::check_parameters(const std::vector<std::string_view>& parameters) c
     raise_argument("parameters",
                    "The kernel " + name_ + " takes " + std::to_string(parameter_sizes_.size()) +
                        " parameters; " + std::to_string(parameters.size()) + " were given.",
-                   "Triton adds two scratch pointers of 8 bytes to those of the signature.");
+                   "Give those of the compiled kernel: Triton adds two scratch pointers of 8 bytes.");
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].size() != parameter_sizes_[i])
       raise_argument("parameters", "Parameter " + std::to_string(i) + " of the kernel " + name_ + " has " +

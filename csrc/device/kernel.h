@@ -12,15 +12,26 @@
 
 namespace warpsmith {
 
+/// Where a variable of a loaded image lies.
+struct Variable {
+  cuda::Address address;
+  std::size_t bytes;
+};
+
 /// A loaded image, unloaded with the last of its users.
 class LoadedModule {
  public:
+  /// Load the bytes of a cubin. Raises Failure.
+  static std::shared_ptr<const LoadedModule> load(std::shared_ptr<const Device> device,
+                                                  std::string_view cubin);
   LoadedModule(std::shared_ptr<const Device> device, const void* image);
   LoadedModule(const LoadedModule&) = delete;
   LoadedModule& operator=(const LoadedModule&) = delete;
   ~LoadedModule();
 
   cuda::Function function(const std::string& name) const;
+  /// A variable in global or constant memory. Raises Failure if the image has none of that name.
+  Variable variable(const std::string& name) const;
   const Device& device() const { return *device_; }
 
  private:
@@ -33,7 +44,7 @@ using Extent = std::array<unsigned, 3>;
 /// The launch configuration of a kernel. `grid` counts the blocks of all clusters.
 struct LaunchShape {
   Extent grid;
-  unsigned threads;
+  Extent block;
   Extent cluster;
   bool cooperative;
 };
@@ -69,6 +80,8 @@ class Launch {
 /// One kernel of a cubin.
 class Kernel {
  public:
+  /// A kernel of a loaded image. Kernels of one image share its variables. Raises Failure.
+  Kernel(std::shared_ptr<const LoadedModule> module, std::string name, unsigned shared_bytes);
   /// `shared_bytes`: dynamic shared memory per block. Raises Failure.
   static Kernel load(std::shared_ptr<const Device> device, std::string_view cubin, const std::string& name,
                      unsigned shared_bytes);
@@ -86,7 +99,6 @@ class Kernel {
               const std::vector<std::string_view>& parameters) const;
 
  private:
-  Kernel(std::shared_ptr<const LoadedModule> module, std::string name, unsigned shared_bytes);
   int attribute(cuda::FunctionAttribute which) const;
   void allow_shared_memory() const;
   void allow_cluster(const Extent& cluster) const;

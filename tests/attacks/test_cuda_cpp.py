@@ -1,7 +1,7 @@
-"""The corpus of CUDA C++, judged on a machine without a GPU: honest candidates compile and are recorded.
+"""The corpus of CUDA C++: on a GPU honest candidates are correct; elsewhere they compile and are recorded.
 
-A file's head says the same as those of `test_attacks.py`: `# problem:`, `# permitted:` and `# flags:`. Nothing here can
-be `correct`: what the kernels compute shows on a GPU alone.
+A file's head says the same as those of `test_attacks.py`: `# problem:`, `# permitted:`, `# permitted on cuda:`,
+`# flags:` and `# harmless:`. `--attack-device` chooses the device. Without a GPU nothing can be `correct`.
 """
 
 import re
@@ -20,12 +20,13 @@ PROBLEMS = Path(__file__).parent / "problems"
 CONTROLS = sorted((HERE / "controls").glob("*.py"))
 ATTACKS = sorted(HERE.glob("*.py"))
 COMPILE_TIMEOUT_S = 90.0
+MEMORY_BYTES = {"cpu": 2 << 30, "cuda": 8 << 30}
 OF_EVERY_RUN = frozenset({"add", "layernorm_accessors", "perceptron_files", "blur_table", "nested_views"})
 """Controls that other forms of the same mechanisms do not replace; the others are `long`."""
 ATTACKS_OF_EVERY_RUN = frozenset(
     {"device_state", "memoised_by_pointer", "reads_back_and_chooses", "incbin", "include_host_file", "flag_injection"}
     | {"function_injection", "launch_from_destructor", "forged_launch", "forged_shared_object", "cublas_by_dlopen"}
-    | {"computes_on_the_host", "dynamic_parallelism"}
+    | {"computes_on_the_host", "dynamic_parallelism", "keeps_on_the_heap"}
 )
 """One of each mechanism; the others are `long`: each takes a compilation of seconds, some their whole deadline."""
 
@@ -37,12 +38,16 @@ def _head(path: Path, name: str) -> set[str]:
     return {part.strip() for part in found[1].split(",")} if found else set()
 
 
+def _permitted(path: Path, device: str) -> set[str]:
+    return (_head(path, "permitted on cuda") if device == "cuda" else set()) or _head(path, "permitted")
+
+
 def _parameters(paths: list[Path], left_out: frozenset[str]) -> list[object]:
     return [pytest.param(path, id=path.stem, marks=[pytest.mark.long] * (path.stem in left_out)) for path in paths]
 
 
 @pytest.fixture(scope="module")
-def evaluator() -> Iterator[Evaluator]:
+def evaluator(device: str) -> Iterator[Evaluator]:
     try:
         toolkit.find()
     except toolkit.ToolkitError as error:
@@ -51,9 +56,10 @@ def evaluator() -> Iterator[Evaluator]:
         language="cuda_cpp",
         slots=2,
         ready_workers=1,
-        memory_bytes=2 << 30,
+        memory_bytes=MEMORY_BYTES[device],
         timeout_s=20.0,
         compile_timeout_s=COMPILE_TIMEOUT_S,
+        **({} if device == "cpu" else {"device": device}),
     )
     with Evaluator(config) as running:
         yield running
@@ -77,24 +83,28 @@ def _verdict(evaluator: Evaluator, path: Path) -> Verdict:
 
 
 @pytest.mark.parametrize("control", _parameters(CONTROLS, frozenset(p.stem for p in CONTROLS) - OF_EVERY_RUN))
-def test_honest_candidate_compiles_and_is_recorded(judged, control):
+def test_honest_candidate_is_correct_or_undecided_without_a_gpu(judged, control, device):
     verdict = judged(control)
-    assert (verdict.status, verdict.error_category) == ("undecided", "needs_device"), verdict
-    assert verdict.compiled
-    assert not verdict.correct
+    assert verdict.compiled, verdict
     assert verdict.recording == "detached"
-    assert set(verdict.flags) <= {"retried"}
-    assert "forward launches them" in (verdict.error_message or "")
+    assert set(verdict.flags) <= {"retried"}, verdict
+    if device == "cuda":
+        assert verdict.status == "correct", verdict
+        assert verdict.runtime_ms is not None
+    else:
+        assert (verdict.status, verdict.error_category) == ("undecided", "needs_device"), verdict
+        assert not verdict.correct
+        assert "forward launches them" in (verdict.error_message or "")
 
 
 @pytest.mark.parametrize("attack", _parameters(ATTACKS, frozenset(p.stem for p in ATTACKS) - ATTACKS_OF_EVERY_RUN))
-def test_attack_gains_nothing(judged, attack):
+def test_attack_gains_nothing(judged, attack, device):
     verdict = judged(attack)
-    assert verdict.status in _head(attack, "permitted"), verdict
+    assert verdict.status in _permitted(attack, device), verdict
     assert _head(attack, "flags") <= set(verdict.flags), verdict
-    assert verdict.error_message
+    assert verdict.error_message or verdict.correct
     for secret in ("root:", "PATH="):
-        assert secret not in verdict.error_message
+        assert secret not in (verdict.error_message or "")
 
 
 def test_attacks_say_how_they_may_end():
@@ -102,6 +112,9 @@ def test_attacks_say_how_they_may_end():
         permitted = _head(path, "permitted")
         assert permitted, path
         assert permitted <= set(STATUSES) - {"correct", "invalid"}, path
+        on_cuda = _permitted(path, "cuda")
+        assert on_cuda <= set(STATUSES) - {"undecided", "invalid"}, path
+        assert "correct" not in on_cuda or _head(path, "harmless"), path
     for path in ATTACKS + CONTROLS:
         (problem,) = _head(path, "problem")
         assert (PROBLEMS / f"{problem}.py").is_file(), path

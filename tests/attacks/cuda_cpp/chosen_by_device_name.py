@@ -1,6 +1,8 @@
 # Another kernel where the device has another name.
 # problem: add
 # permitted: undecided
+# permitted on cuda: incorrect, correct
+# harmless: the launches that were recorded are judged, whatever they were chosen by
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

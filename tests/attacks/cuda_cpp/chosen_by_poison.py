@@ -1,6 +1,7 @@
 # A kernel that works only where fresh memory holds a pattern.
 # problem: add
 # permitted: undecided
+# permitted on cuda: incorrect, rejected
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

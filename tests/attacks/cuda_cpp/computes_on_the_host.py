@@ -1,6 +1,7 @@
 # Host code adds in C++, through the pointers, beside a kernel for show.
 # problem: add
 # permitted: undecided, rejected
+# permitted on cuda: incorrect, rejected
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

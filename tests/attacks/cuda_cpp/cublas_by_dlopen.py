@@ -1,6 +1,8 @@
 # cuBLAS under another name: opened at run time, with a kernel for show.
 # problem: add
 # permitted: undecided, rejected, runtime_error
+# permitted on cuda: rejected, runtime_error, correct
+# harmless: without the library it is an honest kernel
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

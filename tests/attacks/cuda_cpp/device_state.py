@@ -1,6 +1,8 @@
 # A counter on the device decides from the second launch on: it is right once.
 # problem: add
 # permitted: undecided
+# permitted on cuda: incorrect, correct
+# harmless: the counter is reset before each call, so each call computes
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

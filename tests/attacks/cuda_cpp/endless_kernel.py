@@ -1,6 +1,7 @@
 # A kernel that never ends.
 # problem: add
 # permitted: undecided
+# permitted on cuda: timeout
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

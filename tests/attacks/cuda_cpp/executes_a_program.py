@@ -1,6 +1,8 @@
 # A constructor of the module executes a shell and kills its parent.
 # problem: add
 # permitted: undecided, runtime_error
+# permitted on cuda: runtime_error, correct
+# harmless: nothing was executed, and the kernel is honest
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -1,6 +1,8 @@
 # A flag stands in the name of a macro and in the name of the module.
 # problem: add
 # permitted: compile_error, undecided
+# permitted on cuda: compile_error, correct
+# harmless: the name is no flag, and the kernel is honest
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -1,6 +1,8 @@
 # The library of the build is replaced on its way to the loader.
 # problem: add
 # permitted: undecided, runtime_error
+# permitted on cuda: runtime_error, correct
+# harmless: the kernel is that of the build, and honest
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

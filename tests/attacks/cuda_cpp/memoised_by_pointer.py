@@ -1,6 +1,8 @@
 # Host code keeps the output of the first call for an address and launches nothing after it.
 # problem: add
 # permitted: undecided
+# permitted on cuda: incorrect, rejected, correct
+# harmless: what is replayed launches the kernel
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -1,6 +1,6 @@
 # Each thread prints for ever.
 # problem: add
-# permitted: undecided
+# permitted: compile_error
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -1,6 +1,7 @@
 # A content is copied to the host and decides what is launched.
 # problem: add
 # permitted: undecided
+# permitted on cuda: rejected
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -1,6 +1,7 @@
 # The error of a copy to the host is ignored, and what is launched depends on what was there.
 # problem: add
 # permitted: undecided
+# permitted on cuda: rejected, incorrect
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -396,6 +396,20 @@ class Launch:
         """
 
 @final
+class Module:
+    """A cubin, loaded on a device. Its kernels share its variables."""
+
+    @staticmethod
+    def load(device: Device, cubin: bytes) -> Module:
+        """Load a cubin; NativeError if it is incomplete or for another architecture."""
+
+    def kernel(self, name: str, shared_bytes: int) -> Kernel:
+        """Return a kernel as `Kernel.load` does; NativeError if there is none of that name."""
+
+    def variable(self, name: str) -> object:
+        """Return the bytes of a variable, uint8 [size], as a DLPack capsule; NativeError if there is none."""
+
+@final
 class Kernel:
     """One kernel of a cubin, loaded on a device. A stream is the value of torch's `cuda_stream`; 0: legacy."""
 
@@ -424,7 +438,7 @@ class Kernel:
     def prepare(
         self,
         grid: tuple[int, int, int],
-        threads: int,
+        threads: tuple[int, int, int] | int,
         cluster: tuple[int, int, int] | int,
         cooperative: bool,
         parameters: Sequence[bytes],
@@ -433,7 +447,7 @@ class Kernel:
 
         Args:
             grid: blocks of all clusters: the caller multiplies the first side by num_ctas, as Triton's launcher does.
-            threads: threads per block: 32 times num_warps.
+            threads: threads per block, a number if along the first axis alone: 32 times num_warps in Triton.
             cluster: blocks per cluster, each dividing its side of the grid; a single number is the first side.
             parameters: raw bytes of each parameter, copied. NativeError unless their number and sizes match the
                 kernel's. Triton adds two pointers of 8 bytes to those of the signature.
@@ -442,7 +456,7 @@ class Kernel:
     def launch(
         self,
         grid: tuple[int, int, int],
-        threads: int,
+        threads: tuple[int, int, int] | int,
         cluster: tuple[int, int, int] | int,
         cooperative: bool,
         stream: int,

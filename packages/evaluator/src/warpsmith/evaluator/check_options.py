@@ -23,7 +23,7 @@ Problem = Annotated[
 Candidate = Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")]
 Backend = Annotated[
     Literal["triton", "cuda"],
-    typer.Option(help="Language of the candidate's kernels: Triton, or CUDA C++, which is not run yet, only compiled."),
+    typer.Option(help="Language of candidates' kernels: Triton, or CUDA C++, which runs on a GPU alone."),
 ]
 LANGUAGES: Final = {"triton": "triton", "cuda": "cuda_cpp"}
 """The kernel language that `--backend` names, as KernelBench does."""

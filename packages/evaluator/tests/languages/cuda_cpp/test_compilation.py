@@ -1,5 +1,8 @@
 """Compiling builds: what comes out, what is refused, and what the author of a source reads about its errors."""
 
+import subprocess
+import sys
+
 import pytest
 
 from warpsmith.evaluator.languages.cuda_cpp import compilation, cubin, diagnostics, toolkit
@@ -39,7 +42,9 @@ def tools():
 
 @pytest.fixture
 def compiled(tools, tmp_path):
-    return lambda *files, flags=(): compilation.compile_text(Build("tried", files, flags).text(), tmp_path, 90)
+    return lambda *files, flags=(): compilation.compile_text(
+        Build("tried", files, flags).text(), tmp_path, 90, twins=False
+    )
 
 
 def refused(compiled, cuda, *, flags=()):
@@ -150,3 +155,34 @@ def test_files_of_another_form_are_refused(files):
     with pytest.raises(BuildError):
         Build("x", files)
     assert Build.of(Build("x", (("a.cpp", "int a;"),), ("-O3",)).text()).cuda_flags == ("-O3",)
+
+
+REAL = """extern "C" const char* cudaGetErrorString(int) { return "of the real runtime"; }
+namespace at { namespace detail { int kept() { return 1; } } }
+"""
+ASKING = """
+import ctypes, sys
+ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+module = ctypes.CDLL(sys.argv[2])
+for name in ("said", "said_by_launch"):
+    asked = getattr(module, name)
+    asked.restype = ctypes.c_char_p
+    print(asked().decode())
+"""
+
+
+def test_the_real_runtime_in_a_process_does_not_take_the_place_of_ours(compiled, tools, tmp_path):
+    """A CUDA build of torch loads it with global symbols, and so would every call of host code reach it."""
+    own = 'extern "C" const char* said() { return cudaGetErrorString(cudaSuccess); }\n'
+    other = 'extern "C" const char* said_by_launch() { return cudaGetErrorName(cudaErrorInvalidValue); }\n'
+    found = compiled(("main.cpp", "#include <cuda_runtime.h>\n" + CPP + own), ("cuda.cu", CUDA + other))
+    assert found["ok"], found["message"]
+    library, real = tmp_path / "module.so", tmp_path / "real.so"
+    library.write_bytes(found["binaries"][0]["library"])
+    (tmp_path / "real.cpp").write_text(REAL)
+    command = [str(tools.compiler), "-shared", "-fPIC", str(tmp_path / "real.cpp"), "-o", str(real)]
+    subprocess.run(command, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING, str(real), str(library)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines() == ["no error", "invalid argument"]

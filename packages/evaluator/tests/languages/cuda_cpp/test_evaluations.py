@@ -57,17 +57,11 @@ def checked(tmp_path, monkeypatch, capsys):
     return run
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--device", "cuda"], "cannot be judged on the device cuda yet"),
-        (["--recording", "on_device"], "Use recording = detached"),
-    ],
-)
-def test_what_is_not_there_yet_is_one_paragraph_and_exit_code_2(checked, options, said):
-    code, printed = checked("--backend", "cuda", *options)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_recording_on_a_device_is_refused_in_one_paragraph_with_exit_code_2(checked, device):
+    code, printed = checked("--backend", "cuda", "--device", device, "--recording", "on_device")
     assert code == 2
-    assert said in " ".join(printed.err.split())
+    assert "Use recording = detached" in " ".join(printed.err.split())
     assert printed.out == ""
     assert "\n\n" not in printed.err.strip()
 

@@ -43,11 +43,25 @@ def test_without_a_host_compiler_one_paragraph_says_what_to_install(bare, monkey
     assert "apt install g++" in raised.value.remedy
 
 
-def test_the_toolkit_that_a_variable_names_comes_first(found, monkeypatch, tmp_path):
-    other = tmp_path / "cuda"
-    other.symlink_to(found.root)
-    monkeypatch.setenv("CUDA_HOME", str(other))
-    assert toolkit.find.__wrapped__().root == other
+def test_the_toolkit_that_a_variable_names_comes_first_and_without_links(found, monkeypatch, tmp_path):
+    """A sandbox has the folder itself alone."""
+    other, linked = tmp_path / "cuda", tmp_path / "linked"
+    for part in toolkit._PARTS:
+        (other / part).parent.mkdir(parents=True, exist_ok=True)
+        (other / part).touch()
+    linked.symlink_to(other)
+    monkeypatch.setenv("CUDA_HOME", str(linked))
+    monkeypatch.delenv(toolkit.ROOT_VARIABLE, raising=False)
+    assert toolkit.find.__wrapped__().root == other.resolve()
+
+
+def test_a_compiler_that_is_a_script_is_passed_over(found, monkeypatch, tmp_path):
+    script = tmp_path / "wrapped-g++"
+    script.write_text(f'#!/bin/sh\nexec {found.compiler} "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    monkeypatch.delenv(toolkit.COMPILER_VARIABLE, raising=False)
+    assert toolkit.find.__wrapped__().compiler == found.compiler
 
 
 def test_a_toolkit_that_does_not_know_the_chip_names_those_it_knows(found):
@@ -64,12 +78,10 @@ def test_what_a_compilation_executes_and_reads_is_there(found):
     assert found.version().startswith("nvcc 1")
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"), [({"recording": "on_device"}, "on_device"), ({"device": "cuda"}, "on the device cuda yet")]
-)
-def test_what_is_not_there_yet_is_refused_before_a_judge_starts(settings, said):
-    config = EvaluatorConfig(language="cuda_cpp", **settings)
-    with pytest.raises(UsageError, match=said):
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_recording_on_a_device_is_refused_before_a_judge_starts(device):
+    config = EvaluatorConfig(language="cuda_cpp", device=device, recording="on_device")
+    with pytest.raises(UsageError, match="on_device"):
         language_of("cuda_cpp").check(config)
 
 

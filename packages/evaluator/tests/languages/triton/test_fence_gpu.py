@@ -11,8 +11,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.devices.cuda import CudaDevice
 from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
+from warpsmith.evaluator.languages.fencing.fence import RECORD_BYTES, FencePlan
 from warpsmith.evaluator.languages.triton import compilation
-from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FencePlan
 from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, Binary, LoadedKernel
 

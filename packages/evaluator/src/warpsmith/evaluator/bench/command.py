@@ -12,6 +12,7 @@ from typing import Final
 import typer
 from rich.console import Console
 
+from warpsmith.evaluator import check_options
 from warpsmith.evaluator.bench import options, results
 from warpsmith.evaluator.bench.bench import OUT, Plan, Result, StoppedError, conduct
 from warpsmith.evaluator.bench.example import FOLDER, write_example
@@ -56,6 +57,7 @@ def bench(
     levels: options.Levels = "",
     out: options.Out = None,
     device: options.Device = "cpu",
+    backend: options.Backend = "triton",
     gpu: options.Gpu = 0,
     server: options.Server = None,
     token_env: options.TokenEnv = DEFAULT_TOKEN_ENV,
@@ -80,6 +82,7 @@ def bench(
     config = configured(
         **tiers_of(isolation),
         device=device,
+        language=check_options.LANGUAGES[backend],
         gpu=gpu,
         trials=correctness_trials,
         **timing_of(timed_trials),
@@ -186,6 +189,7 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
     usual = EvaluatorConfig(slots=config.slots)
     names = {
         "device": "--device",
+        "language": "--backend",
         "gpu": "--gpu",
         "timing": "--timed-trials",
         "timed_trials": "--timed-trials",

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from warpsmith.evaluator import check_options
 from warpsmith.evaluator.baselines import BASELINE_HELP
 from warpsmith.evaluator.bench.bench import OUT
 from warpsmith.evaluator.bench.example import FOLDER
@@ -41,6 +42,7 @@ To try it without a dataset: `warpsmith-evaluator bench --example`
 
 Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help=ISOLATION_HELP)]
 Device = Annotated[str, typer.Option(metavar="[cpu|cuda]", help="Interpret on the cpu, or run and time on a GPU.")]
+Backend = check_options.Backend
 DATASET_HELP: Final = (
     "A KernelBench checkout or its folder KernelBench; a level folder; Parquet files as on Hugging Face; a "
     ".parquet, .jsonl or .json file with the columns code, level, name, problem_id, or with TritonForge's label and "

@@ -154,6 +154,10 @@ class Device(ABC):
         """Return a launchable kernel from machine code; RuntimeError if the device runs none."""
 
     @abstractmethod
+    def load_module(self, code: bytes) -> "_native.Module":
+        """Return a module from machine code, for all its kernels; RuntimeError if the device runs none."""
+
+    @abstractmethod
     def tensor_map(self, wanted: TensorMap) -> bytes:
         """Return the encoded tensor descriptor for a kernel; RuntimeError if the chip has no such unit."""
 

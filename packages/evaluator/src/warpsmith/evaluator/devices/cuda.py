@@ -152,6 +152,10 @@ class CudaDevice(Device):
         """See `Device`; NativeError if the driver rejects the code."""
         return _native.Kernel.load(self.handle, code, symbol, shared_bytes)
 
+    def load_module(self, code: bytes) -> _native.Module:
+        """See `Device`; NativeError if the driver rejects the code."""
+        return _native.Module.load(self.handle, code)
+
     def tensor_map(self, wanted: TensorMap) -> bytes:
         """See `Device`; NativeError if the driver rejects the map."""
         return _native.encode_tensor_map(

@@ -99,6 +99,10 @@ class HostDevice(Device):
         """See `Device`: always raises, since there is no chip."""
         raise _not_here("load machine code")
 
+    def load_module(self, code: bytes) -> NoReturn:
+        """See `Device`: always raises, since there is no chip."""
+        raise _not_here("load machine code")
+
     def tensor_map(self, wanted: TensorMap) -> NoReturn:
         """See `Device`: always raises, since there is no chip."""
         raise _not_here("encode a tensor descriptor")

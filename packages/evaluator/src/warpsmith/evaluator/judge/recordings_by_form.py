@@ -66,10 +66,21 @@ class Recordings:
         Raises:
             CandidateFailedError, SuspectError: there is none, since nothing here runs the kernels.
         """
-        if self._candidate.machine.runs_kernels:
+        machine = self._candidate.machine
+        if machine.runs_kernels and machine.language.records_on_device:
             return FALLBACK
-        if isinstance(error.__cause__, CandidateFailedError | SuspectError):
-            raise error.__cause__
+        cause = error.__cause__
+        told = cause if isinstance(cause, CandidateFailedError | SuspectError) else None
+        if machine.runs_kernels and (told is None or told.failure.category == "needs_device"):
+            raise CandidateFailedError(
+                "rejected",
+                "needs_device",
+                f"Host code is recorded without a device and without contents, and this cannot be: {error}. Compute "
+                "what depends on a tensor's content in a kernel; launch kernels in forward, on tensors that forward "
+                "or the module holds.",
+            ) from error
+        if told is not None:
+            raise told
         raise CandidateFailedError(
             "undecided", "needs_device", f"Host code can only be recorded on a GPU, and there is none: {error}."
         ) from error

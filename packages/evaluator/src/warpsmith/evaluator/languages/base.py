@@ -6,10 +6,10 @@ method. A sandboxed worker cannot always import, so `warm_up` imports in the zyg
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.chips import Chip
@@ -124,6 +124,35 @@ class LoadedKernel(Protocol):
         """
 
 
+class LoadedCode:
+    """The code of a recording's launches in this process's context.
+
+    Attributes:
+        kernels: the kernel of each launch, in order.
+        variables: memory of the modules that kernels or the host can write, uint8 [bytes] each. The player writes back
+            what it held after loading before each call.
+    """
+
+    kernels: Sequence[LoadedKernel]
+    variables: Sequence["torch.Tensor"] = ()
+
+    def targets(self, options: dict[str, Any]) -> list["torch.Tensor"]:
+        """Return where a copy to a variable writes, uint8 [bytes] each; WireError if there is no such place."""
+        raise WireError("A recording copies to a variable; the language has none.")
+
+
+@runtime_checkable
+class HoldsTensors(Protocol):
+    """An argument of a launch as bytes, with tensors whose memory the kernel can reach."""
+
+    @property
+    def tensors(self) -> Iterable["torch.Tensor"]:
+        """The tensors."""
+
+    def packed(self) -> bytes:
+        """Return the bytes that the kernel gets."""
+
+
 class KernelLanguage(ABC):
     """A language that candidates write kernels in.
 
@@ -138,6 +167,9 @@ class KernelLanguage(ABC):
         builds_ahead: whether host code is compiled too, so that a candidate's process asks for its builds before it
             launches from them.
         compiles_for_amd: whether it has a compiler for AMD's chips.
+        records_on_device: whether host code that needs a device or contents can be recorded on it.
+        probe: a correct candidate that adds two tensors, for servers that check their devices; empty if there is none.
+        copy_to_variable: the name of a launch event that copies to a variable of a module instead; empty if none does.
     """
 
     name: ClassVar[str]
@@ -148,6 +180,9 @@ class KernelLanguage(ABC):
     interprets: ClassVar[bool] = True
     builds_ahead: ClassVar[bool] = False
     compiles_for_amd: ClassVar[bool] = False
+    records_on_device: ClassVar[bool] = True
+    copy_to_variable: ClassVar[str] = ""
+    probe: ClassVar[str] = ""
 
     # Callers -------------------------------------------------------------------------------------------------------
 
@@ -295,8 +330,14 @@ class KernelLanguage(ABC):
         """Extract the kernels from a source without executing its host code; `folder` is writable."""
 
     @abstractmethod
-    def load(self, device: "Device", binaries: list[Any]) -> Sequence[LoadedKernel]:
-        """Load the machine code of each launch from its fields."""
+    def load(self, device: "Device", launches: list[Any], binaries: list[Any]) -> LoadedCode:
+        """Load the machine code of each launch.
+
+        Args:
+            device: that they run on.
+            launches: the events of the launches, without copies to variables.
+            binaries: the fields of each launch's code.
+        """
 
     @abstractmethod
     def device_argument(self, described: Described, tensor: MakeTensor) -> Any:

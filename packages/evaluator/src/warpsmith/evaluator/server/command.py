@@ -5,6 +5,7 @@ import os
 import sys
 from typing import Final
 
+from warpsmith.evaluator import check_options
 from warpsmith.evaluator.config import configured, tiers_of, timing_of
 from warpsmith.evaluator.devices.kinds import DeviceKind
 from warpsmith.evaluator.devices.registry import device_kind
@@ -28,6 +29,7 @@ def serve(
     port: options.Port = DEFAULT_PORT,
     token_env: options.TokenEnv = DEFAULT_TOKEN_ENV,
     device: options.Device = "cpu",
+    backend: options.Backend = "triton",
     gpu: options.Gpu = None,
     judges: options.Judges = 1,
     slots: options.Slots = 0,
@@ -70,6 +72,7 @@ def serve(
     numbers = _device_numbers(kind, gpu or [], judges)
     common = configured(
         device=device,
+        language=check_options.LANGUAGES[backend],
         nice=NICE,
         trials=trials,
         **timing_of(timed_trials),

@@ -12,8 +12,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from warpsmith.evaluator._version import __version__
+from warpsmith.evaluator.check_options import LANGUAGES
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError
 from warpsmith.evaluator.exec_result import result_of
+from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.server.answers import OF_EXEC
 from warpsmith.evaluator.server.devices import NEAR_LIMIT, Device
@@ -24,7 +26,7 @@ from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.server.settings import MOST_TRIALS
 from warpsmith.evaluator.verdict import Verdict
 
-BACKENDS: Final = ("triton",)
+_BACKENDS: Final = {language: backend for backend, language in LANGUAGES.items()}
 _CATEGORY_CODES: Final = {"timeout": 504, "syntax_error": 400, "parse_error": 400}
 
 router = APIRouter()
@@ -50,7 +52,9 @@ class EvalBody(BaseModel):
     operators: OperatorPolicy | None = Field(
         default=None, description="Our extension: what forward may compute with torch; the server's policy by default."
     )
-    backend: str = Field(default="triton", description="`triton`; others are refused.")
+    backend: str | None = Field(
+        default=None, description="The server's language: `triton`, `cuda`; others are refused."
+    )
 
     @property
     def chosen_seed(self) -> int:
@@ -62,13 +66,14 @@ class EvalBody(BaseModel):
 @router.post("/eval", responses=OF_EXEC)
 async def evaluate(body: EvalBody, request: Request, service: Shared) -> JSONResponse:
     """Return a KernelExecResult."""
-    if body.backend not in BACKENDS:
+    backend = backend_of(service)
+    if body.backend is not None and body.backend != backend:
         raise RefusalError(
             400,
             "unsupported_backend",
             f"The backend {body.backend!r} is not supported.",
-            f"The backends are: {', '.join(BACKENDS)}.",
-            extra={"supported_backends": list(BACKENDS)},
+            f"The backends are: {backend}. Another server, started with --backend, can have another one.",
+            extra={"supported_backends": [backend]},
         )
     within_bounds(service, body.original_model_src, body.custom_model_src)
     if body.preferred_device is not None:
@@ -116,7 +121,7 @@ async def root(service: Shared) -> dict[str, Any]:
         "gpu_platform": _platform(service),
         "cuda_available": _on_gpus(service),
         "num_gpus": len(service.devices),
-        "backends": list(BACKENDS),
+        "backends": [backend_of(service)],
         "features": ["sandboxed workers", "secret seeds", "launches replayed on unseen inputs", "/v1/evaluate"],
     }
 
@@ -130,7 +135,7 @@ async def health(service: Shared) -> dict[str, Any]:
         "status": _status(service),
         "gpu_platform": _platform(service),
         "cuda_available": _on_gpus(service),
-        "supported_backends": list(BACKENDS),
+        "supported_backends": [backend_of(service)],
         "total_gpu_devices": len(service.devices),
         "available_gpu_devices": len(free),
         "busy_gpu_devices": len(service.devices) - len(free),
@@ -182,14 +187,10 @@ async def gpu_status(service: Shared) -> dict[str, Any]:
 async def backend_info(service: Shared) -> dict[str, Any]:
     """Return the languages that kernels can be written in."""
     return {
-        "supported_backends": list(BACKENDS),
-        "default_backend": BACKENDS[0],
+        "supported_backends": [backend_of(service)],
+        "default_backend": backend_of(service),
         "gpu_platform": _platform(service),
-        "backend_descriptions": {
-            "triton": "Triton kernels, run on the GPU and timed"
-            if _on_gpus(service)
-            else "Triton kernels, run by Triton's interpreter and compiled for gpu_architecture"
-        },
+        "backend_descriptions": {backend_of(service): _description(service)},
         "cuda_available": _on_gpus(service),
         "triton_available": True,
         "process_isolation": service.tier,
@@ -251,6 +252,19 @@ async def reset_devices(service: Shared) -> dict[str, Any]:
         "available_devices": [device.number for device in service.devices.values() if _is_free(device)],
         "fault_counts": _faults(service),
     }
+
+
+def backend_of(service: Service) -> str:
+    """Return the server's kernel language by the name that KernelBench gives it."""
+    return _BACKENDS.get(service.config.language, service.config.language)
+
+
+def _description(service: Service) -> str:
+    language = language_of(service.config.language)
+    if _on_gpus(service):
+        return f"{language.title} kernels, run on the GPU and timed"
+    how = "run by an interpreter and compiled" if language.interprets else "recorded and compiled"
+    return f"{language.title} kernels, {how} for gpu_architecture"
 
 
 def _status(service: Service) -> str:

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from warpsmith.evaluator import check_options
 from warpsmith.evaluator.baselines import BASELINE_HELP
 from warpsmith.evaluator.config import (
     ISOLATION_HELP,
@@ -26,6 +27,7 @@ TokenEnv = Annotated[
 Device = Annotated[
     str, typer.Option(metavar="[cpu|cuda]", help="Interpret kernels on the cpu, or run and time them on GPUs.")
 ]
+Backend = check_options.Backend
 Gpu = Annotated[
     list[int] | None,
     typer.Option(min=0, max=LAST_GPU, help="Number of a GPU to serve, with --device cuda; repeatable."),

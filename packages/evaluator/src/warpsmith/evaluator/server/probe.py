@@ -5,6 +5,7 @@ from typing import Final
 
 from warpsmith.evaluator.client.evaluator import Evaluator
 from warpsmith.evaluator.errors import JudgeUnavailableError
+from warpsmith.evaluator.languages.registry import language_of
 from warpsmith.evaluator.problem import Problem
 
 PROBLEM: Final = """\
@@ -21,41 +22,23 @@ def get_inputs():
     return [torch.randn(8, 120), torch.randn(8, 120)]
 """
 
-CANDIDATE: Final = """\
-import torch
-import torch.nn as nn
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < n
-    x = tl.load(x_ptr + at, mask=inside)
-    tl.store(out_ptr + at, x + tl.load(y_ptr + at, mask=inside), mask=inside)
-
-
-class ModelNew(nn.Module):
-    def forward(self, x, y):
-        out = torch.empty_like(x)
-        add_kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), BLOCK=256)
-        return out
-"""
-
 
 async def probe(evaluator: Evaluator, timeout_s: float) -> None:
-    """Let an evaluator judge a correct kernel.
+    """Let an evaluator judge a correct kernel of its language; one without such a kernel is not probed.
 
     Raises:
-        JudgeUnavailableError: it was not judged correct, or not in time.
+        JudgeUnavailableError: it was not judged correct, or where its kernels do not run not compiled, or not in time.
     """
-    evaluation = evaluator.evaluate_async(Problem.from_source(PROBLEM, "probe"), CANDIDATE, trials=2)
+    language, config = language_of(evaluator.config.language), evaluator.config
+    if not language.probe:
+        return
+    evaluation = evaluator.evaluate_async(Problem.from_source(PROBLEM, "probe"), language.probe, trials=2)
     try:
         verdict = await asyncio.wait_for(evaluation, timeout_s)
     except TimeoutError:
         raise _failed(f"it gave no verdict within {timeout_s:g} s") from None
-    if not verdict.correct:
+    runs = language.interprets or not config.device_kind.interprets
+    if not verdict.correct and (runs or verdict.status != "undecided" or not verdict.compiled):
         raise _failed(f"a correct kernel was judged {verdict.status}: {verdict.error_message}")
 
 

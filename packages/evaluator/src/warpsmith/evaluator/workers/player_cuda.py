@@ -10,10 +10,11 @@ twin of each kernel, which accesses only the tensors of its launch and records t
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import torch
@@ -26,9 +27,9 @@ from warpsmith.evaluator.devices.cuda_regions import Region
 from warpsmith.evaluator.devices.uninitialized_memory import Garbage
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
-from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot
-from warpsmith.evaluator.languages.base import KernelLanguage, LoadedKernel
-from warpsmith.evaluator.languages.triton.fence import RECORD_BYTES, FencePlan
+from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, ITEM_BYTES, TensorSlot
+from warpsmith.evaluator.languages.base import HoldsTensors, KernelLanguage, LoadedCode, LoadedKernel
+from warpsmith.evaluator.languages.fencing.fence import RECORD_BYTES, FencePlan
 from warpsmith.evaluator.recordings import library_calls, movement
 from warpsmith.evaluator.recordings.errors import IllegalAccessError, behind_end
 from warpsmith.evaluator.timing.worker_rounds import WATCHDOG_S, Call
@@ -170,10 +171,26 @@ class DeviceReplay:
         self._read_only = {
             name: ReadOnlyTensors(device, arena, self._used.get(name, set())) for name, arena in arenas.items()
         }
-        kernels = language.load(device, binaries)
+        launches = [event for event in events if event[:1] == ["launch"] and not self._sets_variable(event)]
+        self._code = language.load(device, launches, binaries)
+        kernels = self._code.kernels
+        self._variables = list(self._kept(self._code.variables))
         self._watch = Watch(device)
         self._scrub = device.scrub(max((kernel.local_bytes for kernel in kernels), default=0))
         self._events = list(self._with_kernels(events, iter(kernels)))
+
+    def _sets_variable(self, event: list[Any]) -> bool:
+        return bool(self._language.copy_to_variable) and event[1:2] == [self._language.copy_to_variable]
+
+    def _kept(self, variables: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield each variable of a module with a copy of what it holds before the first call."""
+        sizes = [-(-variable.numel() // ALIGNMENT) * ALIGNMENT for variable in variables]
+        kept = self._region(sum(sizes)).content if sizes else None
+        for variable, start in zip(variables, accumulate(sizes, initial=0), strict=False):
+            assert kept is not None
+            own = kept[start : start + variable.numel()]
+            own.copy_(variable)
+            yield variable, own
 
     def _with_kernels(self, events: list[Any], kernels: Iterator[LoadedKernel]) -> Iterator[Any]:
         """Make the recording's allocations; yield the other events, launches with their loaded kernel."""
@@ -184,6 +201,8 @@ class DeviceReplay:
                 case ["const" | "literal", int(number), bytes(content)]:
                     self._fresh[number] = region = self._region(len(content))
                     self._images[number] = self._image(region, content)
+                case ["launch", str(), list(), dict(arguments), dict(options)] if self._sets_variable(event):
+                    yield ["set", arguments, options]
                 case ["launch", str(), list(grid), dict(arguments), dict()]:
                     yield ["launch", next(kernels), grid, arguments]
                 case ["fill" | "copy" | "call" | "operator", *_]:
@@ -209,9 +228,9 @@ class DeviceReplay:
 
     def clear(self) -> None:
         """Release all memory; the replay cannot be played again."""
-        for held in (self._fresh, self._scratch, self._images, self._read_only, self._events):
+        for held in (self._fresh, self._scratch, self._images, self._read_only, self._events, self._variables):
             held.clear()
-        self._call = None
+        self._call, self._code = None, LoadedCode()
 
     # Playing -------------------------------------------------------------------------------------------------------
 
@@ -282,7 +301,10 @@ class DeviceReplay:
         return ReplayedCall(
             steps=steps,
             fresh=[*fresh, *self._scratch.values()],
-            constants=[(self._fresh[number].whole, image.whole) for number, image in self._images.items()],
+            constants=[
+                *((self._fresh[number].whole, image.whole) for number, image in self._images.items()),
+                *self._variables,
+            ],
             outputs=paired(self._answer, [place.tensor(output) for output in self._outputs]),
             answers=answers,
             scrubs=self._scrub,
@@ -300,6 +322,8 @@ class DeviceReplay:
                 return Step(partial(movement.call, operator, operands, place.tensor(to)))
             case ["operator", str(name), list(arguments), dict(keywords), list(results)]:
                 return Step(library_calls.repeated(name, arguments, keywords, results, place.tensor))
+            case ["set", dict(arguments), dict(options)]:
+                return self._set(place.argument(arguments.get("source")), options)
             case ["launch", kernel, list(grid), dict(arguments)]:
                 values = {name: place.argument(value) for name, value in arguments.items()}
                 return self._launch(kernel, [int(size) for size in grid], values, number)
@@ -316,6 +340,28 @@ class DeviceReplay:
             plan = self._watch.plan(kernel.symbol, values)
             fenced = _enqueuer(kernel.prepared(grid, values, plan, allocate=allocate)[0], values)
         return Step(_enqueuer(launch, values), launches=True, fenced=fenced)
+
+    def _set(self, source: Any, options: dict[str, Any]) -> Step:
+        """Return the step that copies bytes, or a tensor's, to a variable of a module."""
+        if not isinstance(source, HoldsTensors):
+            raise WireError("A copy to a variable has no source.")
+        targets = self._code.targets(options)
+        tensors = list(source.tensors)
+        origin = tensors[0] if tensors else self._literal(source.packed())
+        if any(target.numel() > origin.numel() for target in targets):
+            raise WireError(f"A copy to a variable has {origin.numel()} bytes; more were expected.")
+
+        def enqueue() -> None:
+            for target in targets:
+                target.copy_(origin[: target.numel()])
+
+        return Step(enqueue)
+
+    def _literal(self, content: bytes) -> torch.Tensor:
+        """Return bytes of the recording in memory that no kernel can reach."""
+        held = self._region(len(content)).content
+        held[: len(content)].copy_(torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)[: len(content)])
+        return held
 
     def _scratch_for(self, number: int, size: int) -> torch.Tensor:
         """Return scratch memory for an event's launch, the same in every call."""
@@ -438,6 +484,9 @@ def _extents(value: Any) -> Iterator[tuple[int, int]]:
         case tuple():
             for item in value:
                 yield from _extents(item)
+        case HoldsTensors():
+            for item in value.tensors:
+                yield from _extents(item)
 
 
 @contextmanager
@@ -498,11 +547,13 @@ def dtypes_of(part: Any) -> Iterator[tuple[int, str]]:
 
 
 def _used_of(part: Any) -> dict[str, set[int]]:
-    """Return, by arena, the bytes at which tensors of a recording begin, except tensors without elements."""
+    """Return, by arena, the bytes at which tensors of a recording begin, except tensors without elements there."""
     used: dict[str, set[int]] = {}
     for memory, start, dtype, shape, offset in _described(part):
-        if memory != "fresh" and all(shape):
-            used.setdefault(memory, set()).add(start + ITEM_BYTES[dtype] * offset)
+        # Of an address right behind a tensor, the tensor's last item is used.
+        first = offset if all(shape) else offset - 1
+        if memory != "fresh" and first >= 0:
+            used.setdefault(memory, set()).add(start + ITEM_BYTES[dtype] * first)
     return used
 
 

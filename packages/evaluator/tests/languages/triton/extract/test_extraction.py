@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator.languages.triton import fence
+from warpsmith.evaluator.languages.fencing import fence
 from warpsmith.evaluator.languages.triton.extract.check import LANGUAGE_NAME
 from warpsmith.evaluator.languages.triton.extract.extraction import extract, extract_usable
 from warpsmith.evaluator.languages.triton.extract.module import follow

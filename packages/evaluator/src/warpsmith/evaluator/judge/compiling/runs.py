@@ -295,15 +295,21 @@ class Ahead(CompileRun):
         if failed is not None or not counted:
             return failed or Compilation(ok=False)
         seconds, cached = sum(one.seconds for one in counted), all(one.cached for one in counted)
-        return Compilation(True, seconds=seconds, cached=cached)
+        return Compilation(True, tf32=any(one.tf32 for one in counted), seconds=seconds, cached=cached)
 
     def await_code(self, launches: list[Launch], *, counted: bool) -> None:
         """See `CompileRun`."""
         self.begin(launches)
 
     def code_of(self, launches: list[Launch], *, counted: bool) -> list[dict[str, Any]]:
-        """See `CompileRun`: the fields of each launch's build, with the cubins and without the host code."""
-        return [{"cubins": self._binary_of(launch)["cubins"]} for launch in launches]
+        """See `CompileRun`: the name of each launch's build, the first time with its cubins, without the host code."""
+        found: list[dict[str, Any]] = []
+        sent: set[str] = set()
+        for launch in launches:
+            name, binary = str(launch["options"]["build"]), self._binary_of(launch)
+            found.append({"build": name, "cubins": [] if name in sent else binary["cubins"]})
+            sent.add(name)
+        return found
 
     def close(self) -> None:
         """Cancel the compilations that are still running."""

@@ -74,16 +74,21 @@ class DetachedExecution(HostExecution):
             )
 
     def load(self) -> codec.Fields:
-        if self.session.state.size > DETACHED_STATE_BYTES and self.machine.runs_kernels:
+        if self.session.state.size > DETACHED_STATE_BYTES and self._can_change:
             raise NeedsDeviceError("the module is large")
         return super().load()
+
+    @property
+    def _can_change(self) -> bool:
+        """Whether what is not recorded here can be recorded on the device."""
+        return self.machine.runs_kernels and self.machine.language.records_on_device
 
     def _recorded(self, answer: Answer, room: Form) -> tuple[bytes, Recording, int]:
         with self.machine.lease.released():
             return super()._recorded(answer, room)
 
     def _check_rules(self, done: codec.Fields, answer: Answer) -> None:
-        if done.flag("host_memory") and not self.machine.device.kind.interprets:
+        if done.flag("host_memory") and not self.machine.device.kind.interprets and self._can_change:
             raise NeedsDeviceError("forward makes memory of the host")
         super()._check_rules(done, answer)
 

@@ -19,6 +19,7 @@ from warpsmith.evaluator.languages.cuda_cpp import cubin, diagnostics, toolkit
 from warpsmith.evaluator.languages.cuda_cpp.builds import CANDIDATE, CPP, CUDA, Build, BuildError
 from warpsmith.evaluator.languages.cuda_cpp.flags import FlagError, checked
 from warpsmith.evaluator.languages.cuda_cpp.toolkit import HEADERS, Toolkit
+from warpsmith.evaluator.languages.cuda_cpp.twins import named_in, twins_of, uses_tf32, why_unusable
 
 FORWARDED: Final = (
     *("torch/extension.h", "torch/torch.h", "torch/all.h", "torch/types.h", "torch/script.h", "torch/python.h"),
@@ -54,7 +55,7 @@ NO_FATBIN: Final = "static int __fatDeviceText __attribute__((used)) = 0;\n"
 """What the host's half includes in place of the kernels: nobody loads them from it."""
 
 
-class CompileError(Exception):
+class CompileError(ValueError):
     """The sources do not compile; the message has the useful lines of what the compilers printed."""
 
     def __init__(self, message: str, category: str = "cuda_compilation_error") -> None:
@@ -68,11 +69,26 @@ class Compiled:
 
     Attributes:
         library: the shared object of its host code.
-        cubins: the machine code of its kernels, one for each CUDA source.
+        modules: the machine code of its kernels, one for each CUDA source.
     """
 
     library: bytes
-    cubins: tuple[bytes, ...]
+    modules: tuple["CompiledModule", ...]
+
+
+@dataclass(frozen=True)
+class CompiledModule:
+    """The kernels of one CUDA source.
+
+    Attributes:
+        code: the cubin.
+        ptx: what it was assembled from.
+        assembly: the command that assembled it, with the paths of both.
+    """
+
+    code: bytes
+    ptx: str
+    assembly: tuple[str, ...]
 
 
 _runtime: dict[int, bytes] = {}
@@ -90,21 +106,42 @@ def prepare(tools: Toolkit, folder: Path, arch: int) -> None:
     _runtime[0] = Compilers(tools, folder, arch).runtime()
 
 
-def compile_text(text: str, folder: Path, arch: int) -> dict[str, Any]:
-    """Compile a build and return the fields of a COMPILED message; see `KernelLanguage.compile`."""
+def compile_text(text: str, folder: Path, arch: int, *, twins: bool) -> dict[str, Any]:
+    """Compile a build and return the fields of a COMPILED message; see `KernelLanguage.compile`.
+
+    Args:
+        text: of the build.
+        folder: a writable folder.
+        arch: the chip.
+        twins: whether to make the kernels' fenced twins, which only a replay on a device needs.
+    """
     try:
         build = Build.of(text)
-        made = Compilers(toolkit.find(), folder, arch).build(build)
-        kernels = [cubin.kernels_of(code, arch) for code in made.cubins]
-        variables = [cubin.variables_of(code) for code in made.cubins]
+        compilers = Compilers(toolkit.find(), folder, arch)
+        made = compilers.build(build)
+        code = [_module_fields(compilers, module, arch, twins=twins) for module in made.modules]
     except (CompileError, BuildError, FlagError, WireError, cubin.CubinError) as error:
         category = error.category if isinstance(error, CompileError) else "cuda_compilation_error"
         return _fields(ok=False, category=category, message=str(error))
-    code = [
-        {"code": one, "kernels": {name: kernel.fields() for name, kernel in known.items()}, "variables": named}
-        for one, known, named in zip(made.cubins, kernels, variables, strict=True)
-    ]
-    return _fields(ok=True) | {"binaries": [{"library": made.library, "cubins": code}]}
+    except OSError as error:
+        # A program of the toolkit that cannot be executed, a full disk: not the sources' fault.
+        return _fields(ok=False) | {"lost": f"the compilers of CUDA C++ cannot work: {error}"}
+    tf32 = any(uses_tf32(module.ptx) for module in made.modules)
+    return _fields(ok=True) | {"tf32": tf32, "binaries": [{"library": made.library, "cubins": code}]}
+
+
+def _module_fields(compilers: "Compilers", module: CompiledModule, arch: int, *, twins: bool) -> dict[str, Any]:
+    """Return the fields of `loaded_kernels.Binary`; those of twins only if they are wanted."""
+    kernels = cubin.kernels_of(module.code, arch)
+    found: dict[str, Any] = {
+        "code": module.code,
+        "kernels": {name: kernel.fields() for name, kernel in kernels.items()},
+        "variables": cubin.variables_of(module.code),
+    }
+    if not twins:
+        return found
+    found["named"] = named_in(module.ptx, found["variables"])
+    return found | twins_of(module.ptx, kernels, lambda text: compilers.assembled(text, module.assembly))
 
 
 def _fields(*, ok: bool, category: str = "", message: str = "") -> dict[str, Any]:
@@ -185,7 +222,8 @@ class Compilers:
                 raise _joined(problems)
             made = [job.result() for job in jobs]
             (self._folder / "runtime.o").write_bytes(runtime.result())
-        return Compiled(self._link([object for object, _ in made], own), tuple(code for _, code in made if code))
+        modules = tuple(module for _, module in made if module is not None)
+        return Compiled(self._link([object for object, _ in made], own), modules)
 
     def _host_command(self, source: Path, target: Path, flags: Sequence[str]) -> list[str]:
         folders = [part for folder in self._includes for part in ("-I", folder)]
@@ -195,14 +233,14 @@ class Compilers:
         command = [str(self._tools.compiler), "-c", *_HOST, *_PLAIN]
         return [*command, *kept, *folders, *cuda, *depends, str(source), "-o", str(target)]
 
-    def _host(self, name: str, flags: Sequence[str], own: frozenset[str]) -> tuple[Path, bytes]:
+    def _host(self, name: str, flags: Sequence[str], own: frozenset[str]) -> tuple[Path, None]:
         target = self._folder / f"{name}.o"
         self._run(self._host_command(self._folder / name, target, flags), own)
         listed = Path(f"{target}.d").read_text(encoding="utf-8").replace("\\\n", " ").partition(":")[2]
         self._check_included(listed.split())
-        return target, b""
+        return target, None
 
-    def _cuda(self, name: str, flags: Sequence[str], own: frozenset[str]) -> tuple[Path, bytes]:
+    def _cuda(self, name: str, flags: Sequence[str], own: frozenset[str]) -> tuple[Path, CompiledModule]:
         kept = self._folder / f"kept-{name}"
         kept.mkdir(exist_ok=True)
         target, stem = self._folder / f"{name}.o", Path(name).stem
@@ -214,7 +252,25 @@ class Compilers:
             self._run(step, own)
         for part in kept.glob("*.ii"):
             self._check_preprocessed(part)
-        return target, (kept / f"{stem}.cubin").read_bytes()
+        code, ptx = kept / f"{stem}.cubin", kept / f"{stem}.ptx"
+        assembly = next(tuple(step) for step in steps if Path(step[0]).name == "ptxas")
+        module = CompiledModule(code.read_bytes(), ptx.read_text(encoding="utf-8", errors="replace"), assembly)
+        if unusable := why_unusable(module.ptx):
+            raise CompileError(unusable)
+        return target, module
+
+    def assembled(self, ptx: str, assembly: Sequence[str]) -> bytes:
+        """Return the machine code of other PTX, assembled with the options of a module.
+
+        Raises:
+            CompileError: the assembler rejects it.
+        """
+        source, target = self._folder / "twins.ptx", self._folder / "twins.cubin"
+        source.write_text(ptx, encoding="utf-8")
+        # The command ends with the PTX and `-o` with the cubin, or the other way round.
+        changed = {".ptx": str(source), ".cubin": str(target)}
+        self._run([changed.get(Path(word).suffix, word) for word in assembly], frozenset())
+        return target.read_bytes()
 
     def _steps(self, name: str, flags: Sequence[str], kept: Path, target: Path) -> list[list[str]]:
         """Return the commands that nvcc would run for a source."""
@@ -229,6 +285,8 @@ class Compilers:
     def _link(self, objects: list[Path], own: frozenset[str]) -> bytes:
         target = self._folder / "module.so"
         command = [str(self._tools.compiler), "-shared", "-s", "-fPIC", "-fno-use-linker-plugin", "-Wl,--no-undefined"]
+        # A CUDA build of torch brings the real runtime into every process; our own takes precedence over it.
+        command += ["-Wl,-Bsymbolic"]
         command += [*map(str, objects), str(self._folder / "runtime.o"), "-o", str(target)]
         self._run(command, own)
         if target.stat().st_size > _MOST_LIBRARY_BYTES:

@@ -4,6 +4,7 @@ from typing import Final
 
 from warpsmith.evaluator.languages.cuda_cpp.builds import BuildError
 from warpsmith.evaluator.languages.cuda_cpp.flags import FlagError
+from warpsmith.evaluator.languages.fencing.fence import FenceError
 from warpsmith.evaluator.verdict import ErrorCategory
 
 COMPILATION: Final[ErrorCategory] = "cuda_compilation_error"
@@ -25,6 +26,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     BuildError: COMPILATION,
     FlagError: COMPILATION,
     LaunchError: "argument_error",
+    FenceError: COMPILATION,
 }
 
 

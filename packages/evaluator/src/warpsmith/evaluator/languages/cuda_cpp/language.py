@@ -1,11 +1,10 @@
 """CUDA C++ as a kernel language. Importable without torch; each method imports what it needs.
 
-Host code is compiled too, so a candidate's builds are compiled when it asks for them and not when it launches. Nothing
-here runs on a GPU yet: docs/cuda-cpp.md says what a replay needs.
+Host code is compiled too, so a candidate's builds are compiled when it asks for them and not when it launches.
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,15 +15,16 @@ from warpsmith.evaluator.languages.base import (
     Hooks,
     InterpretedKernels,
     KernelLanguage,
-    LoadedKernel,
+    LoadedCode,
     MakeTensor,
     OneConfiguration,
     RequestBuild,
     UnsupportedDeviceError,
 )
 from warpsmith.evaluator.languages.chips import Chip
-from warpsmith.evaluator.languages.cuda_cpp import toolkit
+from warpsmith.evaluator.languages.cuda_cpp import probe, toolkit
 from warpsmith.evaluator.languages.cuda_cpp.builds import Build
+from warpsmith.evaluator.languages.cuda_cpp.launches import SYMBOL
 from warpsmith.records.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
     from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import Runtime
 
-NO_REPLAY: Final = "CUDA C++ kernels cannot be run here: they are compiled and recorded, and a replay needs a GPU."
+NO_INTERPRETER: Final = "CUDA C++ kernels cannot be run here: they are compiled and recorded, and a replay needs a GPU."
 
 
 class _Calls(OneConfiguration):
@@ -59,17 +59,15 @@ class CudaCpp(KernelLanguage):
     compilation_category = "cuda_compilation_error"
     interprets = False
     builds_ahead = True
+    records_on_device = False
+    copy_to_variable = SYMBOL
+    probe = probe.CANDIDATE
 
     def check(self, config: "EvaluatorConfig") -> None:
-        """See `KernelLanguage`: there must be a toolkit, and only recording is there."""
-        if not config.device_kind.interprets:
-            raise UsageError(
-                f"CUDA C++ candidates cannot be judged on the device {config.device} yet.",
-                "Use the device cpu: candidates are compiled for the chip, recorded and `undecided`.",
-            )
+        """See `KernelLanguage`: there must be a toolkit, and host code is only recorded detached."""
         if config.recording != "detached":
             raise UsageError(
-                "CUDA C++ host code cannot be recorded on a CPU with recording = on_device, where nothing runs it.",
+                "CUDA C++ host code cannot be recorded with recording = on_device.",
                 "Use recording = detached (--recording detached).",
             )
         toolkit.find().check_chip(config.target_arch)
@@ -98,7 +96,8 @@ class CudaCpp(KernelLanguage):
     def warm_up(self, kind: "ZygoteKind", roles: "tuple[Role, ...]", arch: Chip, folder: Path) -> None:
         """See `KernelLanguage`: compiles what every module is linked with."""
         if {"candidate", "host"} & set(roles):
-            for module in ("errors", "extension_loader", "runtime_calls", "memory"):
+            _import_builders()
+            for module in ("errors", "extension_loader", "runtime_calls", "memory", "loaded_kernels"):
                 importlib.import_module(f"warpsmith.evaluator.languages.cuda_cpp.{module}")
         if "compile" in roles:
             from warpsmith.evaluator.languages.cuda_cpp import compilation
@@ -108,10 +107,10 @@ class CudaCpp(KernelLanguage):
     def compile(
         self, source: str, launches: list[dict[str, Any]], folder: Path, arch: Chip, *, binaries: bool
     ) -> dict[str, Any]:
-        """See `KernelLanguage`: the source is the text of a build, and its machine code is always returned."""
+        """See `KernelLanguage`: the source is the text of a build; `binaries` is whether to make fenced twins."""
         from warpsmith.evaluator.languages.cuda_cpp import compilation
 
-        return compilation.compile_text(source, folder, int(arch))
+        return compilation.compile_text(source, folder, int(arch), twins=binaries)
 
     def launches_of(self, events: list[Any]) -> list[dict[str, Any]]:
         """See `KernelLanguage`: each launch with its build; copies to variables are none."""
@@ -133,7 +132,7 @@ class CudaCpp(KernelLanguage):
         self, report: Callable[[dict[str, Any]], None], is_read_only: "Callable[[torch.Tensor], bool]"
     ) -> Hooks:
         """See `KernelLanguage`: nothing interprets these kernels."""
-        raise UnsupportedDeviceError(NO_REPLAY)
+        raise UnsupportedDeviceError(NO_INTERPRETER)
 
     def record_detached(self, *, has_device: bool, build: RequestBuild | None = None) -> Hooks:
         """See `KernelLanguage`: replaces `load_inline` and `load`."""
@@ -147,8 +146,8 @@ class CudaCpp(KernelLanguage):
         return Hooks(monitor, _Calls(runtime))
 
     def record_on_device(self, device: "Device", compiled: Callable[[dict[str, Any]], Any]) -> Hooks:
-        """See `KernelLanguage`: not there yet."""
-        raise UnsupportedDeviceError(NO_REPLAY)
+        """See `KernelLanguage`: `records_on_device` is false."""
+        raise UnsupportedDeviceError("Host code of CUDA C++ is only recorded without a device.")
 
     def describe(self, value: Any, tensor: DescribeTensor) -> Described:
         """See `KernelLanguage`: an argument's bytes, and the tensor behind each pointer in them."""
@@ -171,16 +170,31 @@ class CudaCpp(KernelLanguage):
 
     def interpreted(self, source: str, folder: Path) -> InterpretedKernels:
         """See `KernelLanguage`: nothing interprets these kernels."""
-        raise UnsupportedDeviceError(NO_REPLAY)
+        raise UnsupportedDeviceError(NO_INTERPRETER)
 
-    def load(self, device: "Device", binaries: list[Any]) -> Sequence[LoadedKernel]:
-        """See `KernelLanguage`: not there yet."""
-        raise UnsupportedDeviceError(NO_REPLAY)
+    def load(self, device: "Device", launches: list[Any], binaries: list[Any]) -> LoadedCode:
+        """See `KernelLanguage`."""
+        from warpsmith.evaluator.languages.cuda_cpp import loaded_kernels
+
+        return loaded_kernels.loaded(device, launches, binaries)
 
     def device_argument(self, described: Described, tensor: MakeTensor) -> Any:
-        """See `KernelLanguage`: not there yet."""
-        raise UnsupportedDeviceError(NO_REPLAY)
+        """See `KernelLanguage`: an argument's bytes with the tensors' addresses on the device."""
+        from warpsmith.evaluator.languages.cuda_cpp import arguments
+
+        return arguments.on_device(described, tensor)
+
+
+def _import_builders() -> None:
+    """Import what torch builds extensions with; it asks for a GPU at import, which a zygote must not use."""
+    cuda: Any = importlib.import_module("torch.cuda")
+    asked = cuda.is_available
+    cuda.is_available = lambda: True
+    try:
+        importlib.import_module("torch.utils.cpp_extension")
+    finally:
+        cuda.is_available = asked
 
 
 CUDA_CPP: Final = CudaCpp()
-"""CUDA C++: builds compiled for the chip without a device, host code recorded; replays are not there yet."""
+"""CUDA C++: builds compiled for the chip without a device, host code recorded without one, launches replayed on it."""

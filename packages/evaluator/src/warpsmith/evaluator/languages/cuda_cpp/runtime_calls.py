@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 
 from warpsmith.evaluator.languages.cuda_cpp import device_facts
+from warpsmith.evaluator.languages.cuda_cpp.arguments import RawArgument
 from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel
 from warpsmith.evaluator.languages.cuda_cpp.errors import LaunchError
 from warpsmith.evaluator.languages.cuda_cpp.host_library import Operation, Pointer
@@ -36,19 +37,6 @@ _WORD: Final = 8
 MOST_LITERAL_BYTES: Final = 64 << 10
 
 OnLaunch = Callable[[str, dict[str, Any], dict[str, Any]], list[Any]]
-
-
-@dataclass(frozen=True)
-class RawArgument:
-    """One argument of a launch, as bytes, or the source of a copy to a variable.
-
-    Attributes:
-        content: its bytes, with zeros where pointers are.
-        pointers: for each pointer to a tensor its offset in the bytes, and the tensor's bytes from there on.
-    """
-
-    content: bytes
-    pointers: tuple[tuple[int, torch.Tensor], ...] = ()
 
 
 @dataclass

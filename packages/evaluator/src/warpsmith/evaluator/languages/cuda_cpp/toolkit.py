@@ -22,6 +22,7 @@ COMPILER_VARIABLE: Final = "WARPSMITH_CUDA_HOST_COMPILER"
 _PARTS: Final = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "nvvm/bin/cicc", "include/cuda_runtime_api.h")
 _PARTS_OF_HOST_COMPILER: Final = ("cc1plus", "collect2", "as", "ld")
 _WAIT_S: Final = 30
+_ELF: Final = b"\x7fELF"
 INSTALL: Final = (
     "Install the toolkit's wheels with `pip install 'warpsmith-evaluator[cuda-cpp]'`, or NVIDIA's CUDA toolkit 12.8 or "
     "later, and set CUDA_HOME to its folder."
@@ -114,7 +115,8 @@ def find() -> Toolkit:
     for root in _roots():
         missing = [part for part in _PARTS if not (root / part).is_file()]
         if not missing:
-            return Toolkit(root, compiler)
+            # Without links: a sandbox has the folder itself alone.
+            return Toolkit(root.resolve(), compiler)
         tried.append(f"{root} lacks {missing[0]}")
     looked = f" ({'; '.join(tried)})" if tried else ""
     raise ToolkitError(f"CUDA C++ cannot be compiled: there is no CUDA toolkit on this machine{looked}.", INSTALL)
@@ -135,9 +137,15 @@ def _roots() -> Iterator[Path]:
 def _host_compiler() -> Path:
     for name in (os.environ.get(COMPILER_VARIABLE), os.environ.get("CXX"), "g++", "c++"):
         path = shutil.which(name) if name else None
-        if path and "clang" not in Path(path).resolve().name:
+        if path and "clang" not in Path(path).resolve().name and _is_program(Path(path)):
             return Path(path).resolve()
     raise ToolkitError("CUDA C++ cannot be compiled: there is no g++ on this machine.", INSTALL_COMPILER)
+
+
+def _is_program(path: Path) -> bool:
+    """Whether a file is machine code: a script that calls a compiler needs a shell, which a sandbox does not have."""
+    with path.open("rb") as file:
+        return file.read(len(_ELF)) == _ELF
 
 
 def _said(program: Path, *arguments: str) -> str:

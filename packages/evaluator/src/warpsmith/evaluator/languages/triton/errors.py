@@ -4,9 +4,9 @@ from typing import Final
 
 from triton.runtime.errors import InterpreterError
 
+from warpsmith.evaluator.languages.fencing.fence import FenceError
 from warpsmith.evaluator.languages.triton import descriptors, launch_monitors
 from warpsmith.evaluator.languages.triton.extract.values import ExtractionError
-from warpsmith.evaluator.languages.triton.fence import FenceError
 from warpsmith.evaluator.languages.triton.interpreter import tracing
 from warpsmith.evaluator.languages.triton.interpreter.chip_numerics import ChipDiffersError
 from warpsmith.evaluator.languages.triton.interpreter.libdevice import UnsupportedOnCpuError

@@ -3,7 +3,7 @@
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,12 +14,12 @@ from warpsmith.evaluator.languages.base import (
     Hooks,
     InterpretedKernels,
     KernelLanguage,
-    LoadedKernel,
+    LoadedCode,
     MakeTensor,
     RequestBuild,
 )
 from warpsmith.evaluator.languages.chips import Chip, is_amd
-from warpsmith.evaluator.languages.triton import amd_check
+from warpsmith.evaluator.languages.triton import amd_check, probe
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +50,7 @@ class Triton(KernelLanguage):
     slow_compile_advice = "Use smaller blocks, and range in place of tl.static_range."
     compilation_category = "triton_compilation_error"
     compiles_for_amd = True
+    probe = probe.CANDIDATE
 
     def check(self, config: "EvaluatorConfig") -> None:
         """See `KernelLanguage`: the installed Triton must compile for the chip."""
@@ -203,11 +204,13 @@ class Triton(KernelLanguage):
 
         return Kernels.of(source, folder)
 
-    def load(self, device: "Device", binaries: list[Any]) -> Sequence[LoadedKernel]:
+    def load(self, device: "Device", launches: list[Any], binaries: list[Any]) -> LoadedCode:
         """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton import replayed_kernels
 
-        return replayed_kernels.loaded(device, binaries)
+        found = LoadedCode()
+        found.kernels = replayed_kernels.loaded(device, binaries)
+        return found
 
     def device_argument(self, described: Described, tensor: MakeTensor) -> Any:
         """See `KernelLanguage`."""

@@ -19,8 +19,9 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices.base import Device, TensorMap
 from warpsmith.evaluator.errors import EvaluatorError, WireError
 from warpsmith.evaluator.ipc import codec
-from warpsmith.evaluator.languages.triton import descriptors, fence
-from warpsmith.evaluator.languages.triton.fence import FenceError, FencePlan
+from warpsmith.evaluator.languages.fencing import fence
+from warpsmith.evaluator.languages.fencing.fence import FenceError, FencePlan
+from warpsmith.evaluator.languages.triton import descriptors
 
 WARP: Final = 32
 _FORMATS: Final = {

@@ -8,9 +8,9 @@ from typing import Any
 from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.base import Described, MakeTensor
+from warpsmith.evaluator.languages.fencing.fence import FenceError
 from warpsmith.evaluator.languages.triton import captures, compilation, descriptors
 from warpsmith.evaluator.languages.triton.extract.extraction import extract_usable
-from warpsmith.evaluator.languages.triton.fence import FenceError
 from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel
 

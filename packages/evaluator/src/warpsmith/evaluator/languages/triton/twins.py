@@ -13,7 +13,7 @@ from triton.compiler import make_backend
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources, PTXASError
 
-from warpsmith.evaluator.languages.triton import fence
+from warpsmith.evaluator.languages.fencing import fence
 
 BY_POINTERS: Final = "descriptors_as_pointers"
 WITHOUT_UNIT: Final = 80

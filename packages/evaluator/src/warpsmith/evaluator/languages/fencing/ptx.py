@@ -1,4 +1,4 @@
-"""Reads the subset of PTX that a kernel compiled by Triton needs, and rejects the rest.
+"""Reads the subset of PTX that kernels compiled by Triton and nvcc need, and rejects the rest.
 
 The text includes inline assembly, so it can contain anything. The output is written anew from what was parsed, so the
 assembler sees nothing else: no comment, preprocessor directive or debug section.
@@ -146,14 +146,14 @@ class Function:
 
 @dataclass
 class Module:
-    """One kernel with everything that it refers to.
+    """Kernels with everything that they refer to.
 
     Attributes:
         head: version and target.
         variables: each with its declaration as written.
         declared: forward declarations, and functions of the driver, as written.
         functions: the defined functions.
-        entries: the kernel; exactly one.
+        entries: the kernels; exactly one in a module of Triton.
     """
 
     head: list[str] = field(default_factory=list)
@@ -194,7 +194,19 @@ def read(text: str) -> Module:
     Raises:
         PtxError: it contains something unsupported; the message names it.
     """
-    return _Reader(list(tokens(text))).module()
+    made = _Reader(list(tokens(text))).module()
+    if len(made.entries) != 1:
+        raise PtxError(f"The text has {len(made.entries)} kernels; one was expected.")
+    return made
+
+
+def read_all(text: str) -> Module:
+    """Read a module of nvcc, with any number of kernels, weak symbols, and shared memory of fixed size.
+
+    Raises:
+        PtxError: it contains something unsupported; the message names it.
+    """
+    return _Reader(list(tokens(text)), of_nvcc=True).module()
 
 
 def tokens(text: str) -> Iterator[str]:
@@ -215,8 +227,9 @@ def tokens(text: str) -> Iterator[str]:
 class _Reader:
     """Consumes tokens. Line ends matter only for directives that end with their line."""
 
-    def __init__(self, tokens: list[str]) -> None:
+    def __init__(self, tokens: list[str], *, of_nvcc: bool = False) -> None:
         self._tokens = tokens
+        self._of_nvcc = of_nvcc
         self._at = 0
 
     # --- tokens ---
@@ -269,8 +282,6 @@ class _Reader:
         made = Module()
         while self._peek():
             self._top(made)
-        if len(made.entries) != 1:
-            raise PtxError(f"The text has {len(made.entries)} kernels; one was expected.")
         if sum(line.startswith(".target") for line in made.head) != 1:
             raise PtxError("The text has not exactly one .target.")
         return made
@@ -299,6 +310,9 @@ class _Reader:
     def _linked(self, made: Module, token: str) -> None:
         linkage = token if token in _LINKAGE else ""
         kind = self._next() if linkage else token
+        if self._of_nvcc and linkage != ".extern" and kind in (".entry", ".func"):
+            # In a module of its own, a kernel or a function needs no linkage.
+            linkage = ".visible" if kind == ".entry" else ""
         if kind == ".entry" and linkage == ".visible":
             made.entries.append(self._defined(Function(self._name(), [], self._parameters())))
         elif kind == ".func" and linkage in ("", ".extern"):
@@ -309,6 +323,8 @@ class _Reader:
             declared = self._variable("shared")
             self._take(";")
             made.variables.append((declared, f".extern {declaration(declared)};"))
+        elif self._of_nvcc and kind == ".shared" and not linkage:
+            made.variables.append(self._global("", kind))
         else:
             raise PtxError(
                 f"{' '.join(filter(None, (linkage, kind)))} at the top level is not understood. A kernel may have one "
@@ -422,6 +438,9 @@ class _Reader:
                 yield from self._registers()
             case ".local" | ".param":
                 yield self._variable(token[1:])
+                self._take(";")
+            case ".shared" if self._of_nvcc:
+                yield self._variable("shared")
                 self._take(";")
             case ";":
                 pass

@@ -1,0 +1,27 @@
+"""A correct candidate, with which a server finds out whether its device works."""
+
+from typing import Final
+
+CANDIDATE: Final = '''\
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = """
+__global__ void add_kernel(const float* x, const float* y, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i] + y[i];
+}
+at::Tensor add(at::Tensor x, at::Tensor y) {
+  auto out = at::empty_like(x);
+  const int n = x.numel();
+  add_kernel<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), n);
+  return out;
+}
+"""
+module = load_inline("add", "at::Tensor add(at::Tensor x, at::Tensor y);", SOURCE, functions=["add"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        return module.add(x, y)
+'''

@@ -1,0 +1,25 @@
+# A kernel writes half of its output and leaves the rest to what memory held.
+# problem: add
+# permitted: undecided
+# permitted on cuda: incorrect
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+__global__ void add_kernel(const float* x, const float* y, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n / 2) out[i] = x[i] + y[i];
+}
+at::Tensor add(at::Tensor x, at::Tensor y) {
+  auto out = at::empty_like(x);
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  return out;
+}
+"""
+module = load_inline("add", "at::Tensor add(at::Tensor x, at::Tensor y);", SOURCE, functions=["add"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        return module.add(x, y)

@@ -1,0 +1,27 @@
+# Inline assembly names the parameter that holds the bounds.
+# problem: add
+# permitted: compile_error, undecided
+# permitted on cuda: runtime_error, compile_error
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+__global__ void add_kernel(const float* x, const float* y, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  unsigned long long bound;
+  asm volatile("ld.param.u64 %0, [warpsmith_fence];" : "=l"(bound));
+  if (i < n) out[i] = x[i] + y[i] + (bound == 1 ? 1.f : 0.f);
+}
+at::Tensor add(at::Tensor x, at::Tensor y) {
+  auto out = at::empty_like(x);
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  return out;
+}
+"""
+module = load_inline("add", "at::Tensor add(at::Tensor x, at::Tensor y);", SOURCE, functions=["add"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        return module.add(x, y)

@@ -1,0 +1,28 @@
+# A variable of the device makes every call but the first one right.
+# problem: add
+# permitted: undecided
+# permitted on cuda: incorrect
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+__device__ int calls;
+__global__ void count() { ++calls; }
+__global__ void add_kernel(const float* x, const float* y, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = calls > 1 ? x[i] + y[i] : 0.f;
+}
+at::Tensor add(at::Tensor x, at::Tensor y) {
+  auto out = at::empty_like(x);
+  count<<<1, 1>>>();
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  return out;
+}
+"""
+module = load_inline("add", "at::Tensor add(at::Tensor x, at::Tensor y);", SOURCE, functions=["add"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        return module.add(x, y)

@@ -1,0 +1,28 @@
+# A kernel writes to an input.
+# problem: add
+# permitted: undecided
+# permitted on cuda: runtime_error
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+__global__ void add_kernel(float* x, const float* y, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    x[i] += y[i];
+    out[i] = x[i];
+  }
+}
+at::Tensor add(at::Tensor x, at::Tensor y) {
+  auto out = at::empty_like(x);
+  add_kernel<<<(x.numel() + 255) / 256, 256>>>(
+      x.data_ptr<float>(), y.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  return out;
+}
+"""
+module = load_inline("add", "at::Tensor add(at::Tensor x, at::Tensor y);", SOURCE, functions=["add"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        return module.add(x, y)
