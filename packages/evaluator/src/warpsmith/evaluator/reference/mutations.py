@@ -561,6 +561,8 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
 }
 
 
+COUNTED_SHARE: Final = 1 / 16
+"""Share of a draw of counts that becomes the least one."""
 SHARED: Final = 1 / 8
 """Share of an integer draw, or of a gridded draw's rows, that becomes equal to an earlier one of the same range."""
 MOST_REPEATED: Final = 200
@@ -619,6 +621,48 @@ def _plant(tensor: torch.Tensor, special: Sequence[int], generator: torch.Genera
         tensor[at] = torch.tensor(some, dtype=tensor.dtype, device=tensor.device)
 
 
+def vary_sample(
+    tensor: torch.Tensor, kind: Kind, among: int, generator: torch.Generator, *, special: Sequence[int] = ()
+) -> None:
+    """Change a sample without replacement of the integers below `among`: all of its numbers stay distinct in each row.
+
+    A sample of all of them is a permutation. Of others, some numbers become the first, the last and the special ones;
+    those of kind `rows` are neighbours.
+    """
+    if not tensor.numel() or among < 2:
+        return
+    if tensor.shape[-1] == among:
+        vary_permutation(tensor, kind, generator)
+        return
+    dice = Dice(generator)
+    wanted = [number for number in dict.fromkeys((0, among - 1, *special)) if 0 <= number < among]
+    for row in tensor.view(-1, tensor.shape[-1])[:MOST_ROLLED]:
+        if kind == "rows":
+            _make_neighbours(row, 0, among, dice, wanted)
+        else:
+            missing = [number for number in wanted if not bool((row == number).any())]
+            _plant(row, missing[dice.below(len(missing)) :] + missing if len(row) < 2 * len(missing) else missing, generator)
+
+
+def vary_counts(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator, *, least: int) -> None:
+    """Change whole numbers of `least` on without an upper bound, as draws change, and make some of them the least."""
+    if not tensor.numel():
+        return
+    dice = Dice(generator)
+    wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32) - least
+    vary_draw(wide, kind, min(level, SAME_SIGN) if level < ANYWHERE else level, generator)
+    wide = wide.abs().round()
+    few = dice.rand(wide.shape) < COUNTED_SHARE
+    few.view(-1)[dice.below(wide.numel())] = True
+    most = _largest_whole(tensor.dtype)
+    tensor.copy_((wide.masked_fill(few, 0) + least).clamp(max=most))
+
+
+def _largest_whole(dtype: torch.dtype) -> float:
+    """Return a number up to which a dtype holds all whole numbers, or that it holds as its largest one."""
+    return 2.0 / torch.finfo(dtype).eps if dtype.is_floating_point else float(min(torch.iinfo(dtype).max, 1 << 30))
+
+
 def share_integers(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
     """Copy some integers of an earlier draw of the same range: to the same place, row or to anywhere.
 
@@ -645,7 +689,7 @@ def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generato
     """Make a permutation the identity, its reverse or a rotation; leave it random for other kinds."""
     if kind in {"rows", "small", "tiny"}:
         tensor.copy_(tensor.sort().values)
-    elif kind == "scaled":
+    elif kind in {"scaled", "distant", "apart"}:
         tensor.copy_(tensor.sort(descending=True).values)
     elif kind == "outliers" and tensor.numel():
         tensor.copy_(tensor.sort().values.roll(Dice(generator).below(tensor.numel())))
