@@ -67,6 +67,8 @@ LONG_SHARE: Final = 1 / 4
 """Share of a gridded draw's rows with numbers of many bits, and their share of such a row."""
 LEAST_PLANTED: Final = 4
 """Rows that get numbers of many bits in any case: afterwards one or two of them may become a copy of another."""
+SORTING: Final[frozenset[Kind]] = frozenset({"distant", "apart"})
+"""Kinds that sort two rows of a draw."""
 BENDING: Final[frozenset[Kind]] = frozenset({"shifted", "outliers", "scaled", "everything"})
 """Kinds that bend tables."""
 BENT_OCTAVES: Final = (0.3, 0.6)
@@ -159,8 +161,21 @@ def vary_draw(
         changed = _as_before(wide, changed)
     elif opposite:
         changed = -changed
+    if kind in SORTING:
+        changed = _with_sorted_rows(changed, Dice(generator))
     most = torch.finfo(tensor.dtype).max
     tensor.detach().copy_(changed.clamp(-most, most))
+
+
+def _with_sorted_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Sort one row upwards and one downwards: the order of a draw is a permutation, and runs in it may be as long."""
+    if wide.dim() < 2 or wide.shape[-1] < LEAST_STRUCTURE:
+        return wide
+    rows = wide.reshape(-1, wide.shape[-1])
+    for descending in (False, True):
+        row = rows[dice.below(len(rows))]
+        row.copy_(row.sort(descending=descending).values)
+    return rows.reshape(wide.shape)
 
 
 def to_grid(
