@@ -57,6 +57,7 @@ COUNTS: Final = {"poisson": 0, "geometric_": 1}
 """Draws of whole numbers without an upper bound, and their least number."""
 WRITTEN: Final = frozenset({"tensor", "as_tensor", "asarray"})
 TOSSES: Final = frozenset({"bernoulli", "bernoulli_"})
+WHOLE_DRAWS: Final = INTEGER_DRAWS | TOSSES | COUNTS.keys() | {"randperm", "multinomial", "binomial"}
 LEAST_CLASSES: Final = 2
 TABLES: Final = frozenset(
     ["arange", "linspace", "logspace", "tensor"]
@@ -223,25 +224,10 @@ class Catch(TorchFunctionMode):
         floating = made.is_floating_point() or made.is_complex()
         if name in FLOATING_DRAWS and floating:
             _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO), drawn=True))
-        elif name in INTEGER_DRAWS:
-            low, high = bounds(args, kwargs)
-            if high is not None:
-                self.integers_of(made, low, high)
-        elif name == "randperm":
-            self.permutation(made)
-        elif name in COUNTS:
-            _tag(made, Origin(draws=self.counts(made, COUNTS[name], rates=tensors[0]), drawn=True))
-        elif name == "binomial" and len(args) > 1:
-            self._binomial(made, *args[:2])
-        elif name == "multinomial":
-            self._multinomial(made, args, kwargs)
+        elif name in WHOLE_DRAWS:
+            self._whole(name, made, tensors, args, kwargs)
         elif name in WRITTEN and args and isinstance(args[0], list | tuple) and (site := self.written(args[0], made)):
             _tag(made, Origin(draws=site, drawn=True))
-        elif name in TOSSES:
-            site = self._site()
-            level = self._level(site, SAME_SIGN)
-            if level > PLAIN:
-                mutations.vary_tosses(made, self.plan.kind, level, self._dice(site, made))
         elif name in CONSTANTS:
             _tag(made, Origin(constant=Constant(self._site())))
         elif name in TABLES and floating:
@@ -250,6 +236,28 @@ class Catch(TorchFunctionMode):
             _tag(made, Origin(written=True))
         else:
             self._derived(name, made, [origin for origin in map(_origin, tensors) if origin is not None], tensors)
+
+    def _whole(
+        self, name: str, made: torch.Tensor, tensors: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Vary a draw of a discrete law."""
+        if name in INTEGER_DRAWS:
+            low, high = bounds(args, kwargs)
+            if high is not None:
+                self.integers_of(made, low, high)
+        elif name == "randperm":
+            self.permutation(made)
+        elif name in TOSSES:
+            site = self._site()
+            level = self._level(site, SAME_SIGN)
+            if level > PLAIN:
+                mutations.vary_tosses(made, self.plan.kind, level, self._dice(site, made))
+        elif name in COUNTS:
+            _tag(made, Origin(draws=self.counts(made, COUNTS[name], rates=tensors[0]), drawn=True))
+        elif name == "multinomial":
+            self._multinomial(made, args, kwargs)
+        elif len(args) > 1:
+            self._binomial(made, *args[:2])
 
     def _derived(self, name: str, made: torch.Tensor, origins: list[Origin], tensors: list[torch.Tensor]) -> None:
         """Pass origins on to a result; integers of `arange` become a table when they are cast to floats.
@@ -282,9 +290,7 @@ class Catch(TorchFunctionMode):
                 mutations.plant(made, self.numbers, self.long_numbers, self._dice("scaled", made))
             _tag(made, Origin(draws, scaled, tables))
 
-    def draw(
-        self, made: torch.Tensor, *, from_zero: bool = False, site: str = "", most: int = FAR
-    ) -> frozenset[str]:
+    def draw(self, made: torch.Tensor, *, from_zero: bool = False, site: str = "", most: int = FAR) -> frozenset[str]:
         """Vary a floating draw and return its site; `from_zero`: its range includes zero as its minimum."""
         site = site or self._site()
         level = self._level(site, most)

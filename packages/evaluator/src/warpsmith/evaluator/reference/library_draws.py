@@ -22,8 +22,8 @@ MOST_INTEGER: Final = 1 << 62
 """Integers of a wider range are left alone: no integer tensor holds them all."""
 
 PYTHON_FLOATS: Final = frozenset(
-    ["random", "uniform", "gauss", "normalvariate", "expovariate", "betavariate", "gammavariate", "lognormvariate"]
-    + ["vonmisesvariate", "paretovariate", "weibullvariate", "triangular"]
+    {"random", "uniform", "gauss", "normalvariate", "expovariate", "betavariate", "gammavariate", "lognormvariate"}
+    | {"vonmisesvariate", "paretovariate", "weibullvariate", "triangular"}
 )
 NUMPY_FLOATS: Final = frozenset(
     {"rand", "randn", "random", "random_sample", "ranf", "sample", "uniform", "normal", "standard_normal"}
@@ -83,7 +83,9 @@ class Patches:
             if type(value) in {_PYTHON, _GENERATOR, _STATE}:
                 names[name] = self._own_generator(name, value)
             elif callable(value):
-                names[name] = next((new for old, new in self._replaced if old is value or _is_method(old, value)), value)
+                names[name] = next(
+                    (new for old, new in self._replaced if old is value or _is_method(old, value)), value
+                )
 
     def _own_generator(self, name: str, value: Any) -> Any:
         if type(value) is _PYTHON:
@@ -245,9 +247,7 @@ class _PythonPositions:
         if not len(objects):
             return draw(*args, **kwargs)
         positions = range(len(objects))
-        return objects[
-            self._drawing.one(f"{positions}", draw(positions), lambda: draw(positions), (0, len(positions)))
-        ]
+        return objects[self._drawing.one(f"{positions}", draw(positions), lambda: draw(positions), (0, len(positions)))]
 
     def choices(self, draw: Original, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         objects, *rest = args if args else (kwargs["population"],)
@@ -308,16 +308,20 @@ def _reorder(drawing: Drawing, objects: Any, order: torch.Tensor) -> None:
 def _numpy_functions(drawing: Drawing) -> dict[str, Function]:
     """Return what replaces the functions of `numpy.random`, by name."""
 
-    def varied(name: str, vary: Callable[[torch.Tensor, tuple[Any, ...], Mapping[str, Any]], Any], kinds: str) -> Function:
+    def varied(
+        name: str, vary: Callable[[torch.Tensor, tuple[Any, ...], Mapping[str, Any]], Any], kinds: str
+    ) -> Function:
         def draw_some(draw: Original, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
             made = draw(*args, **kwargs)
             if isinstance(made, numpy.ndarray):
                 if made.size and made.dtype.kind in kinds:
                     vary(torch.from_numpy(made), args, kwargs)
                 return made
-            if not isinstance(made, int | float | numpy.number):
+            within = bounds(args, kwargs) if name in NUMPY_INTEGERS else (0, None)
+            if not isinstance(made, float | numpy.floating) and within[1] is None:
                 return made
-            return _one_of_numpy(drawing, name, made, lambda: draw(*args, **kwargs), args, kwargs)
+            limits = None if within[1] is None else (within[0], within[1])
+            return drawing.one(f"{name} {args} {kwargs}", made, lambda: draw(*args, **kwargs), limits)
 
         return draw_some
 
@@ -329,18 +333,6 @@ def _numpy_functions(drawing: Drawing) -> dict[str, Function]:
     functions["binomial"] = varied("binomial", lambda *given: _vary_binomial(drawing, *given), "i")
     many = _NumpyPositions(drawing)
     return functions | {"choice": many.choice, "permutation": many.permutation, "shuffle": many.shuffle}
-
-
-def _one_of_numpy(
-    drawing: Drawing, name: str, made: Any, again: Callable[[], Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Any:
-    law = f"{name} {args} {kwargs}"
-    if isinstance(made, float | numpy.floating):
-        return drawing.one(law, made, again)
-    if name in NUMPY_INTEGERS:
-        low, high = bounds(args, kwargs)
-        return made if high is None else drawing.one(law, made, again, (low, high))
-    return made
 
 
 def _vary_within(drawing: Drawing, made: torch.Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -371,7 +363,9 @@ class _NumpyPositions:
             return draw(*args, **kwargs)
         made = draw(int(count), **rest)
         if not isinstance(made, numpy.ndarray):
-            place = self._drawing.one(f"choice of {count}", int(made), lambda: int(draw(int(count), **rest)), (0, count))
+            place = self._drawing.one(
+                f"choice of {count}", int(made), lambda: int(draw(int(count), **rest)), (0, count)
+            )
             return type(made)(place) if objects is count else numpy.asarray(objects)[place]
         self._vary_places(torch.from_numpy(made), int(count), rest)
         return made if objects is count else numpy.asarray(objects)[made]

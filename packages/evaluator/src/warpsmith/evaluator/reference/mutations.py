@@ -656,7 +656,11 @@ def vary_sample(
             _make_neighbours(row, 0, among, dice, wanted)
         else:
             missing = [number for number in wanted if not bool((row == number).any())]
-            _plant(row, missing[dice.below(len(missing)) :] + missing if len(row) < 2 * len(missing) else missing, generator)
+            _plant(
+                row,
+                missing[dice.below(len(missing)) :] + missing if len(row) < 2 * len(missing) else missing,
+                generator,
+            )
 
 
 def vary_counts(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator, *, least: int) -> None:

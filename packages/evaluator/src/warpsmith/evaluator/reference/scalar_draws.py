@@ -69,7 +69,9 @@ class Streams:
         self.met = False
         self._streams: dict[str, _Stream] = {}
 
-    def next(self, name: str, made: Any, again: Callable[[], Any], vary: Callable[[torch.Tensor, Block, str], Any]) -> Any:
+    def next(
+        self, name: str, made: Any, again: Callable[[], Any], vary: Callable[[torch.Tensor, Block, str], Any]
+    ) -> Any:
         """Return the next number of a stream, of the type of `made`.
 
         Args:
@@ -114,9 +116,7 @@ def _left(stream: _Stream) -> Iterator[Block]:
         yield Block((len(stream.handed_out),), dtype, becomes=False)
 
 
-def _block(
-    block: Block, made: Any, again: Callable[[], Any], vary: Callable[[torch.Tensor], Any]
-) -> list[Any]:
+def _block(block: Block, made: Any, again: Callable[[], Any], vary: Callable[[torch.Tensor], Any]) -> list[Any]:
     """Draw a block and vary it; return its numbers, the last one first. A block that does not vary has none."""
     if not block.varies:
         return []

@@ -8,9 +8,11 @@ problem tolerates them (`variability`).
 import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
+
+import torch
 
 from warpsmith.evaluator.correctness.compare import FAR_RELATIVE, FARTHEST_RELATIVE, REMOTE_RELATIVE
 from warpsmith.evaluator.reference import shape_variation
@@ -80,6 +82,9 @@ REGULAR_WAYS: Final = 2
 NUMBER_BITS: Final = 48
 
 
+Start = Literal["few", "many", "turn"]
+
+
 @dataclass(frozen=True)
 class Trial:
     """One trial: how its inputs are made, and whether parameters change before it.
@@ -96,6 +101,7 @@ class Trial:
         turn: says which of several draws may be far; draws take turns.
         together: whether all of them are far at once.
         shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
+        start: how many calls changed buffers have behind them: `few`, `many`, or as many as `turn` a counter.
         shapes: the changed shapes, once they are made.
     """
 
@@ -110,6 +116,7 @@ class Trial:
     turn: int = 0
     together: bool = False
     shifted: bool = False
+    start: Start = "few"
     shapes: str = ""
 
     @property
@@ -150,7 +157,18 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
         replace(trial, shifted=bool(learned.bias) and trial.kind == "distant" and rng.random() < SHIFTED)
         for trial in later
     ]
-    return [Trial(), *later]
+    starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
+    return [Trial(), *(replace(trial, start=next(starts)) for trial in later)]
+
+
+def _starts(learned: Learned) -> list[Start]:
+    kinds: list[tuple[Start, Sequence[object]]] = [("many", learned.late), ("turn", learned.turning)]
+    return ["few", *(start for start, states in kinds if states)]
+
+
+def _states(learned: Learned, start: Start) -> Sequence[Mapping[str, torch.Tensor]]:
+    """Return the buffers from which a trial can start."""
+    return {"few": learned.reached, "many": learned.late, "turn": learned.turning}[start]
 
 
 def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> tuple[Trial, Answer]:
@@ -167,7 +185,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         sign = _sign_of_all(opposed, learned) if attempt.together and plainly.kind in WHOLLY_FAR else opposed
         draws = replace(plainly, opposed=sign if plainly.kind in SIGNED else 0, numbers=numbers)
         draws = replace(draws, remote=remote_octaves(draws, learned))
-        change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
+        reached = _states(learned, attempt.start)
+        change_state(session, *((learned.state, rng, reached) if attempt.new_parameters else ({}, rng)))
         if attempt.shifted:
             shift_bias(session, learned.bias, rng)
         if attempt.reshaped and learned.resizings:
@@ -183,6 +202,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
             continue
         if answer is not None and (learned.inputs is None or learned.inputs.slots == session.inputs.slots):
             return _made(attempt, draws), _as_far(answer, draws, least=FAR_RELATIVE if attempt.shifted else 0.0)
+    if trial.start != "few" and trial.new_parameters:
+        return prepare(session, learned, replace(trial, start="few"), rng)
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
@@ -289,7 +310,7 @@ def _all_far(kind: Kind, learned: Learned) -> Mapping[str, int]:
 
 def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
     """Yield a trial and the plan of its inputs, from the wanted one to milder ones, without the plainest."""
-    if trial == Trial():
+    if replace(trial, start="few") == Trial():
         return
     if trial.shifted and not trial.reshaped:
         yield replace(trial, kind="plain", together=False), PLAINLY
