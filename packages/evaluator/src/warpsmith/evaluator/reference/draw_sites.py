@@ -10,7 +10,7 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -325,9 +325,14 @@ class Catch(TorchFunctionMode):
             mutations.share_rows(made, self._gridded[form], dice)
         self._gridded.setdefault(form, made.detach().clone())
 
-    def integers_of(self, made: torch.Tensor, low: int, high: int, site: str = "") -> None:
-        """Vary a draw of integers of `low` to `high - 1`."""
-        self._varied(made, IN_RANGE, lambda one, kind, dice: self._vary_integers(one, kind, low, high, dice), site)
+    def integers_of(
+        self, made: torch.Tensor, low: int, high: int, site: str = "", *, special: Sequence[int] = ()
+    ) -> None:
+        """Vary a draw of integers of `low` to `high - 1`, among them those of the source and the `special` ones."""
+        wanted = (*self.integers, *special)
+        self._varied(
+            made, IN_RANGE, lambda one, kind, dice: self._vary_integers(one, kind, (low, high), dice, wanted), site
+        )
 
     def permutation(self, made: torch.Tensor) -> None:
         """Vary a random permutation."""
@@ -391,9 +396,17 @@ class Catch(TorchFunctionMode):
         name = self.streams.becomes(data, made)
         return frozenset({name} & self.sites.keys()) if name is not None else frozenset()
 
-    def _vary_integers(self, made: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
+    def _vary_integers(
+        self,
+        made: torch.Tensor,
+        kind: Kind,
+        within: tuple[int, int],
+        generator: torch.Generator,
+        special: Sequence[int],
+    ) -> None:
         """Redraw integers; some become equal to an earlier draw's of the same range if an author can see that."""
-        mutations.vary_integers(made, kind, low, high, generator, special=self.integers)
+        low, high = within
+        mutations.vary_integers(made, kind, low, high, generator, special=special)
         earlier = self._integer_draws.setdefault((low, high, made.dtype), made)
         if earlier is made or not (made.dim() and earlier.numel()) or earlier.device != made.device:
             return

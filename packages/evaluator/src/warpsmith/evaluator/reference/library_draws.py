@@ -18,6 +18,8 @@ Original = Callable[..., Any]
 Function = Callable[[Original, tuple[Any, ...], Mapping[str, Any]], Any]
 """What replaces a random function: given the original one and the arguments of a call, it returns the numbers."""
 Bounds = tuple[int, int] | None
+SIGNED_ENDS: Final = (127, 128)
+"""Bytes that are the largest and the smallest number of eight bits with a sign."""
 MOST_INTEGER: Final = 1 << 62
 """Integers of a wider range are left alone: no integer tensor holds them all."""
 
@@ -41,7 +43,7 @@ class Drawing(Protocol):
 
     def draw(self, made: torch.Tensor) -> frozenset[str]: ...
 
-    def integers_of(self, made: torch.Tensor, low: int, high: int) -> None: ...
+    def integers_of(self, made: torch.Tensor, low: int, high: int, *, special: Sequence[int] = ()) -> None: ...
 
     def counts(self, made: torch.Tensor, least: int) -> frozenset[str]: ...
 
@@ -278,7 +280,7 @@ class _PythonPositions:
 
     def randbytes(self, draw: Original, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         numbers = torch.tensor(list(draw(*args, **kwargs)), dtype=torch.int64)
-        self._drawing.integers_of(numbers, 0, 256)
+        self._drawing.integers_of(numbers, 0, 256, special=SIGNED_ENDS)
         return bytes(numbers.tolist())
 
 
@@ -317,10 +319,10 @@ def _numpy_functions(drawing: Drawing) -> dict[str, Function]:
                 if made.size and made.dtype.kind in kinds:
                     vary(torch.from_numpy(made), args, kwargs)
                 return made
-            within = bounds(args, kwargs) if name in NUMPY_INTEGERS else (0, None)
-            if not isinstance(made, float | numpy.floating) and within[1] is None:
+            low, high = bounds(args, kwargs) if name in NUMPY_INTEGERS else (0, None)
+            if not isinstance(made, float | numpy.floating) and high is None:
                 return made
-            limits = None if within[1] is None else (within[0], within[1])
+            limits = None if high is None else (low, high)
             return drawing.one(f"{name} {args} {kwargs}", made, lambda: draw(*args, **kwargs), limits)
 
         return draw_some
@@ -364,7 +366,7 @@ class _NumpyPositions:
         made = draw(int(count), **rest)
         if not isinstance(made, numpy.ndarray):
             place = self._drawing.one(
-                f"choice of {count}", int(made), lambda: int(draw(int(count), **rest)), (0, count)
+                f"choice of {count}", int(made), lambda: int(draw(int(count), **rest)), (0, int(count))
             )
             return type(made)(place) if objects is count else numpy.asarray(objects)[place]
         self._vary_places(torch.from_numpy(made), int(count), rest)

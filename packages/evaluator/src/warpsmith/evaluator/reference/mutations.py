@@ -67,7 +67,7 @@ LONG_SHARE: Final = 1 / 4
 """Share of a gridded draw's rows with numbers of many bits, and their share of such a row."""
 LEAST_PLANTED: Final = 4
 """Rows that get numbers of many bits in any case: afterwards one or two of them may become a copy of another."""
-SORTING: Final[frozenset[Kind]] = frozenset({"distant", "apart"})
+SORTING: Final[frozenset[Kind]] = frozenset({"shifted", "distant", "apart"})
 """Kinds that sort two rows of a draw."""
 BENDING: Final[frozenset[Kind]] = frozenset({"shifted", "outliers", "scaled", "everything"})
 """Kinds that bend tables."""
@@ -169,7 +169,7 @@ def vary_draw(
 
 def _with_sorted_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     """Sort one row upwards and one downwards: the order of a draw is a permutation, and runs in it may be as long."""
-    if wide.dim() < 2 or wide.shape[-1] < LEAST_STRUCTURE:
+    if wide.dim() < 2 or wide.shape[-1] < LEAST_STRUCTURE or wide.numel() < LEAST_STRUCTURE * wide.shape[-1]:
         return wide
     rows = wide.reshape(-1, wide.shape[-1])
     for descending in (False, True):
@@ -576,6 +576,8 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
 }
 
 
+LEAST_ENDED: Final = 8
+"""Smallest number of distinct integers among which the ends of their range always are."""
 COUNTED_SHARE: Final = 1 / 16
 """Share of a draw of counts that becomes the least one."""
 SHARED: Final = 1 / 8
@@ -618,13 +620,20 @@ def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool
 
 
 def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, special: Sequence[int]) -> None:
-    """Make integers neighbours in random order: anywhere, at an end of their range, or around a special number."""
+    """Make integers neighbours in random order: anywhere, at an end of their range, or around a special number.
+
+    Of many integers, some become the ends and the special numbers in any case.
+    """
     count = tensor.numel()
     around = [special[dice.below(len(special))] - dice.below(count)] if special else []
     starts = [low + dice.below(high - low - count + 1), low, high - count, *around]
     start = min(max(starts[dice.below(len(starts))], low), high - count)
     order = torch.randperm(count, **_drawn_by(dice.generator))
     tensor.copy_((start + order).reshape(tensor.shape))
+    wanted = dict.fromkeys((low, high - 1, *special))
+    missing = [number for number in wanted if not start <= number < start + count]
+    if count >= LEAST_ENDED:
+        _plant(tensor, missing, dice.generator)
 
 
 def _plant(tensor: torch.Tensor, special: Sequence[int], generator: torch.Generator) -> None:
