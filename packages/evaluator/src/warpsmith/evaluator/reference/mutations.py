@@ -172,8 +172,9 @@ def _with_sorted_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     if wide.dim() < 2 or wide.shape[-1] < LEAST_STRUCTURE or wide.numel() < LEAST_STRUCTURE * wide.shape[-1]:
         return wide
     rows = wide.reshape(-1, wide.shape[-1])
-    for descending in (False, True):
-        row = rows[dice.below(len(rows))]
+    first = dice.below(len(rows))
+    other = (first + 1 + dice.below(len(rows) - 1)) % len(rows)
+    for row, descending in ((rows[first], False), (rows[other], True)):
         row.copy_(row.sort(descending=descending).values)
     return rows.reshape(wide.shape)
 
