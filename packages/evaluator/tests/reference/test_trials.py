@@ -295,3 +295,30 @@ def test_what_only_changes_at_each_call_is_called_three_times(session_of):
     source = COUNTED.replace("self.step += 1", "self.slow.mul_(0.5).add_(x)").replace("(self.place[0] + 1) % 12", "0")
     learned = learn(session_of(source), hidden_shapes=False)
     assert len(learned.reached) == 3 and not learned.late and not learned.turning
+
+
+SHIELDED = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+class Model(nn.Module):
+    def forward(self, x, a):
+        return F.normalize(x, dim=-1), torch.linalg.inv(a)
+
+def get_inputs():
+    return [torch.randn(10, 24), torch.randn(2, 2)]
+"""
+
+
+@pytest.mark.parametrize(("kind", "on_grid"), [("rows", False), ("outliers", True)])
+def test_an_input_that_tolerates_little_keeps_nothing_from_the_others(session_of, kind, on_grid):
+    session = session_of(SHIELDED)
+    learned = learn(session, hidden_shapes=False)
+    made = 0
+    for seed in range(6):
+        trial, _ = prepare(session, learned, Trial(kind, on_grid=on_grid), random.Random(seed))
+        x = tensor_views.view(session.inputs_buffer, session.inputs.slots[0])
+        zero_rows, few = bool((x == 0).all(-1).any()), x.unique().numel() < x.numel() / 2
+        made += (few if on_grid else zero_rows) and trial.kind == kind and trial.on_grid == on_grid
+    assert made >= 5

@@ -33,7 +33,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     DrawPlan,
     Kind,
 )
-from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, PLAIN, SAME_SIGN
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.library_draws import Bounds, Patches, bounds
 from warpsmith.evaluator.reference.scalar_draws import Block, Blocks, Streams
 
@@ -298,7 +298,7 @@ class Catch(TorchFunctionMode):
             opposite = self._is_opposite(level)
             dice, remote = self._dice(site, made), self.plan.remote if level == FAR else 0
             mutations.vary_draw(made, self.plan.kind, level, dice, opposite=opposite, remote=remote)
-        if self.plan.on_grid:
+        if self.plan.on_grid and level > AS_MADE:
             zero = from_zero or level >= ANYWHERE
             rows = level >= ANY_SIGN
             planted = {"numbers": self.numbers, "long_numbers": self.long_numbers}

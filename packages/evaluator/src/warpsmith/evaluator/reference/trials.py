@@ -29,7 +29,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     DrawPlan,
     Kind,
 )
-from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, PLAIN, SAME_SIGN
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, FAR_IN_HALF, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
@@ -74,6 +74,8 @@ CHANGED_STATE: Final = (
 REBUILT: Final = "other values in masks, positions or numbers that get_inputs() builds of constants: read them"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
+MOST_SPARED: Final = 3
+"""How many draws are spared one at a time."""
 OPPOSED: Final = (0, 0, 1, 2)
 """Which of several draws take the other sign. Products of two negative draws are positive, and those of a negative and
 a positive one negative: a maximum of products that starts at zero shows in the latter, a lost digit in the former."""
@@ -330,10 +332,23 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
     yield from _milder_attempts(trial, replace(learned, levels=levels))
 
 
-def _on_and_off_grid(trial: Trial, levels: Mapping[str, int]) -> Iterator[tuple[Trial, DrawPlan]]:
+def _on_and_off_grid(
+    trial: Trial, levels: Mapping[str, int], spared: Sequence[str] = ()
+) -> Iterator[tuple[Trial, DrawPlan]]:
     if trial.on_grid:
         yield trial, DrawPlan(trial.kind, levels, on_grid=True)
+        for site in spared:
+            yield trial, DrawPlan(trial.kind, {**levels, site: AS_MADE}, on_grid=True)
     yield replace(trial, on_grid=False), DrawPlan(trial.kind, levels)
+
+
+def _spared(learned: Learned) -> list[str]:
+    """Return the draws of which one at a time stays as it is made, if the problem does not tolerate all to change.
+
+    The inverse of a matrix that has a row of zeros is not finite, whatever the other inputs are: without this, it would
+    keep such rows from all of them.
+    """
+    return sorted(learned.draws)[:MOST_SPARED] if len(learned.draws) > 1 else []
 
 
 def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
@@ -349,7 +364,11 @@ def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, Dr
     trial = replace(trial, reshaped=False, sizes=None)
     most = max(learned.levels.values(), default=PLAIN) if trial.kind != "plain" else PLAIN
     for cap in range(most, PLAIN, -1):
-        yield from _on_and_off_grid(trial, {site: min(level, cap) for site, level in learned.levels.items()})
+        levels = {site: min(level, cap) for site, level in learned.levels.items()}
+        spared = _spared(learned) if cap == most else []
+        yield from _on_and_off_grid(trial, levels, spared)
+        for site in spared:
+            yield replace(trial, on_grid=False), DrawPlan(trial.kind, {**levels, site: AS_MADE})
     if trial.new_parameters:
         yield replace(trial, kind="plain", on_grid=False), PLAINLY
 

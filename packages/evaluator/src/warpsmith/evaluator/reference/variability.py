@@ -267,7 +267,7 @@ def _tolerated_levels(
         levels = {site: min(most, cap) for site, most in sites.items()}
         if not sites or tolerated(levels):
             alone = _far_alone(sites, tolerated) if cap in (FAR_IN_HALF, ANYWHERE) and not known.ranks else {}
-            return levels, alone
+            return (levels, alone) if cap >= ANYWHERE else (_raised(levels, sites, tolerated), alone)
     found: dict[str, int] = {}
     for site, most in list(sites.items())[:MOST_TRIED]:
         highest = min(most, ANYWHERE)
@@ -275,6 +275,17 @@ def _tolerated_levels(
         if level > PLAIN:
             found[site] = level
     return found, {}
+
+
+def _raised(
+    levels: dict[str, int], sites: Mapping[str, int], tolerated: Callable[[dict[str, int]], bool]
+) -> dict[str, int]:
+    """Let each draw change anywhere that can: one input that tolerates no row of zeros keeps them from no other."""
+    able = [site for site, most in sites.items() if most >= ANYWHERE]
+    for site in able[:MOST_ALONE] if len(able) > 1 else ():
+        raised = {**levels, site: ANYWHERE}
+        levels = raised if tolerated(raised) else levels
+    return levels
 
 
 def _remote_levels(
