@@ -67,7 +67,7 @@ LONG_SHARE: Final = 1 / 4
 """Share of a gridded draw's rows with numbers of many bits, and their share of such a row."""
 LEAST_PLANTED: Final = 4
 """Rows that get numbers of many bits in any case: afterwards one or two of them may become a copy of another."""
-SORTING: Final[frozenset[Kind]] = frozenset({"shifted", "distant", "apart"})
+SORTING: Final[frozenset[Kind]] = frozenset({"scaled", "distant", "apart"})
 """Kinds that sort two rows of a draw."""
 BENDING: Final[frozenset[Kind]] = frozenset({"shifted", "outliers", "scaled", "everything"})
 """Kinds that bend tables."""
