@@ -72,7 +72,7 @@ class Patches:
     def __init__(self, drawing: Drawing) -> None:
         self._drawing = drawing
         self._inside = False
-        self._replaced: list[tuple[Any, Any]] = []
+        self._replaced: dict[object, tuple[Any, Any]] = {}
         python, numbers = _python_functions(drawing), _numpy_functions(drawing)
         self._python = self._subclass(random.Random, python, {"seed": _seed_python(drawing)})
         self._generators = self._subclass(numpy.random.Generator, numbers, {})
@@ -85,9 +85,7 @@ class Patches:
             if type(value) in {_PYTHON, _GENERATOR, _STATE}:
                 names[name] = self._own_generator(name, value)
             elif callable(value):
-                names[name] = next(
-                    (new for old, new in self._replaced if old is value or _is_method(old, value)), value
-                )
+                names[name] = self._replaced.get(_key(value), (value, value))[1]
 
     def _own_generator(self, name: str, value: Any) -> Any:
         if type(value) is _PYTHON:
@@ -116,7 +114,8 @@ class Patches:
             yield self._replace(module, name, self._caught(functions[name], getattr(module, name)))
 
     def _replace(self, owner: Any, name: str, value: Any) -> AbstractContextManager[Any]:
-        self._replaced.append((getattr(owner, name), value))
+        original = getattr(owner, name)
+        self._replaced[_key(original)] = original, value
         return _replaced(owner, name, value)
 
     def _subclass(self, base: type, functions: Mapping[str, Function], others: Mapping[str, Any]) -> Callable[..., Any]:
@@ -176,10 +175,10 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, original)
 
 
-def _is_method(old: Any, value: Any) -> bool:
-    """Whether two bound methods are the same one; each access of an attribute makes another object."""
-    own = getattr(old, "__self__", None)
-    return own is not None and getattr(value, "__self__", None) is own and old == value
+def _key(function: Any) -> object:
+    """Return what tells a function from others; each access of a bound method makes another object."""
+    own = getattr(function, "__self__", None)
+    return id(function) if own is None else (id(own), getattr(function, "__name__", ""))
 
 
 def _common(base: type, functions: Mapping[str, Function]) -> list[str]:
