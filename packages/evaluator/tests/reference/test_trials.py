@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.reference import variability
 from warpsmith.evaluator.reference.draw_plan import LISTS, DrawPlan
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.mutations import DISTANT, LARGE_ROW_OCTAVES, TINY_ROW, vary_draw
@@ -236,3 +237,88 @@ def test_the_first_bias_lies_far_from_zero(session_of):
         assert trial.shifted and "parameters" in trial.remark
         assert lies_far(2 * tensor_views.view(session.state_buffer, session.parameters["fc.bias"]))
         assert answer.expected[0].far > 0
+
+
+COUNTED = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ring", torch.zeros(12, 3))
+        self.register_buffer("slow", torch.zeros(3))
+        self.register_buffer("place", torch.zeros(1, dtype=torch.int64))
+        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        self.step += 1
+        self.ring[self.place] = x
+        self.place[0] = (self.place[0] + 1) % 12
+        if int(self.step) % 7 == 0:
+            self.slow.copy_(self.slow + x)
+        return self.ring.sum(0) + self.slow
+
+def get_inputs():
+    return [torch.randn(3)]
+"""
+
+
+def test_a_problem_that_counts_its_calls_is_called_until_it_wraps(session_of, monkeypatch):
+    monkeypatch.setattr(variability, "MOST_SECONDS", 60.0)
+    learned = learn(session_of(COUNTED), hidden_shapes=False)
+    assert [int(state["step"]) for state in learned.reached] == [1, 2, 3]
+    assert [int(state["step"]) for state in learned.late] == list(range(4, 65))
+    turning = {int(state["step"]) for state in learned.turning}
+    assert {11, 23, 35, 47, 59} <= turning and {6, 13, 20, 27} <= turning and len(turning) < 16
+
+
+def test_trials_start_after_few_calls_after_many_and_where_a_counter_wraps(session_of, monkeypatch):
+    monkeypatch.setattr(variability, "MOST_SECONDS", 60.0)
+    session = session_of(COUNTED)
+    learned = learn(session, hidden_shapes=False)
+    made = plan(5, random.Random(1), learned)
+    assert made[0] == Trial() and {trial.start for trial in made[1:]} == {"few", "many", "turn"}
+    steps = {"few": range(1, 4), "many": range(4, 65), "turn": {int(one["step"]) for one in learned.turning}}
+    for trial in made[1:]:
+        prepare(session, learned, trial, random.Random(2))
+        assert int(tensor_views.view(session.state_buffer, session.kept_buffers["step"])) in steps[trial.start]
+
+
+def test_calls_are_followed_no_longer_than_the_time_allows(session_of, monkeypatch):
+    monkeypatch.setattr(variability, "MOST_SECONDS", 0.0)
+    learned = learn(session_of(COUNTED), hidden_shapes=False)
+    assert len(learned.reached) == 3 and not learned.late
+
+
+def test_what_only_changes_at_each_call_is_called_three_times(session_of):
+    source = COUNTED.replace("self.step += 1", "self.slow.mul_(0.5).add_(x)").replace("(self.place[0] + 1) % 12", "0")
+    learned = learn(session_of(source), hidden_shapes=False)
+    assert len(learned.reached) == 3 and not learned.late and not learned.turning
+
+
+SHIELDED = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+class Model(nn.Module):
+    def forward(self, x, a):
+        return F.normalize(x, dim=-1), torch.linalg.inv(a)
+
+def get_inputs():
+    return [torch.randn(10, 24), torch.randn(2, 2)]
+"""
+
+
+@pytest.mark.parametrize(("kind", "on_grid"), [("rows", False), ("outliers", True)])
+def test_an_input_that_tolerates_little_keeps_nothing_from_the_others(session_of, kind, on_grid):
+    session = session_of(SHIELDED)
+    learned = learn(session, hidden_shapes=False)
+    made = 0
+    for seed in range(6):
+        trial, _ = prepare(session, learned, Trial(kind, on_grid=on_grid), random.Random(seed))
+        x = tensor_views.view(session.inputs_buffer, session.inputs.slots[0])
+        zero_rows, few = bool((x == 0).all(-1).any()), x.unique().numel() < x.numel() / 2
+        made += (few if on_grid else zero_rows) and trial.kind == kind and trial.on_grid == on_grid
+    assert made >= 5

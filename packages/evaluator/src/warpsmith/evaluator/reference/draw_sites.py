@@ -10,8 +10,8 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from types import CodeType, TracebackType
@@ -33,7 +33,9 @@ from warpsmith.evaluator.reference.draw_plan import (
     DrawPlan,
     Kind,
 )
-from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, PLAIN, SAME_SIGN
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, IN_RANGE, PLAIN, SAME_SIGN
+from warpsmith.evaluator.reference.library_draws import Bounds, Patches, bounds
+from warpsmith.evaluator.reference.scalar_draws import Block, Blocks, Streams
 
 DEPTH: Final = 6
 """How many of the problem's own frames identify a site."""
@@ -51,7 +53,12 @@ FLOATING_DRAWS: Final = frozenset(
 )
 FROM_ZERO: Final = frozenset({"rand", "rand_like"})
 INTEGER_DRAWS: Final = frozenset({"randint", "randint_like", "random_"})
+COUNTS: Final = {"poisson": 0, "geometric_": 1}
+"""Draws of whole numbers without an upper bound, and their least number."""
+WRITTEN: Final = frozenset({"tensor", "as_tensor", "asarray"})
 TOSSES: Final = frozenset({"bernoulli", "bernoulli_"})
+WHOLE_DRAWS: Final = INTEGER_DRAWS | TOSSES | COUNTS.keys() | {"randperm", "multinomial", "binomial"}
+LEAST_CLASSES: Final = 2
 TABLES: Final = frozenset(
     ["arange", "linspace", "logspace", "tensor"]
     + [f"{name}_window" for name in ("hann", "hamming", "blackman", "bartlett", "kaiser")]
@@ -116,6 +123,7 @@ class Catch(TorchFunctionMode):
         numbers: numbers of few bits that the problem's forward may compare with; planted in draws on a grid.
         long_numbers: the same of many bits.
         integers: integers that the problem may compare with; planted in draws of integers.
+        blocks: the tensors that numbers drawn one at a time become, as an earlier run found; None if none did.
         sites: the sites seen, with the highest level that each can have.
         built: the same of masks, positions and plain numbers among the inputs, which change only if they are the same
             in each input set.
@@ -129,6 +137,7 @@ class Catch(TorchFunctionMode):
     numbers: tuple[float, ...] = ()
     long_numbers: tuple[float, ...] = ()
     integers: tuple[int, ...] = ()
+    blocks: Blocks | None = None
     sites: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
 
@@ -141,10 +150,12 @@ class Catch(TorchFunctionMode):
         self._integer_draws: dict[tuple[int, int, torch.dtype], torch.Tensor] = {}
         self._gridded: dict[tuple[torch.dtype, int, torch.device], torch.Tensor] = {}
         self._generators: dict[int, tuple[torch.Generator, torch.Generator]] = {}
+        self.streams = Streams(self.blocks)
+        self._patches = Patches(self)
 
     def __enter__(self) -> "Catch":
         self._seed_all(self.seed)
-        for patch in _patches(self):
+        for patch in self._patches.contexts:
             self._stack.enter_context(patch)
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -168,6 +179,10 @@ class Catch(TorchFunctionMode):
         for made in _tensors(result):
             self._made(name, made, tensors, args, kwargs)
         return result
+
+    def rebind(self, names: dict[str, Any]) -> None:
+        """Intercept the random functions and generators that a module's names hold already."""
+        self._patches.rebind(names)
 
     def restart(self, key: object) -> None:
         """Seed every generator from the secret and `key`, whatever seed the problem chose."""
@@ -209,15 +224,10 @@ class Catch(TorchFunctionMode):
         floating = made.is_floating_point() or made.is_complex()
         if name in FLOATING_DRAWS and floating:
             _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO), drawn=True))
-        elif name in INTEGER_DRAWS:
-            self._integers(made, args, kwargs)
-        elif name == "randperm":
-            self._varied(made, IN_RANGE, mutations.vary_permutation)
-        elif name in TOSSES:
-            site = self._site()
-            level = self._level(site, SAME_SIGN)
-            if level > PLAIN:
-                mutations.vary_tosses(made, self.plan.kind, level, self._dice(site, made))
+        elif name in WHOLE_DRAWS:
+            self._whole(name, made, tensors, args, kwargs)
+        elif name in WRITTEN and args and isinstance(args[0], list | tuple) and (site := self.written(args[0], made)):
+            _tag(made, Origin(draws=site, drawn=True))
         elif name in CONSTANTS:
             _tag(made, Origin(constant=Constant(self._site())))
         elif name in TABLES and floating:
@@ -226,6 +236,28 @@ class Catch(TorchFunctionMode):
             _tag(made, Origin(written=True))
         else:
             self._derived(name, made, [origin for origin in map(_origin, tensors) if origin is not None], tensors)
+
+    def _whole(
+        self, name: str, made: torch.Tensor, tensors: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Vary a draw of a discrete law."""
+        if name in INTEGER_DRAWS:
+            low, high = bounds(args, kwargs)
+            if high is not None:
+                self.integers_of(made, low, high)
+        elif name == "randperm":
+            self.permutation(made)
+        elif name in TOSSES:
+            site = self._site()
+            level = self._level(site, SAME_SIGN)
+            if level > PLAIN:
+                mutations.vary_tosses(made, self.plan.kind, level, self._dice(site, made))
+        elif name in COUNTS:
+            _tag(made, Origin(draws=self.counts(made, COUNTS[name], rates=tensors[0]), drawn=True))
+        elif name == "multinomial":
+            self._multinomial(made, args, kwargs)
+        elif len(args) > 1:
+            self._binomial(made, *args[:2])
 
     def _derived(self, name: str, made: torch.Tensor, origins: list[Origin], tensors: list[torch.Tensor]) -> None:
         """Pass origins on to a result; integers of `arange` become a table when they are cast to floats.
@@ -258,15 +290,15 @@ class Catch(TorchFunctionMode):
                 mutations.plant(made, self.numbers, self.long_numbers, self._dice("scaled", made))
             _tag(made, Origin(draws, scaled, tables))
 
-    def draw(self, made: torch.Tensor, *, from_zero: bool = False) -> frozenset[str]:
+    def draw(self, made: torch.Tensor, *, from_zero: bool = False, site: str = "", most: int = FAR) -> frozenset[str]:
         """Vary a floating draw and return its site; `from_zero`: its range includes zero as its minimum."""
-        site = self._site()
-        level = self._level(site, FAR)
+        site = site or self._site()
+        level = self._level(site, most)
         if level > PLAIN:
             opposite = self._is_opposite(level)
             dice, remote = self._dice(site, made), self.plan.remote if level == FAR else 0
             mutations.vary_draw(made, self.plan.kind, level, dice, opposite=opposite, remote=remote)
-        if self.plan.on_grid:
+        if self.plan.on_grid and level > AS_MADE:
             zero = from_zero or level >= ANYWHERE
             rows = level >= ANY_SIGN
             planted = {"numbers": self.numbers, "long_numbers": self.long_numbers}
@@ -293,14 +325,88 @@ class Catch(TorchFunctionMode):
             mutations.share_rows(made, self._gridded[form], dice)
         self._gridded.setdefault(form, made.detach().clone())
 
-    def _integers(self, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        low, high = _bounds(args, kwargs)
-        if high is not None:
-            self._varied(made, IN_RANGE, lambda tensor, kind, dice: self._vary_integers(tensor, kind, low, high, dice))
+    def integers_of(
+        self, made: torch.Tensor, low: int, high: int, site: str = "", *, special: Sequence[int] = ()
+    ) -> None:
+        """Vary a draw of integers of `low` to `high - 1`, among them those of the source and the `special` ones."""
+        wanted = (*self.integers, *special)
+        self._varied(
+            made, IN_RANGE, lambda one, kind, dice: self._vary_integers(one, kind, (low, high), dice, wanted), site
+        )
 
-    def _vary_integers(self, made: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
+    def permutation(self, made: torch.Tensor) -> None:
+        """Vary a random permutation."""
+        self._varied(made, IN_RANGE, mutations.vary_permutation)
+
+    def sample(self, made: torch.Tensor, among: int) -> None:
+        """Vary a sample without replacement of the integers below `among`."""
+        special = self.integers
+        self._varied(
+            made, IN_RANGE, lambda one, kind, dice: mutations.vary_sample(one, kind, among, dice, special=special)
+        )
+
+    def counts(self, made: torch.Tensor, least: int, *, rates: torch.Tensor | None = None) -> frozenset[str]:
+        """Vary whole numbers of `least` on without an upper bound, except where a rate is zero; return their site."""
+        site = self._site()
+        level = self._level(site, FAR if made.is_floating_point() else IN_RANGE)
+        if level > PLAIN:
+            never = rates == 0 if rates is not None and rates is not made else None
+            mutations.vary_counts(made, self.plan.kind, level, self._dice(site, made), least=least)
+            if never is not None:
+                made.masked_fill_(never, 0)
+        return frozenset({site})
+
+    def _binomial(self, made: torch.Tensor, tries: torch.Tensor, chance: torch.Tensor) -> None:
+        """Vary numbers of successes where success is neither certain nor impossible."""
+        if not made.numel():
+            return
+        before, wide = made.clone(), made.long()
+        self.integers_of(wide, 0, int(tries.max()) + 1)
+        varied = torch.minimum(wide.to(made.dtype), tries.to(made.dtype))
+        made.copy_(torch.where((chance > 0) & (chance < 1), varied, before))
+
+    def _multinomial(self, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Vary drawn classes among those of a positive weight, if these are the same in all rows."""
+        given = dict(zip(("input", "num_samples", "replacement"), args, strict=False)) | kwargs
+        possible = given["input"] > 0
+        allowed = torch.nonzero(possible.view(-1, possible.shape[-1])[0]).flatten() if made.numel() else made
+        if len(allowed) < LEAST_CLASSES or not bool((possible == possible.view(-1, possible.shape[-1])[0]).all()):
+            return
+        ranks = torch.searchsorted(allowed, made.contiguous())
+        if given.get("replacement"):
+            self.integers_of(ranks, 0, len(allowed))
+        else:
+            self.sample(ranks, len(allowed))
+        made.copy_(allowed[ranks])
+
+    def one(self, law: str, made: Any, again: Callable[[], Any], within: Bounds = None) -> Any:
+        """Return the next one of numbers that are drawn one at a time by the same law in the same place."""
+
+        def vary(block: torch.Tensor, form: Block, site: str) -> None:
+            self._occurrences[site] += 1
+            if within is not None:
+                self.integers_of(block, *within, site)
+            else:
+                self.draw(block, from_zero=law.startswith("random "), site=site, most=_most_of(form))
+
+        return self.streams.next(f"{' '.join(self._places())} {law}", made, again, vary)
+
+    def written(self, data: Any, made: torch.Tensor) -> frozenset[str]:
+        """Return the site of the numbers that became a tensor as they were drawn, one at a time."""
+        name = self.streams.becomes(data, made)
+        return frozenset({name} & self.sites.keys()) if name is not None else frozenset()
+
+    def _vary_integers(
+        self,
+        made: torch.Tensor,
+        kind: Kind,
+        within: tuple[int, int],
+        generator: torch.Generator,
+        special: Sequence[int],
+    ) -> None:
         """Redraw integers; some become equal to an earlier draw's of the same range if an author can see that."""
-        mutations.vary_integers(made, kind, low, high, generator, special=self.integers)
+        low, high = within
+        mutations.vary_integers(made, kind, low, high, generator, special=special)
         earlier = self._integer_draws.setdefault((low, high, made.dtype), made)
         if earlier is made or not (made.dim() and earlier.numel()) or earlier.device != made.device:
             return
@@ -325,9 +431,13 @@ class Catch(TorchFunctionMode):
         return frozenset({self._varied(made, IN_RANGE, change)})
 
     def _varied(
-        self, made: torch.Tensor, most: int, change: Callable[[torch.Tensor, Kind, torch.Generator], None]
+        self,
+        made: torch.Tensor,
+        most: int,
+        change: Callable[[torch.Tensor, Kind, torch.Generator], None],
+        site: str = "",
     ) -> str:
-        site = self._site()
+        site = site or self._site()
         if self._level(site, most) > PLAIN:
             change(made, self.plan.kind, self._dice(site, made))
         return site
@@ -415,105 +525,11 @@ class Catch(TorchFunctionMode):
 
 _SEED_PYTHON: Final = random.seed
 _SEED_NUMPY: Final = numpy.random.seed
-_NUMPY_DRAWS: Final[frozenset[str]] = frozenset(
-    {"rand", "randn", "random", "random_sample", "ranf", "sample", "uniform", "normal", "standard_normal"}
-    | {"exponential", "standard_exponential", "laplace", "logistic", "lognormal", "gumbel", "rayleigh", "weibull"}
-    | {"beta", "gamma", "standard_gamma", "chisquare", "noncentral_chisquare", "f", "noncentral_f", "standard_t"}
-    | {"standard_cauchy", "triangular", "vonmises", "wald", "pareto", "power", "multivariate_normal"}
-)
-_NUMPY_INTEGERS: Final[frozenset[str]] = frozenset({"randint", "integers"})
-_NUMPY_NAMES: Final = sorted(_NUMPY_DRAWS | _NUMPY_INTEGERS)
 
 
-@contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
-
-
-def _patches(catch: Catch) -> Iterator[AbstractContextManager[Any]]:
-    """Yield patches of numpy's and Python's random functions, and of the functions that set seeds."""
-    for owner, name in [(torch, "manual_seed"), (torch.random, "manual_seed"), (torch.cuda, "manual_seed")]:
-        yield _replaced(owner, name, catch.seed_torch)
-    yield _replaced(torch.cuda, "manual_seed_all", catch.restart)
-    yield _replaced(random, "seed", lambda a=None, version=2: catch.restart(a))
-    yield _replaced(numpy.random, "seed", catch.restart)
-    yield _replaced(random, "Random", _python_random(catch))
-    yield from _numpy_patches(catch)
-
-
-def _numpy_patches(catch: Catch) -> Iterator[AbstractContextManager[Any]]:
-    for name in _NUMPY_NAMES:
-        if name in vars(numpy.random):
-            yield _replaced(numpy.random, name, _caught(catch, name, getattr(numpy.random, name)))
-    generators = _numpy_class(catch, numpy.random.Generator)
-    yield _replaced(
-        numpy.random,
-        "default_rng",
-        lambda seed=None: generators(numpy.random.PCG64(catch.derive(f"default_rng {seed}"))),
-    )
-    states = _numpy_class(catch, numpy.random.RandomState)
-    yield _replaced(
-        numpy.random, "RandomState", lambda seed=None: states(catch.derive(f"RandomState {seed}") % (1 << 32))
-    )
-
-
-def _python_random(catch: Catch) -> Callable[..., random.Random]:
-    original = random.Random
-    return lambda seed=None: original(catch.derive(f"Random {seed}"))
-
-
-def _numpy_class(catch: Catch, base: type) -> Callable[..., Any]:
-    """Return a subclass of a generator class whose draws are intercepted."""
-    methods = {name: _caught_method(catch, name, getattr(base, name)) for name in _numpy_names(base)}
-    return type(base.__name__, (base,), methods)
-
-
-@cache
-def _numpy_names(base: type) -> list[str]:
-    """Return the random functions of a numpy class."""
-    return sorted(set(_NUMPY_NAMES) & set(dir(base)))
-
-
-def _caught_method(catch: Catch, name: str, original: Any) -> Any:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _caught(catch, name, lambda *a, **k: original(self, *a, **k))(*args, **kwargs)
-
-    return method
-
-
-def _caught(catch: Catch, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a random function of numpy to vary its arrays; single numbers are mostly sizes and are left alone."""
-
-    def draw(*args: Any, **kwargs: Any) -> Any:
-        made = original(*args, **kwargs)
-        if not isinstance(made, numpy.ndarray) or not made.size:
-            return made
-        with torch._C.DisableTorchFunction():
-            if made.dtype.kind == "f":
-                catch.draw(torch.from_numpy(made))
-            elif made.dtype.kind == "i" and name in _NUMPY_INTEGERS:
-                catch._integers(torch.from_numpy(made), args, kwargs)
-        return made
-
-    return draw
-
-
-def _bounds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return the bounds of an integer draw, upper one exclusive; the upper one is None if they are not plain ints."""
-    integers: list[Any] = [value for value in args if type(value) is int][:2]
-    low, high = kwargs.get("low", kwargs.get("from")), kwargs.get("high", kwargs.get("to"))
-    if low is None:
-        low = integers.pop(0) if integers else 0
-    if high is None:
-        low, high = (low, integers.pop(0)) if integers else (0, low)
-    if type(low) is not int or type(high) is not int or kwargs.get("endpoint"):
-        return 0, None
-    return low, high
+def _most_of(form: Block) -> int:
+    """Return the highest level of floating numbers drawn one at a time: others of them may choose a branch."""
+    return FAR if form.becomes else IN_RANGE
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+AS_MADE: Final = -1
+"""Not even rounded to a grid, which the other sites of a plan may be."""
 PLAIN: Final = 0
 IN_RANGE: Final = 1
 """Another distribution within the range of a draw; other values if the site is not a draw."""

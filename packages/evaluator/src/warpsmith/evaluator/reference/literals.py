@@ -6,14 +6,15 @@ holds offsets; its differences are reordered. Any other sorted list keeps all li
 """
 
 import ast
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from random import Random
 from typing import Any, Final
 
 MAKERS: Final = frozenset({"tensor", "as_tensor", "array", "asarray", "IntTensor", "LongTensor", "from_numpy"})
 """Functions that make a tensor of a list."""
 
+# `Random` is bound here, at import: while `get_inputs` runs, `random.Random` is a class whose draws are varied.
 Evaluate = Callable[[ast.expr], Any]
 
 
@@ -67,7 +68,7 @@ class WrittenLists:
     @contextmanager
     def in_order(self, seeds: Mapping[int, int]) -> Iterator[None]:
         """Reorder the lists with each number of entries in `seeds`, by its seed, inside this context."""
-        changed = [(written, random.Random(seed)) for count, seed in seeds.items() for written in self._of(count)]
+        changed = [(written, Random(seed)) for count, seed in seeds.items() for written in self._of(count)]
         try:
             for written, rng in changed:
                 written.permute(rng)
@@ -94,7 +95,7 @@ class _Written:
         self.is_offsets = self.is_sorted and values[0] == 0 and values[-1] > 0
         self.count = len(values) - 1 if self.is_offsets else len(values)
 
-    def permute(self, rng: random.Random) -> None:
+    def permute(self, rng: Random) -> None:
         order = _other_order(self.count, rng)
         if self.is_offsets:
             steps = [after - before for before, after in zip(self.values, self.values[1:], strict=False)]
@@ -107,7 +108,7 @@ class _Written:
         self.node.elts = self._entries
 
 
-def _other_order(count: int, rng: random.Random) -> list[int]:
+def _other_order(count: int, rng: Random) -> list[int]:
     """Return a permutation of `count` entries, determined by the state of `rng`, that is not the identity."""
     order = list(range(count))
     rng.shuffle(order)

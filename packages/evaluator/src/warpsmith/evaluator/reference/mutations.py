@@ -67,6 +67,8 @@ LONG_SHARE: Final = 1 / 4
 """Share of a gridded draw's rows with numbers of many bits, and their share of such a row."""
 LEAST_PLANTED: Final = 4
 """Rows that get numbers of many bits in any case: afterwards one or two of them may become a copy of another."""
+SORTING: Final[frozenset[Kind]] = frozenset({"scaled", "distant", "apart"})
+"""Kinds that sort two rows of a draw."""
 BENDING: Final[frozenset[Kind]] = frozenset({"shifted", "outliers", "scaled", "everything"})
 """Kinds that bend tables."""
 BENT_OCTAVES: Final = (0.3, 0.6)
@@ -159,8 +161,22 @@ def vary_draw(
         changed = _as_before(wide, changed)
     elif opposite:
         changed = -changed
+    if kind in SORTING:
+        changed = _with_sorted_rows(changed, Dice(generator))
     most = torch.finfo(tensor.dtype).max
     tensor.detach().copy_(changed.clamp(-most, most))
+
+
+def _with_sorted_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Sort one row upwards and one downwards: the order of a draw is a permutation, and runs in it may be as long."""
+    if wide.dim() < 2 or wide.shape[-1] < LEAST_STRUCTURE or wide.numel() < LEAST_STRUCTURE * wide.shape[-1]:
+        return wide
+    rows = wide.reshape(-1, wide.shape[-1])
+    first = dice.below(len(rows))
+    other = (first + 1 + dice.below(len(rows) - 1)) % len(rows)
+    for row, descending in ((rows[first], False), (rows[other], True)):
+        row.copy_(row.sort(descending=descending).values)
+    return rows.reshape(wide.shape)
 
 
 def to_grid(
@@ -561,6 +577,10 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
 }
 
 
+LEAST_ENDED: Final = 8
+"""Smallest number of distinct integers among which the ends of their range always are."""
+COUNTED_SHARE: Final = 1 / 16
+"""Share of a draw of counts that becomes the least one."""
 SHARED: Final = 1 / 8
 """Share of an integer draw, or of a gridded draw's rows, that becomes equal to an earlier one of the same range."""
 MOST_REPEATED: Final = 200
@@ -601,13 +621,20 @@ def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool
 
 
 def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, special: Sequence[int]) -> None:
-    """Make integers neighbours in random order: anywhere, at an end of their range, or around a special number."""
+    """Make integers neighbours in random order: anywhere, at an end of their range, or around a special number.
+
+    Of many integers, some become the ends and the special numbers in any case.
+    """
     count = tensor.numel()
     around = [special[dice.below(len(special))] - dice.below(count)] if special else []
     starts = [low + dice.below(high - low - count + 1), low, high - count, *around]
     start = min(max(starts[dice.below(len(starts))], low), high - count)
     order = torch.randperm(count, **_drawn_by(dice.generator))
     tensor.copy_((start + order).reshape(tensor.shape))
+    wanted = dict.fromkeys((low, high - 1, *special))
+    missing = [number for number in wanted if not start <= number < start + count]
+    if count >= LEAST_ENDED:
+        _plant(tensor, missing, dice.generator)
 
 
 def _plant(tensor: torch.Tensor, special: Sequence[int], generator: torch.Generator) -> None:
@@ -617,6 +644,52 @@ def _plant(tensor: torch.Tensor, special: Sequence[int], generator: torch.Genera
         places = torch.randperm(tensor.numel(), **_drawn_by(generator))[: len(some)]
         at = torch.unravel_index(places, tensor.shape)
         tensor[at] = torch.tensor(some, dtype=tensor.dtype, device=tensor.device)
+
+
+def vary_sample(
+    tensor: torch.Tensor, kind: Kind, among: int, generator: torch.Generator, *, special: Sequence[int] = ()
+) -> None:
+    """Change a sample without replacement of the integers below `among`: all of its numbers stay distinct in each row.
+
+    A sample of all of them is a permutation. Of others, some numbers become the first, the last and the special ones;
+    those of kind `rows` are neighbours.
+    """
+    if not tensor.numel() or among < 2:
+        return
+    if tensor.shape[-1] == among:
+        vary_permutation(tensor, kind, generator)
+        return
+    dice = Dice(generator)
+    wanted = [number for number in dict.fromkeys((0, among - 1, *special)) if 0 <= number < among]
+    for row in tensor.view(-1, tensor.shape[-1])[:MOST_ROLLED]:
+        if kind == "rows":
+            _make_neighbours(row, 0, among, dice, wanted)
+        else:
+            missing = [number for number in wanted if not bool((row == number).any())]
+            _plant(
+                row,
+                missing[dice.below(len(missing)) :] + missing if len(row) < 2 * len(missing) else missing,
+                generator,
+            )
+
+
+def vary_counts(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator, *, least: int) -> None:
+    """Change whole numbers of `least` on without an upper bound, as draws change, and make some of them the least."""
+    if not tensor.numel():
+        return
+    dice = Dice(generator)
+    wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32) - least
+    vary_draw(wide, kind, min(level, SAME_SIGN) if level < ANYWHERE else level, generator)
+    wide = wide.abs().round()
+    few = dice.rand(wide.shape) < COUNTED_SHARE
+    few.view(-1)[dice.below(wide.numel())] = True
+    most = _largest_whole(tensor.dtype)
+    tensor.copy_((wide.masked_fill(few, 0) + least).clamp(max=most))
+
+
+def _largest_whole(dtype: torch.dtype) -> float:
+    """Return a number up to which a dtype holds all whole numbers, or that it holds as its largest one."""
+    return 2.0 / torch.finfo(dtype).eps if dtype.is_floating_point else float(min(torch.iinfo(dtype).max, 1 << 30))
 
 
 def share_integers(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
@@ -645,7 +718,7 @@ def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generato
     """Make a permutation the identity, its reverse or a rotation; leave it random for other kinds."""
     if kind in {"rows", "small", "tiny"}:
         tensor.copy_(tensor.sort().values)
-    elif kind == "scaled":
+    elif kind in {"scaled", "distant", "apart"}:
         tensor.copy_(tensor.sort(descending=True).values)
     elif kind == "outliers" and tensor.numel():
         tensor.copy_(tensor.sort().values.roll(Dice(generator).below(tensor.numel())))

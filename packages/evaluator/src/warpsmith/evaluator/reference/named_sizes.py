@@ -35,6 +35,9 @@ FIRST: Final = "first"
 """The place of what comes first in a shape."""
 
 
+MOST_BITS: Final = 62
+
+
 def written_numbers(tree: ast.Module) -> frozenset[float]:
     """Return the magnitudes of the numbers in a source, up to the largest that is planted."""
     written = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
@@ -53,7 +56,21 @@ def written_integers(tree: ast.Module) -> tuple[int, ...]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and type(node.value) is int
     )
+    found.update(number for node in ast.walk(tree) if isinstance(node, ast.BinOp) for number in _computed(node))
     return tuple(sorted(found, key=lambda number: found[number])[:MOST_INTEGERS])
+
+
+def _computed(node: ast.BinOp) -> Iterator[int]:
+    """Yield the integer that two written ones make, such as `1 << 23` or `10**6`."""
+    match node:
+        case ast.BinOp(left=ast.Constant(value=int(left)), right=ast.Constant(value=int(right))) if (
+            0 <= right < MOST_BITS and 0 <= left < 1 << MOST_BITS
+        ):
+            match node.op:
+                case ast.LShift():
+                    yield left << right
+                case ast.Pow() if left**right < 1 << MOST_BITS:
+                    yield left**right
 
 
 def short_numbers(sizes: Iterable[float]) -> tuple[float, ...]:

@@ -8,9 +8,11 @@ problem tolerates them (`variability`).
 import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
+
+import torch
 
 from warpsmith.evaluator.correctness.compare import FAR_RELATIVE, FARTHEST_RELATIVE, REMOTE_RELATIVE
 from warpsmith.evaluator.reference import shape_variation
@@ -27,7 +29,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     DrawPlan,
     Kind,
 )
-from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, PLAIN, SAME_SIGN
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, FAR_IN_HALF, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
@@ -72,12 +74,17 @@ CHANGED_STATE: Final = (
 REBUILT: Final = "other values in masks, positions or numbers that get_inputs() builds of constants: read them"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
+MOST_SPARED: Final = 3
+"""How many draws are spared one at a time."""
 OPPOSED: Final = (0, 0, 1, 2)
 """Which of several draws take the other sign. Products of two negative draws are positive, and those of a negative and
 a positive one negative: a maximum of products that starts at zero shows in the latter, a lost digit in the former."""
 REGULAR_WAYS: Final = 2
 """The last ways of changing shapes: a kernel that refuses those as well is right for the sample's shapes alone."""
 NUMBER_BITS: Final = 48
+
+
+Start = Literal["few", "many", "turn"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,7 @@ class Trial:
         turn: says which of several draws may be far; draws take turns.
         together: whether all of them are far at once.
         shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
+        start: how many calls changed buffers have behind them: `few`, `many`, or as many as `turn` a counter.
         shapes: the changed shapes, once they are made.
     """
 
@@ -110,6 +118,7 @@ class Trial:
     turn: int = 0
     together: bool = False
     shifted: bool = False
+    start: Start = "few"
     shapes: str = ""
 
     @property
@@ -150,7 +159,18 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
         replace(trial, shifted=bool(learned.bias) and trial.kind == "distant" and rng.random() < SHIFTED)
         for trial in later
     ]
-    return [Trial(), *later]
+    starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
+    return [Trial(), *(replace(trial, start=next(starts)) for trial in later)]
+
+
+def _starts(learned: Learned) -> list[Start]:
+    kinds: list[tuple[Start, Sequence[object]]] = [("many", learned.late), ("turn", learned.turning)]
+    return ["few", *(start for start, states in kinds if states)]
+
+
+def _states(learned: Learned, start: Start) -> Sequence[Mapping[str, torch.Tensor]]:
+    """Return the buffers from which a trial can start."""
+    return {"few": learned.reached, "many": learned.late, "turn": learned.turning}[start]
 
 
 def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> tuple[Trial, Answer]:
@@ -167,7 +187,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         sign = _sign_of_all(opposed, learned) if attempt.together and plainly.kind in WHOLLY_FAR else opposed
         draws = replace(plainly, opposed=sign if plainly.kind in SIGNED else 0, numbers=numbers)
         draws = replace(draws, remote=remote_octaves(draws, learned))
-        change_state(session, *((learned.state, rng, learned.reached) if attempt.new_parameters else ({}, rng)))
+        reached = _states(learned, attempt.start)
+        change_state(session, *((learned.state, rng, reached) if attempt.new_parameters else ({}, rng)))
         if attempt.shifted:
             shift_bias(session, learned.bias, rng)
         if attempt.reshaped and learned.resizings:
@@ -183,6 +204,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
             continue
         if answer is not None and (learned.inputs is None or learned.inputs.slots == session.inputs.slots):
             return _made(attempt, draws), _as_far(answer, draws, least=FAR_RELATIVE if attempt.shifted else 0.0)
+    if trial.start != "few" and trial.new_parameters:
+        return prepare(session, learned, replace(trial, start="few"), rng)
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
@@ -289,7 +312,7 @@ def _all_far(kind: Kind, learned: Learned) -> Mapping[str, int]:
 
 def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
     """Yield a trial and the plan of its inputs, from the wanted one to milder ones, without the plainest."""
-    if trial == Trial():
+    if replace(trial, start="few") == Trial():
         return
     if trial.shifted and not trial.reshaped:
         yield replace(trial, kind="plain", together=False), PLAINLY
@@ -309,10 +332,23 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
     yield from _milder_attempts(trial, replace(learned, levels=levels))
 
 
-def _on_and_off_grid(trial: Trial, levels: Mapping[str, int]) -> Iterator[tuple[Trial, DrawPlan]]:
+def _on_and_off_grid(
+    trial: Trial, levels: Mapping[str, int], spared: Sequence[str] = ()
+) -> Iterator[tuple[Trial, DrawPlan]]:
     if trial.on_grid:
         yield trial, DrawPlan(trial.kind, levels, on_grid=True)
+        for site in spared:
+            yield trial, DrawPlan(trial.kind, {**levels, site: AS_MADE}, on_grid=True)
     yield replace(trial, on_grid=False), DrawPlan(trial.kind, levels)
+
+
+def _spared(learned: Learned) -> list[str]:
+    """Return the draws of which one at a time stays as it is made, if the problem does not tolerate all to change.
+
+    The inverse of a matrix that has a row of zeros is not finite, whatever the other inputs are: without this, it would
+    keep such rows from all of them.
+    """
+    return sorted(learned.draws)[:MOST_SPARED] if len(learned.draws) > 1 else []
 
 
 def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
@@ -328,7 +364,11 @@ def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, Dr
     trial = replace(trial, reshaped=False, sizes=None)
     most = max(learned.levels.values(), default=PLAIN) if trial.kind != "plain" else PLAIN
     for cap in range(most, PLAIN, -1):
-        yield from _on_and_off_grid(trial, {site: min(level, cap) for site, level in learned.levels.items()})
+        levels = {site: min(level, cap) for site, level in learned.levels.items()}
+        spared = _spared(learned) if cap == most else []
+        yield from _on_and_off_grid(trial, levels, spared)
+        for site in spared:
+            yield replace(trial, on_grid=False), DrawPlan(trial.kind, {**levels, site: AS_MADE})
     if trial.new_parameters:
         yield replace(trial, kind="plain", on_grid=False), PLAINLY
 

@@ -4,10 +4,12 @@ What a problem tolerates is found once, from seeds fixed per problem, so that ve
 which nothing can vary is `unvaried`.
 """
 
+import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence, Set
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -34,6 +36,11 @@ STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
 """Levels of a parameter: noise of either sign, noise that only adds, factors around one."""
 MOST_CALLS: Final = 3
 """How many consecutive calls of a problem are followed to collect its buffers."""
+MOST_LATE_CALLS: Final = 64
+"""The same of a problem that counts its calls."""
+MOST_SECONDS: Final = 0.5
+MOST_STATE_BYTES: Final = 16 << 20
+"""Time after which, and bytes of buffers beyond which, no later call is followed."""
 FAR_BIAS: Final = 2.0**9
 """How far a bias is moved: what layers compute has a spread of about one half."""
 MOST_ALONE: Final = 4
@@ -65,7 +72,9 @@ class Learned:
         draws: the sites whose numbers have a size that multiplies: floating draws, but not coin tosses or constants.
         state: highest level of each parameter and buffer that can change, by its name.
         bias: the first bias that can change freely; empty if there is none.
-        reached: its buffers after each of its own calls, if these change them.
+        reached: its buffers after each of its own first calls, if these change them.
+        late: the same after each of many later calls, if the problem counts them.
+        turning: those of `late` from which a call wraps a counter, or changes buffers that the call before did not.
         resizings: how the shapes of its inputs can change, the freest way first; empty if they cannot.
         inputs: the form of its inputs; None if that depends on the seed.
         answered: the form of its answer to these, without values.
@@ -82,6 +91,8 @@ class Learned:
     state: Mapping[str, int] = field(default_factory=dict)
     bias: str = ""
     reached: tuple[Mapping[str, torch.Tensor], ...] = ()
+    late: tuple[Mapping[str, torch.Tensor], ...] = ()
+    turning: tuple[Mapping[str, torch.Tensor], ...] = ()
     resizings: tuple[Resizing, ...] = ()
     inputs: Form | None = None
     answered: Answer | None = None
@@ -137,7 +148,7 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     on_grid = sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
     known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=answer.ranks, on_grid=on_grid)
     _refuse_written_parameters(session)
-    known = replace(known, reached=_reached(session, answer, rng))
+    known = replace(known, **_reached(session, answer, rng, finite=answer.finite))
     known = replace(known, state=_tolerated_state(session, known, rng))
     known = replace(known, bias=_first_bias(session, known.state))
     session.reset_state()
@@ -173,29 +184,71 @@ def _refuse_written_parameters(session: ReferenceSession) -> None:
             )
 
 
-def _reached(session: ReferenceSession, first: Answer, rng: random.Random) -> tuple[dict[str, torch.Tensor], ...]:
-    """Return the buffers after each of the problem's own calls; empty if calls do not change them.
+State = Mapping[str, torch.Tensor]
 
-    A kernel that computes only the first step of an optimizer is right in every call that starts at step zero.
+
+def _reached(session: ReferenceSession, first: Answer, rng: random.Random, *, finite: bool) -> dict[str, Any]:
+    """Return the fields of `Learned` that hold the buffers after the problem's own calls.
+
+    A kernel that computes only the first step of an optimizer is right in every call that starts at step zero, and one
+    that forgets where a queue wraps in every call before that. So a problem that counts its calls is called more often.
     """
-    states: list[dict[str, torch.Tensor]] = []
-    slots, answer = session.kept_buffers, first
-    while len(states) < MOST_CALLS:
+    states: list[State] = []
+    known = {**session.kept_buffers}
+    for state in _after_calls(session, first, rng, known, finite=finite):
+        states.append(state)
+        if len(states) == MOST_CALLS and not _counts(states, known):
+            break
+    session.reset_state()
+    late = states[MOST_CALLS:]
+    turning = [late[at] for at in range(len(late) - 1) if _turns(*states[MOST_CALLS + at - 1 :][:3])]
+    return {"reached": tuple(states[:MOST_CALLS]), "late": tuple(late), "turning": tuple(turning)}
+
+
+def _after_calls(
+    session: ReferenceSession, first: Answer, rng: random.Random, slots: Mapping[str, TensorSlot], *, finite: bool
+) -> Iterator[State]:
+    """Yield the buffers after each call, until they stay as they are, the calls are too many, or the time is spent."""
+    answer: Answer | None = first
+    end, size = time.monotonic() + MOST_SECONDS, sum(slot.nbytes for slot in slots.values())
+    for number in itertools.count(1):
+        if answer is None or (number > MOST_CALLS and not answer.finite and finite):
+            return
         after = dict(zip(answer.buffers, answer.expected[len(answer.expected) - len(answer.buffers) :], strict=True))
         state = {name: after[name].value for name in slots if name in after}
         views = {name: tensor_views.view(session.state_buffer, slots[name]) for name in state}
         if all(tensor_views.equal(views[name], value) for name, value in state.items()):
-            break
-        states.append(state)
+            return
         for name, value in state.items():
             views[name].copy_(value)
-        found = tried_answer(session, rng, finite=False, exact=False)
-        if found is None:
-            states.pop()
-            break
-        answer = found
-    session.reset_state()
-    return tuple(states)
+        following = tried_answer(session, rng, finite=False, exact=False)
+        if following is None:
+            return
+        yield state
+        answer = following
+        late = number >= MOST_CALLS and (time.monotonic() > end or number * size > MOST_STATE_BYTES)
+        if late or number == MOST_LATE_CALLS:
+            return
+
+
+def _counts(states: Sequence[State], slots: Mapping[str, TensorSlot]) -> bool:
+    """Whether a buffer of one element is another whole number after each call: a step, or a position."""
+    for name, slot in slots.items():
+        if slot.numel == 1 and all(name in state for state in states):
+            numbers = [float(state[name].item()) for state in states]
+            if len(set(numbers)) == len(numbers) and all(number.is_integer() for number in numbers):
+                return True
+    return False
+
+
+def _turns(before: State, state: State, after: State) -> bool:
+    """Whether the call that starts from `state` does what the one before did not: change other buffers, or wrap."""
+    changed = [
+        {name for name, value in one.items() if not tensor_views.equal(value, other[name])}
+        for one, other in ((before, state), (state, after))
+    ]
+    wraps = any(value.numel() == 1 and float(after[name].item()) < float(value.item()) for name, value in state.items())
+    return wraps or not changed[1] <= changed[0]
 
 
 def _tolerated_levels(
@@ -214,7 +267,7 @@ def _tolerated_levels(
         levels = {site: min(most, cap) for site, most in sites.items()}
         if not sites or tolerated(levels):
             alone = _far_alone(sites, tolerated) if cap in (FAR_IN_HALF, ANYWHERE) and not known.ranks else {}
-            return levels, alone
+            return (levels, alone) if cap >= ANYWHERE else (_raised(levels, sites, tolerated), alone)
     found: dict[str, int] = {}
     for site, most in list(sites.items())[:MOST_TRIED]:
         highest = min(most, ANYWHERE)
@@ -222,6 +275,17 @@ def _tolerated_levels(
         if level > PLAIN:
             found[site] = level
     return found, {}
+
+
+def _raised(
+    levels: dict[str, int], sites: Mapping[str, int], tolerated: Callable[[dict[str, int]], bool]
+) -> dict[str, int]:
+    """Let each draw change anywhere that can: one input that tolerates no row of zeros keeps them from no other."""
+    able = [site for site, most in sites.items() if most >= ANYWHERE]
+    for site in able[:MOST_ALONE] if len(able) > 1 else ():
+        raised = {**levels, site: ANYWHERE}
+        levels = raised if tolerated(raised) else levels
+    return levels
 
 
 def _remote_levels(

@@ -35,6 +35,7 @@ from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
 from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPlan
 from warpsmith.evaluator.reference.draw_sites import Catch
 from warpsmith.evaluator.reference.named_sizes import InputSizes
+from warpsmith.evaluator.reference.scalar_draws import Blocks
 from warpsmith.evaluator.timing.worker_rounds import Call, Rounds
 from warpsmith.evaluator.workers import calling, gpu_stand_in, operation_count
 from warpsmith.evaluator.workers.foreign_code import execute, failure
@@ -125,6 +126,7 @@ class Reference:
         self._sample_run = Run()
         self._sign = ""
         self._resized = False
+        self._blocks: Blocks | None = None
         self._inexact: set[int] = set()
         self._undefined = self._ranks = self._tied = self._unordered = self._on_grid = False
         # The encoded form of the last inputs and answer, and where the judge put them.
@@ -217,6 +219,22 @@ class Reference:
         `fill_inputs` then copies it, or `fill_inputs_as_before` if it has the slots of the previous set.
         """
         self._on_grid, self._resized = draws.on_grid, bool(sizes)
+        catch, inputs = self._caught_inputs(seed, sizes, draws)
+        if catch.streams.met and self._blocks is None:
+            # Which tensors the numbers become that it draws one at a time, is found with a seed that is always the
+            # same, so that a restarted worker makes the same inputs again.
+            self._blocks = self._caught_inputs(0, {}, PLAINLY)[0].streams.blocks()
+            catch, inputs = self._caught_inputs(seed, sizes, draws)
+        self.sites = dict(list(catch.sites.items())[:MOST_SITES])
+        self.built_sites = catch.built
+        inputs = calling.forward_arguments(inputs)
+        self.made = []
+        tree = tensor_views.describe(inputs, self.made, keep_strides=True)
+        self.inputs_form = codec.encode(tree)
+        return tree
+
+    def _caught_inputs(self, seed: int, sizes: dict[str, int], draws: DrawPlan) -> tuple[Catch, Any]:
+        """Run `get_inputs` once, and return what intercepted its draws, and its inputs."""
         sizes_written = self.sizes.numbers | self._held_numbers
         catch = Catch(
             str(self.path),
@@ -227,19 +245,14 @@ class Reference:
             named_sizes.short_numbers(sizes_written),
             named_sizes.long_numbers(sizes_written),
             self.sizes.integers,
+            self._blocks,
         )
         seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
         with self.device.as_default(), catch:
             get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
+            catch.rebind(get_inputs.__globals__)
             inputs = get_inputs()
-        inputs = catch.finish(inputs)
-        self.sites = dict(list(catch.sites.items())[:MOST_SITES])
-        self.built_sites = catch.built
-        inputs = calling.forward_arguments(inputs)
-        self.made = []
-        tree = tensor_views.describe(inputs, self.made, keep_strides=True)
-        self.inputs_form = codec.encode(tree)
-        return tree
+        return catch, catch.finish(inputs)
 
     def fill_inputs(self, tree: codec.Value, arena: "Shared") -> None:
         """Copy the last inputs into the judge's arena."""

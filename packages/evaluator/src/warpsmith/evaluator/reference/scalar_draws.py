@@ -1,0 +1,143 @@
+"""Varies numbers that a problem draws one at a time: `[[random.gauss(0, 1) for _ in range(24)] for _ in range(10)]`.
+
+A number is handed out before anyone can know of which tensor it becomes an element. So the numbers of one place in the
+source are a **stream**, and a run of `get_inputs` on plain numbers shows how many it has and which tensors they become.
+In later runs, a block of such numbers is drawn as a tensor of that shape, varied as any draw of a tensor, and handed
+out in order. The problem's code sees the varied numbers only, so what it computes of them holds.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy
+import torch
+
+LEAST_BLOCK: Final = 4
+"""Fewer numbers of one stream are left alone: most are sizes, seeds or choices of a branch."""
+MOST_BLOCK: Final = 1 << 20
+"""More numbers of one block are left alone: drawing them one at a time takes seconds anyway."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A tensor of a stream's numbers.
+
+    Attributes:
+        shape: its shape; of one dimension if the numbers become no tensor as they are.
+        dtype: its dtype.
+        becomes: whether the numbers become a tensor as they are, so that they can leave their range as a draw's can.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    becomes: bool
+
+    @property
+    def numel(self) -> int:
+        return torch.Size(self.shape).numel()
+
+    @property
+    def varies(self) -> bool:
+        return LEAST_BLOCK <= self.numel <= MOST_BLOCK
+
+
+Blocks = Mapping[str, tuple[Block, ...]]
+"""The blocks of each stream, by its name."""
+
+
+@dataclass
+class _Stream:
+    """The numbers of one place: those handed out since the last tensor of them, and those still to be handed out."""
+
+    handed_out: list[Any] = field(default_factory=list)
+    ahead: list[Any] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    begun: int = 0
+
+
+class Streams:
+    """The streams of one run of `get_inputs`.
+
+    Attributes:
+        known: the blocks that an earlier run found; None if there was none.
+        met: whether this run drew a number from any stream.
+    """
+
+    def __init__(self, known: Blocks | None) -> None:
+        self.known = known
+        self.met = False
+        self._streams: dict[str, _Stream] = {}
+
+    def next(
+        self, name: str, made: Any, again: Callable[[], Any], vary: Callable[[torch.Tensor, Block, str], Any]
+    ) -> Any:
+        """Return the next number of a stream, of the type of `made`.
+
+        Args:
+            name: the stream's name.
+            made: a number that the original function just returned.
+            again: calls that function again.
+            vary: varies a block of the stream in place, given its site.
+        """
+        self.met = True
+        stream = self._streams.setdefault(name, _Stream())
+        blocks = (self.known or {}).get(name, ())
+        if not stream.ahead and blocks:
+            block = blocks[min(stream.begun, len(blocks) - 1)]
+            stream.begun += 1
+            stream.ahead = _block(block, made, again, lambda tensor: vary(tensor, block, name))
+        value = type(made)(stream.ahead.pop()) if stream.ahead else made
+        stream.handed_out.append(value)
+        return value
+
+    def becomes(self, data: Any, made: torch.Tensor) -> str | None:
+        """Return the stream whose last numbers are the elements of a new tensor, in order; None if there is none."""
+        if not self.met or made.numel() < LEAST_BLOCK:
+            return None
+        flat = list(_flat(data))
+        for name, stream in self._streams.items():
+            if flat == stream.handed_out[-len(flat) :]:
+                stream.handed_out = stream.handed_out[: -len(flat)]
+                stream.blocks += [*_left(stream), Block(tuple(made.shape), made.dtype, becomes=True)]
+                stream.handed_out = []
+                return name
+        return None
+
+    def blocks(self) -> Blocks:
+        """Return the blocks of the streams of this run, in order."""
+        return {name: (*stream.blocks, *_left(stream)) for name, stream in self._streams.items()}
+
+
+def _left(stream: _Stream) -> Iterator[Block]:
+    """Yield the block of the numbers that became no tensor since the last one."""
+    if stream.handed_out:
+        dtype = torch.int64 if isinstance(stream.handed_out[0], int | numpy.integer) else torch.float64
+        yield Block((len(stream.handed_out),), dtype, becomes=False)
+
+
+def _block(block: Block, made: Any, again: Callable[[], Any], vary: Callable[[torch.Tensor], Any]) -> list[Any]:
+    """Draw a block and vary it; return its numbers, the last one first. A block that does not vary has none."""
+    if not block.varies:
+        return []
+    drawn = [made, *(again() for _ in range(block.numel - 1))]
+    whole = isinstance(made, int | numpy.integer)
+    tensor = torch.tensor(drawn, dtype=torch.int64 if whole else _wide(block.dtype)).reshape(block.shape)
+    vary(tensor)
+    numbers: list[Any] = tensor.flatten().tolist()
+    return numbers[::-1]
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype in which a block is varied: a double tensor's numbers have all their bits."""
+    return dtype if dtype.is_floating_point and not dtype.is_complex else torch.float64
+
+
+def _flat(data: Any) -> Iterator[Any]:
+    if isinstance(data, numpy.ndarray):
+        yield from data.flatten().tolist()
+    elif isinstance(data, list | tuple):
+        for item in data:
+            yield from _flat(item)
+    else:
+        yield data
