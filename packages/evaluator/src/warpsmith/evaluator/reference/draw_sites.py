@@ -34,7 +34,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     Kind,
 )
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, IN_RANGE, PLAIN, SAME_SIGN
-from warpsmith.evaluator.reference.library_draws import Bounds, Patches, bounds
+from warpsmith.evaluator.reference.library_draws import Bounds, bounds, patches
 from warpsmith.evaluator.reference.scalar_draws import Block, Blocks, Streams
 
 DEPTH: Final = 6
@@ -151,12 +151,11 @@ class Catch(TorchFunctionMode):
         self._gridded: dict[tuple[torch.dtype, int, torch.device], torch.Tensor] = {}
         self._generators: dict[int, tuple[torch.Generator, torch.Generator]] = {}
         self.streams = Streams(self.blocks)
-        self._patches = Patches(self)
+        self._patches = patches()
 
     def __enter__(self) -> "Catch":
         self._seed_all(self.seed)
-        for patch in self._patches.contexts:
-            self._stack.enter_context(patch)
+        self._stack.enter_context(self._patches.serving(self))
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 

@@ -6,10 +6,11 @@ problem sets are mixed with the secret one.
 """
 
 import random
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import numpy
 import torch
@@ -62,22 +63,85 @@ class Drawing(Protocol):
     def seed_torch(self, seed: int) -> torch.Generator: ...
 
 
+class _Idle:
+    """Between runs: generators that a problem's module keeps return what they draw."""
+
+    def draw(self, made: torch.Tensor) -> frozenset[str]:
+        return frozenset()
+
+    def integers_of(self, made: torch.Tensor, low: int, high: int, *, special: Sequence[int] = ()) -> None: ...
+
+    def counts(self, made: torch.Tensor, least: int) -> frozenset[str]:
+        return frozenset()
+
+    def sample(self, made: torch.Tensor, among: int) -> None: ...
+
+    def permutation(self, made: torch.Tensor) -> None: ...
+
+    def one(self, law: str, made: Any, again: Callable[[], Any], within: Bounds = None) -> Any:
+        return made
+
+    def written(self, data: Any, made: torch.Tensor) -> frozenset[str]:
+        return frozenset()
+
+    def derive(self, key: str) -> int:
+        return zlib.crc32(key.encode())
+
+    def restart(self, key: object) -> None: ...
+
+    def seed_torch(self, seed: int) -> torch.Generator:
+        return torch.random.manual_seed(seed)
+
+
+_IDLE: Final[Drawing] = _Idle()
+
+
+class _Current:
+    """Stands for the drawing of the run under way, so that functions and classes are made once in a process."""
+
+    def __init__(self) -> None:
+        self.drawing = _IDLE
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.drawing, name)
+
+
+@cache
+def patches() -> "Patches":
+    """Return the patches of this process: making them takes longer than most problems take for their inputs."""
+    return Patches()
+
+
 class Patches:
-    """The patches of one run.
+    """What replaces the functions, for one run after the other."""
 
-    Attributes:
-        contexts: what replaces the functions while it is entered.
-    """
-
-    def __init__(self, drawing: Drawing) -> None:
-        self._drawing = drawing
+    def __init__(self) -> None:
+        self._current = _Current()
+        self._drawing: Drawing = cast("Drawing", self._current)
         self._inside = False
         self._replaced: dict[object, tuple[Any, Any]] = {}
+        self._places: list[tuple[Any, str, Any]] = []
+        drawing = self._drawing
         python, numbers = _python_functions(drawing), _numpy_functions(drawing)
         self._python = self._subclass(random.Random, python, {"seed": _seed_python(drawing)})
         self._generators = self._subclass(numpy.random.Generator, numbers, {})
         self._states = self._subclass(numpy.random.RandomState, numbers, {"__init__": _seed_state(drawing)})
-        self.contexts = [*self._of_seeds(), *self._of(random, python), *self._of(numpy.random, numbers)]
+        self._replace_seeds()
+        self._replace_all(random, python)
+        self._replace_all(numpy.random, numbers)
+
+    @contextmanager
+    def serving(self, drawing: Drawing) -> Iterator[None]:
+        """Replace the functions in this context; `drawing` varies their numbers."""
+        self._current.drawing = drawing
+        try:
+            with ExitStack() as stack:
+                for place in self._places:
+                    stack.enter_context(_replaced(*place))
+                yield
+        finally:
+            # It may hold large tensors.
+            self._current.drawing = _IDLE
 
     def rebind(self, names: dict[str, Any]) -> None:
         """Replace what a module holds already: `from random import gauss`, `rng = numpy.random.default_rng(0)`."""
@@ -92,31 +156,37 @@ class Patches:
             return self._python(name)
         return self._default_rng(name) if type(value) is _GENERATOR else self._states(name)
 
-    def _of_seeds(self) -> Iterator[AbstractContextManager[Any]]:
+    def _replace_seeds(self) -> None:
         drawing = self._drawing
         for owner in (torch, torch.random, torch.cuda):
-            yield self._replace(owner, "manual_seed", drawing.seed_torch)
-        yield self._replace(torch.cuda, "manual_seed_all", drawing.restart)
-        yield self._replace(random, "seed", lambda a=None, version=2: drawing.restart(a))
-        yield self._replace(numpy.random, "seed", drawing.restart)
-        yield self._replace(random, "Random", self._python)
-        yield self._replace(numpy.random, "default_rng", self._default_rng)
-        yield self._replace(numpy.random, "RandomState", self._states)
+            self._replace(owner, "manual_seed", self._seed_torch)
+        self._replace(torch.cuda, "manual_seed_all", self._restart)
+        self._replace(random, "seed", lambda a=None, version=2: drawing.restart(a))
+        self._replace(numpy.random, "seed", self._restart)
+        self._replace(random, "Random", self._python)
+        self._replace(numpy.random, "default_rng", self._default_rng)
+        self._replace(numpy.random, "RandomState", self._states)
         # Arrays of numbers that were drawn one at a time are recognised, as tensors of them are.
         for name in ("array", "asarray"):
-            yield self._replace(numpy, name, _array(drawing, getattr(numpy, name)))
+            self._replace(numpy, name, _array(drawing, getattr(numpy, name)))
+
+    def _seed_torch(self, seed: int) -> torch.Generator:
+        return self._drawing.seed_torch(seed)
+
+    def _restart(self, seed: object = None) -> None:
+        self._drawing.restart(seed)
 
     def _default_rng(self, seed: Any = None) -> Any:
         return self._generators(numpy.random.PCG64(self._drawing.derive(f"default_rng {seed}")))
 
-    def _of(self, module: Any, functions: Mapping[str, Function]) -> Iterator[AbstractContextManager[Any]]:
+    def _replace_all(self, module: Any, functions: Mapping[str, Function]) -> None:
         for name in sorted(functions.keys() & vars(module).keys()):
-            yield self._replace(module, name, self._caught(functions[name], getattr(module, name)))
+            self._replace(module, name, self._caught(functions[name], getattr(module, name)))
 
-    def _replace(self, owner: Any, name: str, value: Any) -> AbstractContextManager[Any]:
+    def _replace(self, owner: Any, name: str, value: Any) -> None:
         original = getattr(owner, name)
         self._replaced[_key(original)] = original, value
-        return _replaced(owner, name, value)
+        self._places.append((owner, name, value))
 
     def _subclass(self, base: type, functions: Mapping[str, Function], others: Mapping[str, Any]) -> Callable[..., Any]:
         """Return a subclass of a generator class whose draws are intercepted."""
