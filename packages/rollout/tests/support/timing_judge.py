@@ -23,7 +23,7 @@ class TimingJudge:
     def __init__(self, config, windows):
         self.config, self.lease = config, Lease(windows=windows)
 
-    def evaluate(self, problem, source, *, trials, seed, timeout_s, operators, on_running):
+    def evaluate(self, problem, source, *, trials, seed, timeout_s, operators, baseline, on_running):
         on_running(True)
         told = json.loads(source) if source.startswith("{") else {}
         with self.lease.shared():
