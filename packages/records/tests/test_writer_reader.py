@@ -336,7 +336,7 @@ def test_an_entry_repeated_or_out_of_place_is_refused(run_dir):
         RunReader(run_dir).table("turns")
 
 
-@pytest.mark.parametrize(("field", "current"), [("FORMAT_VERSION", 2), ("SCHEMA_VERSION", 6)])
+@pytest.mark.parametrize(("field", "current"), [("FORMAT_VERSION", 2), ("SCHEMA_VERSION", 7)])
 def test_a_newer_file_is_refused_with_what_to_install(tmp_path, monkeypatch, field, current):
     from warpsmith.records import schema, segments
 

@@ -59,6 +59,7 @@ OTHER = {
     "precision": "tf32",
     "language": "another",
     "baseline": ("compile",),
+    "target": "gfx942",
 }
 
 
