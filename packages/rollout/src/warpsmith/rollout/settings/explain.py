@@ -145,8 +145,8 @@ def _hint(known: list[Place], here: Place, key: str, value: Any) -> str:
         or within
         or _near(key, here, _MISSPELT)
         or _of_tables(known, key)
-        or _near(key, here, _SIMILAR)
         or _of_keys_in(known, value)
+        or _near(key, here, _SIMILAR)
         or like_within
         or _like(known, key)
     )
