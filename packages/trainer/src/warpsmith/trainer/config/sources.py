@@ -1,7 +1,7 @@
 """`[data.source]`, and each of `[[data.sources]]`: where examples of supervised fine-tuning come from."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -51,8 +51,12 @@ def _in_triton(language: AnswerLanguage) -> AnswerLanguage:
     return language
 
 
-_Language = Annotated[AnswerLanguage, AfterValidator(_in_triton)]
-_LANGUAGE: Final = "Kernel language of the answers; these are in Triton, and any other is refused."
+_Language = Annotated[
+    AnswerLanguage,
+    AfterValidator(_in_triton),
+    # It can have one value, which no checkpoint needs to compare.
+    Field(exclude=True, description="Kernel language of the answers; these are in Triton, and any other is refused."),
+]
 
 
 class ChatsSource(_Source):
@@ -75,7 +79,7 @@ class KernelbookSource(_Source):
 
     type: Literal["kernelbook"] = "kernelbook"
     path: Paths = Field(description=_FILES)
-    language: _Language = Field(default="triton", description=_LANGUAGE)
+    language: _Language = "triton"
     prompt_style: PromptStyle = Field(default="full", description="Prompt template of the task.")
     deduplicate: bool = Field(default=True, description="Skip chats that are equal to an earlier one.")
 
@@ -123,7 +127,7 @@ class GeneratedSource(_Source):
 
     type: Literal["generated"] = "generated"
     problems: int = Field(default=2000, ge=1, description="Number of problems.")
-    language: _Language = Field(default="triton", description=_LANGUAGE)
+    language: _Language = "triton"
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems.")
     size: Size = Field(default="cpu", description="Size of the problems, as in `[problems]` of the run that follows.")
     solutions: Solutions = Field(
