@@ -13,6 +13,8 @@ from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import RolloutConfig, SessionConfig
 from warpsmith.rollout.datasets import ProblemRow
+from warpsmith.rollout.datasets.formats import Entry
+from warpsmith.rollout.datasets.verification import prompt_of
 from warpsmith.rollout.environments.base import EnvironmentContext
 from warpsmith.rollout.environments.registry import make_environment
 from warpsmith.rollout.history import Attempt
@@ -99,6 +101,14 @@ def test_every_environment_asks_in_the_language_of_its_context(name, chat, scrip
     text = make_environment(context).initial_prompt(PROBLEM)[-1]["content"]
     assert CUDA_EXAMPLE in text
     assert "Triton" not in text
+
+
+@pytest.mark.parametrize("language", ["triton", "cuda_cpp"])
+def test_the_record_of_a_data_sets_kernel_has_the_prompt_that_a_rollout_asks_with(language):
+    entry = Entry("add", ADD, 1, kernel=CUDA_EXAMPLE, language=language)
+    wanted = build_prompt(entry.as_row("pairs"), style="full", operators="library", language=language)
+    assert prompt_of(entry, "pairs", "library") == wanted
+    assert (CUDA_EXAMPLE in wanted[-1]["content"]) == (language == "cuda_cpp")
 
 
 @pytest.fixture
