@@ -20,6 +20,7 @@ from warpsmith.evaluator.recordings.library_policy import LISTED
 from warpsmith.evaluator.recordings.operators import OperatorWatch, Watched
 from warpsmith.evaluator.recordings.recorder import Recorder
 from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.workers.gpu_stand_in import GpuHost
 from warpsmith.evaluator.workers.player_host import Replay
 
 
@@ -214,6 +215,33 @@ def test_any_records_what_is_written_in_place_as_the_operator_that_makes_a_tenso
         "aten.add.Tensor",
     ]
     torch.testing.assert_close(replayed(events, described, tensors), torch.relu(tensors[0] * 2.0) + 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("device", "casts"), [("cuda", False), ("cpu", True)])
+@pytest.mark.parametrize("enabled", [False, True])
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_without_a_device_autocast_of_cuda_casts_nothing_as_on_a_cpu(monkeypatch, device, casts, dtype, enabled):
+    """Tensors are the host's, whatever they say of themselves; so torch applies the autocast of a CPU alone.
+
+    A build of torch without CUDA also switches that of CUDA off; where it is on, nothing changes.
+    """
+    monkeypatch.setattr("torch.cuda.amp.common.amp_definitely_not_available", lambda: not enabled)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    tensors = (torch.randn(3, 4), torch.randn(4, 5))
+
+    def use(a, b):
+        with torch.autocast(device, dtype=dtype):
+            return torch.mm(a, b)
+
+    with GpuHost(disguised=True):
+        events, described = recorded(use, tensors, computes=False)
+    (call,) = (event for event in events if event[0] == "operator")
+    name = str(dtype).removeprefix("torch.") if casts else "float32"
+    assert [one[3] for one in (*call[2], described)] == [name] * 3
+    assert any(event[0] == "copy" for event in events) is casts
+    if not casts:
+        torch.testing.assert_close(replayed(events, described, tensors), torch.mm(*tensors))
 
 
 X = ["tensor", "inputs", 0, "float32", [4, 4], [4, 1], 0]

@@ -144,6 +144,20 @@ def test_servers_that_judge_by_other_settings_give_no_rewards_to_one_run(problem
     assert [changed in one for one in told] == [True]
 
 
+@pytest.mark.parametrize(("judged", "asked"), [("triton", "cuda_cpp"), ("cuda_cpp", "triton")])
+def test_a_server_of_another_language_than_prompts_ask_for_is_refused_at_the_start(judged, asked):
+    with stand_in(closed_port(), ["namespaces"], correct, USUAL | {"language": judged}) as url:
+        rollout = RolloutConfig(evaluation=ServerEvaluation(servers=(url,)))
+        with (
+            pytest.raises(OtherConditionsError, match=f"judges {judged}, and prompts ask for {asked}") as caught,
+            open_evaluator(rollout, EvaluatorConfig(language=asked)),
+        ):
+            pass
+        assert f'Set evaluator.language = "{judged}"' in caught.value.remedy
+        with open_evaluator(rollout, EvaluatorConfig(language=judged)):
+            pass
+
+
 @pytest.mark.slow
 def test_the_command_says_so_in_one_paragraph(tiny_checkpoint):
     url = f"http://127.0.0.1:{closed_port()}"

@@ -112,6 +112,52 @@ def test_a_small_share_of_the_kernels_is_worth_less_where_a_setting_says_so():
     assert [score(one, PresetRewardConfig()).value for one in (token, own)] == pytest.approx([1.3, 1.3])
 
 
+def measured(share, speedup=2.0):
+    return replace(correct(speedup), kernel_share=share)
+
+
+@pytest.mark.parametrize(
+    ("preset", "worth"),
+    [("profiled", [1.3, 1.31, 1.55, 1.8]), ("profiled_rejection", [0.1, 0.1, 1.3, 1.3]), ("tritonforge", [1.3] * 4)],
+)
+def test_presets_for_the_share_of_the_kernels(preset, worth):
+    config = PresetRewardConfig(preset=preset)
+    assert [score(measured(share), config).value for share in (0.0, 0.02, 0.5, 1.0)] == pytest.approx(worth)
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        correct(2.0),
+        correct(0.5),
+        Verdict("correct", True, True),
+        Verdict("undecided", True, False, flags=("needs_device",)),
+        Verdict("incorrect", True, False),
+        Verdict("rejected", True, False),
+        Verdict("compile_error", False, False),
+    ],
+)
+@pytest.mark.parametrize("preset", ["profiled", "profiled_rejection"])
+def test_what_no_gpu_measured_scores_as_without_a_share(preset, verdict):
+    assert verdict.kernel_share is None
+    with_share, without = (PresetRewardConfig(preset=one) for one in (preset, "tritonforge"))
+    assert score(verdict, with_share) == score(verdict, without)
+
+
+def test_both_ideas_together_and_a_least_share_of_ones_own():
+    both = PresetRewardConfig(preset="profiled", min_kernel_share=0.3)
+    found = [score(one, both).value for one in (measured(0.2), measured(0.5), correct(2.0))]
+    assert found == pytest.approx([0.1, 1.55, 1.3])
+    assert score(measured(0.2), PresetRewardConfig(preset="profiled_rejection", min_kernel_share=0.1)).value == 1.3
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.sampled_from(["profiled", "profiled_rejection"]))
+def test_a_larger_share_is_never_worth_less(one, other, preset):
+    config = PresetRewardConfig(preset=preset)
+    small, large = sorted([one, other])
+    assert score(measured(small), config).value <= score(measured(large), config).value
+
+
 WRONG, LOST = Verdict("incorrect", True, False), Verdict("compile_error", False, False)
 
 

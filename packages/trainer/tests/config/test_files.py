@@ -59,7 +59,7 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
         (SMALL + "[rollout.evaluation]\ntype = 'server'", ["key `servers` is missing in [rollout.evaluation]"]),
         (
             SMALL + "[rollout.evaluation]\ntype = 'server'\nservers = ['http://a']\n[evaluator]\nslots = 2",
-            ["evaluator.slots", "only minimum_isolation, timeout_s, trials count"],
+            ["evaluator.slots", "only language, minimum_isolation, timeout_s, trials count"],
         ),
         (SMALL + "[rollout.sampling]\ntemprature = 1", ["[rollout.sampling]", "did you mean `temperature`"]),
         ("[run]\n[policy]\npath = 'x'", ["key `dir` is missing in [run]"]),

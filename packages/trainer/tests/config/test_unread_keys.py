@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from warpsmith.trainer.config import AlgorithmSection, TrainerConfig, load_grpo, load_sft
+from warpsmith.trainer.config import AlgorithmSection, SftConfig, TrainerConfig, load_grpo, load_sft
 from warpsmith.trainer.errors import ConfigError
 
 RECOMPUTE = "algorithm.old_logprobs=recompute algorithm.correction.type="
@@ -108,7 +108,9 @@ def test_trials_and_time_limits_stand_in_the_evaluators_table_alone(file: Path) 
 def test_servers_are_asked_for_trials_and_time_limits_and_for_nothing_else(file: Path) -> None:
     asked = ["evaluator.trials=7", "evaluator.timeout_s=9", "evaluator.minimum_isolation=namespaces"]
     assert load_grpo(file, [*SERVER.split(), *asked]).evaluator.trials == 7
-    with pytest.raises(ConfigError, match=r"evaluator\.slots: .* only minimum_isolation, timeout_s, trials count"):
+    with pytest.raises(
+        ConfigError, match=r"evaluator\.slots: .* only language, minimum_isolation, timeout_s, trials count"
+    ):
         load_grpo(file, [*SERVER.split(), *asked, "evaluator.slots=3"])
 
 
@@ -230,6 +232,53 @@ def test_the_reward_is_refused_where_only_the_optimizer_takes_turns(file: Path) 
         load_grpo(file, ["rollout.environment.type=kernelbench_optimize", reward])
     for name in ("kernelbench_generate", "kernelbench_two_role"):
         load_grpo(file, [f"rollout.environment.type={name}", reward])
+
+
+CUDA = "evaluator.language=cuda_cpp"
+
+
+def test_an_optimizer_does_not_start_from_generated_solutions_in_another_language(file: Path) -> None:
+    optimize = "rollout.environment.type=kernelbench_optimize"
+    with pytest.raises(
+        ConfigError, match=r'in triton, not cuda_cpp; set rollout\.environment\.type = "kernelbench_two'
+    ):
+        load_grpo(file, [optimize, CUDA])
+    with pytest.raises(ConfigError, match=r"held_out\.source: kernelbench_optimize"):
+        load_grpo(file, [optimize, CUDA, *FILES.split(), "held_out.problems=4"])
+    load_grpo(file, [optimize])
+    load_grpo(file, [optimize, CUDA, *FILES.split()])
+    assert load_grpo(file, ["rollout.environment.type=kernelbench_two_role", CUDA]).evaluator.language == "cuda_cpp"
+
+
+def test_the_language_counts_where_servers_judge(file: Path) -> None:
+    assert load_grpo(file, [CUDA, *SERVER.split()]).evaluator.language == "cuda_cpp"
+
+
+def test_a_language_that_no_prompt_asks_for_is_refused(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = tmp_path / "other-0.1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 0.1\n")
+    entry = "[warpsmith.languages]\ntilelang = warpsmith.evaluator.languages.triton.language:TRITON\n"
+    (metadata / "entry_points.txt").write_text(entry)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="No prompt asks for kernels in the language 'tilelang'; the languages are"):
+        load_grpo(file, ["evaluator.language=tilelang"])
+
+
+@pytest.mark.parametrize("source", [{"type": "generated"}, {"type": "kernelbook", "path": "x.parquet"}])
+def test_a_source_of_triton_answers_refuses_another_language(source: dict[str, Any]) -> None:
+    tables: dict[str, Any] = {"run": {"dir": "r"}, "policy": {"path": "p"}}
+    for language in ("triton", "cuda_cpp"):
+        settings = tables | {"data": {"source": source | {"language": language}}}
+        if language == "triton":
+            config = SftConfig.model_validate(settings)
+            # Runs from before this key can be resumed.
+            assert "language" not in config.model_dump(mode="json")["data"]["source"]
+            continue
+        with pytest.raises(ValueError, match='answers in Triton alone, none in cuda_cpp; use type = "records"'):
+            SftConfig.model_validate(settings)
 
 
 def test_a_file_that_names_every_table_is_no_dump() -> None:

@@ -12,6 +12,8 @@ import pytest
 import torch
 from packaging.version import Version
 
+from warpsmith.evaluator.instructions import CUDA_EXAMPLE
+from warpsmith.evaluator.languages.cuda_cpp import toolkit
 from warpsmith.policy.chat import ChatFormat
 from warpsmith.policy.config import DTypeName
 from warpsmith.policy.loading import load_chat
@@ -264,6 +266,25 @@ def test_the_command(
 def test_a_known_solution_is_judged(load: Load) -> None:
     (judged,) = inputs.judgement(load())
     assert judged.state == "ok", judged.seen
+
+
+@pytest.mark.slow
+def test_a_kernel_in_cuda_is_judged_as_far_as_a_cpu_can(load: Load) -> None:
+    try:
+        toolkit.find()
+    except toolkit.ToolkitError as error:
+        pytest.skip(str(error))
+    (judged,) = inputs.judgement(load("evaluator.language=cuda_cpp", "evaluator.compile_timeout_s=90"))
+    assert (judged.state, judged.seen.split(",")[0]) == ("warning", "undecided on cpu"), judged.seen
+    assert "no CUDA C++ kernel can be judged correct here" in judged.seen
+
+
+def test_prompts_in_cuda_are_counted_with_their_rules(load: Load) -> None:
+    full = "rollout.prompt_style=full"
+    chat, problems = load_chat(load().policy.path), load_problems(load())
+    triton, cuda = (inputs.prompt_lengths(load(full).rollout, problems, chat, one) for one in ("triton", "cuda_cpp"))
+    rule = len(chat.encode(CUDA_EXAMPLE))
+    assert all(one.tokens - other.tokens > rule for one, other in zip(cuda, triton, strict=True))
 
 
 def test_every_prompt_is_counted_against_the_budget(load: Load) -> None:

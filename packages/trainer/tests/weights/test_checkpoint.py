@@ -119,6 +119,14 @@ def test_a_key_of_a_table_and_the_type_of_a_table_are_compared() -> None:
         checkpoint.refuse_changes(Path("c"), old, now)
 
 
+def test_the_kernel_language_may_not_change_and_is_triton_in_older_runs() -> None:
+    path, cuda = Path("c"), {**CONFIG, "evaluator": {"language": "cuda_cpp"}}
+    checkpoint.refuse_changes(path, CONFIG, {**CONFIG, "evaluator": {"language": "triton", "slots": 3}})
+    checkpoint.refuse_changes(path, cuda, cuda)
+    with pytest.raises(CheckpointError, match=r"evaluator\.language was 'triton' and is 'cuda_cpp'"):
+        checkpoint.refuse_changes(path, CONFIG, cuda)
+
+
 def test_a_run_that_is_older_than_the_type_of_a_reward_goes_on_under_a_preset_alone() -> None:
     path = Path("step-00000005")
     old = {**CONFIG, "rollout": {"reward": {"preset": "kevin", "compiled": 0.0}}}

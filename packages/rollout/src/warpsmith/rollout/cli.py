@@ -25,11 +25,12 @@ from warpsmith.rollout.collector import Rows
 from warpsmith.rollout.config import SessionConfig
 from warpsmith.rollout.datasets import commands as dataset_commands
 from warpsmith.rollout.environments.registry import descriptions, max_turns
-from warpsmith.rollout.generator import Grade, Size, Split
+from warpsmith.rollout.generator import SOLUTION_LANGUAGE, Grade, Size, Split
 from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice
 from warpsmith.rollout.rewards.registry import scorer_for
 from warpsmith.rollout.settings.session import session_config
 from warpsmith.rollout.turn_recording import TurnRow
+from warpsmith.rollout.turns import OPTIMIZER
 
 PURPOSE = """Generate problems, sample a policy on them, evaluate checkpoints, and verify data sets of kernels.
 
@@ -179,6 +180,7 @@ def evaluate(
     if out is not None:
         _check_file(out)
     _check_size(size, config)
+    _check_starts(problems, config)
     chosen = ProblemChoice(
         problems, count, _split(split), parse_levels(levels), seed, "held_out", _size(size)
     ).problems()
@@ -233,6 +235,7 @@ def generate(
         raise UsageError(f"{run} already holds a run.", "Choose another directory.")
     _check_writable(run)
     _check_size(size, config)
+    _check_starts(problems, config)
     chosen = ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "train", _size(size)).problems()
     turns = _recorded_turns(checkpoint, chosen, config, run, samples=samples, seed=seed)
     typer.echo(f"{turns} turns under {run}; read them with `warpsmith-records summary {run}`")
@@ -410,6 +413,18 @@ def _check_size(size: str | None, config: SessionConfig) -> None:
         raise UsageError(
             "--size gpu: these problems are too large for the interpreter.",
             "Judge on a GPU with --set evaluator.device=cuda, or leave --size out.",
+        )
+
+
+def _check_starts(problems: str, config: SessionConfig) -> None:
+    """Refuse an optimizer that would start from generated solutions, in another language than is judged."""
+    language = config.evaluator.language
+    if problems == "generated" and config.first_agent == OPTIMIZER and language != SOLUTION_LANGUAGE:
+        raise UsageError(
+            "--environment kernelbench_optimize starts from the problems' own kernels, and those of generated problems "
+            f"are in {SOLUTION_LANGUAGE}, not {language}.",
+            "Use --environment kernelbench_two_role, --problems with solutions in that language, or --set "
+            f"evaluator.language={SOLUTION_LANGUAGE}.",
         )
 
 

@@ -37,6 +37,7 @@ class Collector:
         on_turn: called with each turn's row when the turn ends.
         on_trajectory: called with the rows of each trajectory when it ends.
         pause: holds completions back while weights change; without it weights must only change between collections.
+        language: kernel language that `evaluator` judges, and that prompts ask for.
 
     Attributes:
         evaluator: the cache in front of `evaluator`, which counts hits and misses.
@@ -58,11 +59,12 @@ class Collector:
         on_turn: Callable[[TurnRow], None] | None = None,
         on_trajectory: Callable[[Rows], None] | None = None,
         pause: SamplingPause | None = None,
+        language: str = "triton",
     ) -> None:
         self.evaluator = CachedEvaluator(evaluator)
         self._config, self._run = config, run
         self._setup = EpisodeSetup(
-            make_environment(EnvironmentContext(config, self.evaluator, chat, scorer_for(config.reward))),
+            make_environment(EnvironmentContext(config, self.evaluator, chat, scorer_for(config.reward), language)),
             max_turns(config),
             ChatSampler(sampler, chat, config),
             on_turn=on_turn,

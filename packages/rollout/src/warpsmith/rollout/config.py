@@ -7,12 +7,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from warpsmith.evaluator.client.address import is_address
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.instructions import unasked
 from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 from warpsmith.rollout.environments.config import (
     AnyEnvironment,
     GenerateConfig,
     MultiTurnConfig,
     OptimizeConfig,
+    OtherEnvironmentConfig,
     TwoRoleConfig,
 )
 from warpsmith.rollout.feedback_config import FeedbackConfig
@@ -278,7 +280,7 @@ class RolloutConfig(_Section):
         return self
 
 
-ASKED_OF_SERVERS: Final = ("minimum_isolation", "timeout_s", "trials")
+ASKED_OF_SERVERS: Final = ("language", "minimum_isolation", "timeout_s", "trials")
 """Keys of `[evaluator]` that count where candidates are judged on servers, which have settings of their own."""
 
 
@@ -295,6 +297,19 @@ def unheard_by_servers(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> It
         )
 
 
+def unasked_languages(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> Iterator[str]:
+    """Yield what is wrong with the kernel language, if no prompt of the environment asks for it.
+
+    An environment of another package has prompts of its own.
+    """
+    own = not isinstance(rollout.environment, OtherEnvironmentConfig)
+    if own and (told := unasked(evaluator.language)):
+        yield (
+            f"evaluator.language: {told}. Set one of them, or rollout.environment.type to an environment whose prompts "
+            "ask for it"
+        )
+
+
 class SessionConfig(RolloutConfig):
     """What `warpsmith-rollout evaluate` and `generate` take behind `--set`."""
 
@@ -302,7 +317,7 @@ class SessionConfig(RolloutConfig):
 
     @model_validator(mode="after")
     def _every_key_is_read(self) -> Self:
-        told = list(unheard_by_servers(self, self.evaluator))
+        told = [*unheard_by_servers(self, self.evaluator), *unasked_languages(self, self.evaluator)]
         if self.samplers > 1:
             told.append("samplers: this command starts one; remove the key, or use several in a training run")
         if self.sampler.lora_rank:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from warpsmith.evaluator.feedback import facts
-from warpsmith.evaluator.instructions import SYSTEM, TASK, rules
+from warpsmith.evaluator.instructions import kernels_of, mark_of, request, rules, system
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.evaluator.verdict_lines import baseline_lines, bound_lines, kernel_lines
@@ -29,7 +29,7 @@ TokenCounter = Callable[[list[Message]], int]
 
 @dataclass(frozen=True)
 class _Wording:
-    """What a `full` prompt says before the rules, and after earlier attempts."""
+    """What a `full` prompt says before the rules, and after earlier attempts; `{kernels}` are those of the language."""
 
     system: str
     task: str
@@ -39,22 +39,21 @@ class _Wording:
 _WORDINGS: Final[Mapping[Agent | None, _Wording]] = MappingProxyType(
     {
         None: _Wording(
-            SYSTEM,
-            TASK,
+            "{system}",
+            "{request}",
             "Write the whole file again, correct and as fast as you can, in a single ```python code block.",
         ),
         "generator": _Wording(
             "You are an expert in GPU programming. You are the generator: you rewrite PyTorch modules as correct "
-            "Triton kernels, which an optimizer can make faster afterwards.",
-            "Rewrite the PyTorch module `Model` below as a module `ModelNew` that computes the same with Triton "
-            "kernels. A simple kernel that is correct on all inputs is worth more than a fast one that is not.",
+            "{kernels}, which an optimizer can make faster afterwards.",
+            "{request} A simple kernel that is correct on all inputs is worth more than a fast one that is not.",
             "Write the whole file again, correct, in a single ```python code block.",
         ),
         "optimizer": _Wording(
-            "You are an expert in GPU programming. You are the optimizer: you make correct Triton kernels faster and "
+            "You are an expert in GPU programming. You are the optimizer: you make correct {kernels} faster and "
             "keep them correct.",
-            "Make the module `ModelNew` below faster. It computes the same as the PyTorch module `Model` with Triton "
-            "kernels, and is correct. Your module is compared with it: what counts is how much faster yours is, and "
+            "Make the module `ModelNew` below faster. It computes the same as the PyTorch module `Model` with "
+            "{kernels}, and is correct. Your module is compared with it: what counts is how much faster yours is, and "
             "one that is not correct is worth less than no change.",
             "Write the whole file again, correct and faster than the module to make faster, in a single ```python "
             "code block.",
@@ -79,6 +78,7 @@ def build_prompt(
     agent: Agent | None = None,
     start: Attempt | None = None,
     figures: FeedbackConfig = ALL,
+    language: str = "triton",
 ) -> list[Message]:
     """Return the messages of the next turn, within `budget` tokens.
 
@@ -94,12 +94,15 @@ def build_prompt(
         agent: who is asked; None where one policy does all.
         start: for the optimizer, the kernel that it starts from; always shown whole.
         figures: which figures of a correct kernel are shown.
+        language: kernel language that is asked for, `evaluator.language`.
 
     Raises:
+        UnaskedLanguageError: no prompt asks for this language.
         PromptTooLongError: the problem alone, with the start if there is one, exceeds the budget.
     """
     safe = [_inert(attempt, inert) for attempt in attempts]
-    asked = _Asked(problem, style, operators, agent, None if start is None else _inert(start, inert), figures)
+    begun = None if start is None else _inert(start, inert)
+    asked = _Asked(problem, style, operators, agent, begun, figures, language)
     diffs = style == "full"
     if budget is None or count_tokens is None:
         return _messages(asked, next(histories(safe, history, diffs=diffs, tokens=None)))
@@ -137,6 +140,7 @@ class _Asked:
     agent: Agent | None
     start: Attempt | None
     figures: FeedbackConfig
+    language: str
 
 
 def _messages(asked: _Asked, shown: Shown) -> list[Message]:
@@ -144,19 +148,30 @@ def _messages(asked: _Asked, shown: Shown) -> list[Message]:
     if asked.style == "compact":
         rule = "" if asked.operators == "none" else f"# operators: {asked.operators}"
         # The problem comes last: a tiny model that has to look for it behind its attempts loses it.
-        parts = [rule, history, essential_lines(asked.problem.text), _compact_start(asked.start)]
+        parts = [
+            mark_of(asked.language),
+            rule,
+            history,
+            essential_lines(asked.problem.text),
+            _compact_start(asked.start),
+        ]
         return [{"role": "user", "content": "\n".join(part for part in parts if part)}]
-    wording = _WORDINGS[asked.agent]
+    wording = _in_language(_WORDINGS[asked.agent], asked.language)
     problem = f"Problem:\n```python\n{asked.problem.text.strip()}\n```"
     parts = [
         wording.task,
-        rules(asked.operators),
+        rules(asked.operators, asked.language),
         problem,
         _full_start(asked.start, asked.figures),
         *([history, wording.again] if history else []),
     ]
     content = "\n\n".join(part for part in parts if part)
     return [{"role": "system", "content": wording.system}, {"role": "user", "content": content}]
+
+
+def _in_language(wording: _Wording, language: str) -> _Wording:
+    terms = {"kernels": kernels_of(language), "system": system(language), "request": request(language)}
+    return _Wording(wording.system.format(**terms), wording.task.format(**terms), wording.again)
 
 
 def _full_start(start: Attempt | None, figures: FeedbackConfig) -> str:

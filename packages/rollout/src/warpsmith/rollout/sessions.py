@@ -47,7 +47,10 @@ def sample_turns(
     async def collected() -> list[TurnRow]:
         sampler = beside.sampler = start_sampler(checkpoint, config.sampler)
         try:
-            collector = Collector(sampler, evaluator, chat, config, run=run, on_trajectory=on_trajectory)
+            collector = Collector(
+                sampler, evaluator, chat, config,
+                run=run, on_trajectory=on_trajectory, language=evaluator_config.language,
+            )  # fmt: skip
             async with nullcontext() if windows is None else windows.served():
                 return await collector.collect_rows(problems, samples, label=role, seed=seed, role=role)
         finally:

@@ -8,15 +8,18 @@ from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 
 
-def rows(problems: Iterable[Problem], operators: OperatorPolicy = "none") -> list[dict[str, Any]]:
+def rows(
+    problems: Iterable[Problem], operators: OperatorPolicy = "none", language: str = "triton"
+) -> list[dict[str, Any]]:
     """Return rows of a data set: `prompt` (a chat), `problem` (its source), `name`.
 
     Args:
         problems: the problems, for example of `load_problems("KernelBench")`.
         operators: what `forward` may compute with PyTorch beside its kernels; give the evaluator the same.
+        language: kernel language that is asked for, the evaluator's.
     """
     return [
-        {"prompt": chat(problem.source, operators), "problem": problem.source, "name": problem.name}
+        {"prompt": chat(problem.source, operators, language), "problem": problem.source, "name": problem.name}
         for problem in problems
     ]
 

@@ -51,15 +51,6 @@ FORMAT: Final = 1
 AT_ONCE_PER_SERVER: Final = 8
 _UNSAMPLED: Final = Sampling(temperature=0.0, max_tokens=0)
 
-_CUDA_TASK: Final = """\
-Rewrite the PyTorch module `Model` below as a module `ModelNew` that computes the same with CUDA C++ kernels, built \
-with torch.utils.cpp_extension.load_inline. Answer with one complete file in a single ```python code block.
-
-Problem:
-```python
-{problem}
-```"""
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -345,9 +336,7 @@ class _Recorder:
 
 def prompt_of(entry: Entry, source: str, operators: OperatorPolicy) -> list[Message]:
     """Return the prompt that asks for an entry's kernel, in its language."""
-    if entry.language == "cuda_cpp":
-        return [{"role": "user", "content": _CUDA_TASK.format(problem=entry.problem.strip())}]
-    return build_prompt(entry.as_row(source), style="full", operators=operators)
+    return build_prompt(entry.as_row(source), style="full", operators=operators, language=entry.language)
 
 
 def _in_words(verdict: Verdict | None) -> str:

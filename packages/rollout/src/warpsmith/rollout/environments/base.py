@@ -31,12 +31,14 @@ class EnvironmentContext:
         evaluator: judges kernels; verdicts are cached by content.
         chat: the policy's chat format.
         scorer: the configured reward.
+        language: kernel language that the evaluator judges, and that prompts ask for.
     """
 
     config: RolloutConfig
     evaluator: AsyncEvaluator
     chat: Chat
     scorer: Scorer
+    language: str = "triton"
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""`kernelbench` and `kernelbench_multiturn`: a Triton kernel for a PyTorch module, in one turn or several."""
+"""`kernelbench` and `kernelbench_multiturn`: a kernel for a PyTorch module, in one turn or several."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from typing import Final
 
 from warpsmith.evaluator.extract import extract_kernel
 from warpsmith.evaluator.feedback import no_code
+from warpsmith.evaluator.instructions import kernels_of
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.config import RolloutConfig
@@ -65,9 +66,13 @@ class KernelBench:
     Args:
         context: settings, evaluator, chat format and reward.
         rules: when an episode ends.
+
+    Raises:
+        UnaskedLanguageError: no prompt asks for kernels in the evaluator's language.
     """
 
     def __init__(self, context: EnvironmentContext, rules: EpisodeRules) -> None:
+        kernels_of(context.language)
         self.rules = rules
         self._context = context
 
@@ -99,6 +104,7 @@ class KernelBench:
             agent=agent,
             start=start,
             figures=config.feedback,
+            language=self._context.language,
         )
 
     def parse(self, completion: str) -> str | None:

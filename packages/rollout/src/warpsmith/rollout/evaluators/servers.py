@@ -4,7 +4,7 @@ import logging
 from types import TracebackType
 from typing import Self, Unpack
 
-from warpsmith.evaluator import Client, ServerError, Verdict
+from warpsmith.evaluator import Client, OtherConditionsError, ServerError, Verdict
 from warpsmith.evaluator.client.interface import AsyncEvaluationOptions
 from warpsmith.evaluator.client.remote import common_conditions, is_contained, too_weak
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
@@ -20,13 +20,14 @@ class ServerEvaluator:
 
     Args:
         config: addresses, token, deadline and retries.
-        evaluator: its `minimum_isolation`, and the `trials` and `timeout_s` that every request asks for; the servers
-            have their own settings of everything else.
+        evaluator: its `minimum_isolation`, the `language` that the servers must judge, and the `trials` and `timeout_s`
+            that every request asks for; the servers have their own settings of everything else.
     """
 
     def __init__(self, config: ServerEvaluation, evaluator: EvaluatorConfig) -> None:
         self.config = config
         self._weakest = evaluator.minimum_isolation
+        self._language = evaluator.language
         self._trials, self._timeout_s = evaluator.trials, evaluator.timeout_s
         self._client = self._made(None)
 
@@ -36,7 +37,8 @@ class ServerEvaluator:
         Raises:
             ServerError: none answers.
             IsolationUnavailableError: a server isolates workers more weakly than the run requires.
-            OtherConditionsError: their settings or versions differ, so that rewards would differ.
+            OtherConditionsError: their settings or versions differ, so that rewards would differ; or they judge another
+            kernel language than prompts ask for.
         """
         try:
             conditions = self._look()
@@ -84,4 +86,11 @@ class ServerEvaluator:
                 _LOG.warning("%s Continuing with the other servers.", health)
             elif not is_contained(tier := str(health["isolation"]), self._weakest):
                 raise too_weak(url, tier, self._weakest)
+            elif (judged := conditions.get("language", self._language)) != self._language:
+                raise OtherConditionsError(
+                    url,
+                    f"The evaluation server {url} judges {judged}, and prompts ask for {self._language} "
+                    "(evaluator.language).",
+                    f'Set evaluator.language = "{judged}", or start the server with that language (--backend).',
+                )
         return conditions

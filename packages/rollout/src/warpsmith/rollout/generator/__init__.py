@@ -6,10 +6,11 @@ Imports no torch: problems are text.
 from warpsmith.rollout.generator.gpu.sizes import GPU_BYTES, ByteRange
 from warpsmith.rollout.generator.gpu.solutions import Grade, Solution, SolutionSpace
 from warpsmith.rollout.generator.held_out_split import Split, split_of
-from warpsmith.rollout.generator.problems import GeneratedProblem, Size, generate
+from warpsmith.rollout.generator.problems import SOLUTION_LANGUAGE, GeneratedProblem, Size, generate
 
 __all__ = [
     "GPU_BYTES",
+    "SOLUTION_LANGUAGE",
     "ByteRange",
     "GeneratedProblem",
     "Grade",

@@ -17,6 +17,9 @@ from warpsmith.rollout.generator.render import Kernel, ProblemDraft, problem_tex
 Size = Literal["cpu", "gpu"]
 """`cpu`: at most 4,096 elements a tensor, for the interpreter. `gpu`: large enough that speed differs by factors."""
 
+SOLUTION_LANGUAGE = "triton"
+"""The kernel language of all solutions; problems themselves have none."""
+
 _PATIENCE = 10_000
 """Consecutive draws without a new problem before the generator gives up."""
 

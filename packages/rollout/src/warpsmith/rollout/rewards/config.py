@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_val
 from warpsmith.evaluator.baselines import BaselineName
 from warpsmith.rollout.registries import RewardName
 
-PresetName = Literal["tritonforge", "kevin", "refinement", "bound"]
+PresetName = Literal["tritonforge", "kevin", "refinement", "bound", "profiled", "profiled_rejection"]
 
 PRESETS: Final[Mapping[PresetName, Mapping[str, float | None]]] = MappingProxyType(
     {
@@ -35,12 +35,27 @@ PRESETS: Final[Mapping[PresetName, Mapping[str, float | None]]] = MappingProxyTy
                 "bound_weight": 2.0,
             }
         ),
+        "profiled": MappingProxyType(
+            {
+                "compiled": 0.1, "correct": 0.3, "speedup_weight": 1.0, "speedup_from": 1.0, "speedup_cap": 2.0,
+                "kernel_share_weight": 0.5,
+            }
+        ),
+        "profiled_rejection": MappingProxyType(
+            {
+                "compiled": 0.1, "correct": 0.3, "speedup_weight": 1.0, "speedup_from": 1.0, "speedup_cap": 2.0,
+                "min_kernel_share": 0.3,
+            }
+        ),
     }
 )  # fmt: skip
 """tritonforge: 0.1 if it only compiles, or 0.3 + min(max(speedup - 1, 0), 2) if correct.
 kevin: 0.3 + speedup if correct.
 refinement: tritonforge, plus half of what a turn gains on the best turn before it, less half of what it loses to it.
-bound: 0.3 + 2 * bound_share if correct: the smaller the gap to the problem's bound on the device, the more."""
+bound: 0.3 + 2 * bound_share if correct: the smaller the gap to the problem's bound on the device, the more.
+profiled: tritonforge, plus 0.5 * kernel_share if correct.
+profiled_rejection: tritonforge, but a correct candidate with a kernel_share below 0.3 scores as one that only compiles.
+Both are tritonforge where no GPU measured the share."""
 
 
 class PresetRewardConfig(BaseModel):

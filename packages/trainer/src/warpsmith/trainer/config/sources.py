@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from warpsmith.rollout.generator import Size
 from warpsmith.rollout.prompts import PromptStyle
@@ -12,6 +12,7 @@ from warpsmith.trainer.section import Section, one_of
 Solutions = Literal["good", "naive", "both"]
 Selection = Literal["all", "best", "first_right", "repairs"]
 ExampleAgent = Literal["generator", "optimizer", "both"]
+AnswerLanguage = Literal["triton", "cuda_cpp"]
 ChatForm = Literal["auto", "messages", "sharegpt", "prompt_completion"]
 
 
@@ -40,6 +41,24 @@ class _Source(Section):
     )
 
 
+def _in_triton(language: AnswerLanguage) -> AnswerLanguage:
+    """Refuse a language that a source of Triton kernels has no answers in."""
+    if language != "triton":
+        raise ValueError(
+            f'this source has answers in Triton alone, none in {language}; use type = "records" with the turns of runs '
+            f'that had evaluator.language = "{language}", or type = "chats", or remove the key'
+        )
+    return language
+
+
+_Language = Annotated[
+    AnswerLanguage,
+    AfterValidator(_in_triton),
+    # It can have one value, which no checkpoint needs to compare.
+    Field(exclude=True, description="Kernel language of the answers; these are in Triton, and any other is refused."),
+]
+
+
 class ChatsSource(_Source):
     """Chats in files."""
 
@@ -60,6 +79,7 @@ class KernelbookSource(_Source):
 
     type: Literal["kernelbook"] = "kernelbook"
     path: Paths = Field(description=_FILES)
+    language: _Language = "triton"
     prompt_style: PromptStyle = Field(default="full", description="Prompt template of the task.")
     deduplicate: bool = Field(default=True, description="Skip chats that are equal to an earlier one.")
 
@@ -107,6 +127,7 @@ class GeneratedSource(_Source):
 
     type: Literal["generated"] = "generated"
     problems: int = Field(default=2000, ge=1, description="Number of problems.")
+    language: _Language = "triton"
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems.")
     size: Size = Field(default="cpu", description="Size of the problems, as in `[problems]` of the run that follows.")
     solutions: Solutions = Field(

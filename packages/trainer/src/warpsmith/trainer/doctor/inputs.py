@@ -16,6 +16,7 @@ from warpsmith.policy.quantization import check_quantization
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.environments.registry import max_turns
+from warpsmith.rollout.generator import SOLUTION_LANGUAGE
 from warpsmith.rollout.history import Attempt
 from warpsmith.rollout.prompts import build_prompt
 from warpsmith.rollout.turns import OPTIMIZER
@@ -140,7 +141,7 @@ def prompts(config: TrainerConfig) -> Iterator[Finding]:
 
     chat = chat_of(config.policy)
     problems = [*load_problems(config), *load_held_out(config)]
-    lengths = prompt_lengths(config.rollout, problems, chat)
+    lengths = prompt_lengths(config.rollout, problems, chat, config.evaluator.language)
     _refuse_long(config.rollout, lengths)
     longest = max(lengths, key=lambda one: one.tokens)
     budget = config.rollout.prompt_budget
@@ -180,8 +181,10 @@ _TIMED = Verdict(
 _ANSWER = Attempt(None, Verdict("incorrect", True, False, max_abs_error=0.5, mismatched_fraction=0.5), left_out=True)
 
 
-def prompt_lengths(rollout: RolloutConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> list[PromptLength]:
-    """Count the tokens of each problem's prompts."""
+def prompt_lengths(
+    rollout: RolloutConfig, problems: Sequence[ProblemRow], chat: ChatFormat, language: str = "triton"
+) -> list[PromptLength]:
+    """Count the tokens of each problem's prompts, which ask for kernels in `language`."""
 
     agent = rollout.first_agent
 
@@ -197,6 +200,7 @@ def prompt_lengths(rollout: RolloutConfig, problems: Sequence[ProblemRow], chat:
             agent=agent,
             start=start,
             figures=rollout.feedback,
+            language=language,
         )
         return len(chat.prompt_ids(messages))
 
@@ -221,22 +225,45 @@ def _refuse_long(rollout: RolloutConfig, lengths: Sequence[PromptLength]) -> Non
 
 
 def judgement(config: Config) -> Iterator[Finding]:
-    """Evaluate the known solution of a generated problem where the run will evaluate."""
+    """Evaluate a correct kernel of the run's language where the run will evaluate."""
     if not isinstance(config, TrainerConfig) or config.rollout.evaluation.type != "process":
         yield Finding("judgement", "warning", "not tried", "--judge supports only evaluators in the run's own process.")
         return
     from warpsmith.evaluator import Evaluator
+    from warpsmith.evaluator.languages.registry import language_of
     from warpsmith.evaluator.problem import Problem
-    from warpsmith.rollout.datasets import generated
 
-    (problem,) = generated(seed=0, count=1, levels=(1,))
     settings = config.placement.evaluator(config.evaluator).model_copy(update={"slots": 1, "ready_workers": 1})
+    language = language_of(settings.language)
+    if settings.language != SOLUTION_LANGUAGE and not language.probe:
+        yield Finding("judgement", "warning", "not tried", f"{language.title} has no kernel to try it with.")
+        return
+    text, kernel = _known_kernel(settings.language)
     with Evaluator(settings) as evaluator:
-        verdict = evaluator.evaluate(Problem.from_source(problem.text), problem.solution or "", trials=1)
+        verdict = evaluator.evaluate(Problem.from_source(text), kernel, trials=1)
     seen = f"{verdict.status} on {settings.device}, containment {verdict.isolation_tier}"
+    runs = language.interprets or not settings.device_kind.interprets
     if verdict.status == "correct":
         yield Finding("judgement", "ok", seen)
+    elif not runs and verdict.status == "undecided" and verdict.compiled:
+        yield Finding(
+            "judgement", "warning", f"{seen}: no {language.title} kernel can be judged correct here",
+            'Set evaluator.device = "cuda", or train on the score of candidates that compile.',
+        )  # fmt: skip
     else:
         yield Finding(
             "judgement", "error", f"{seen}: {verdict.error_message}", "`warpsmith-evaluator doctor` gives details."
         )
+
+
+def _known_kernel(language: str) -> tuple[str, str]:
+    """Return a problem and a correct kernel: a generated one's, or the probe of another language."""
+    if language != SOLUTION_LANGUAGE:
+        from warpsmith.evaluator.languages.registry import language_of
+        from warpsmith.evaluator.server.probe import PROBLEM
+
+        return PROBLEM, language_of(language).probe
+    from warpsmith.rollout.datasets import generated
+
+    (problem,) = generated(seed=0, count=1, levels=(1,))
+    return problem.text, problem.solution or ""

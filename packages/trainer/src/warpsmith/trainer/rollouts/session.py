@@ -157,6 +157,7 @@ class RolloutSession:
             self._pool, judge, chat, self.config.rollout,
             run=run.title, on_turn=self._on_turn, on_trajectory=self._on_trajectory,
             pause=None if self._background is None else self._pause,
+            language=self.config.evaluator.language,
         )  # fmt: skip
 
     async def _started(self) -> None:
@@ -351,7 +352,12 @@ def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: Chat
         if len(ids) >= size:
             break
         ids += chat.prompt_ids(
-            build_prompt(problem, style=config.rollout.prompt_style, operators=config.rollout.operators_for(problem))
+            build_prompt(
+                problem,
+                style=config.rollout.prompt_style,
+                operators=config.rollout.operators_for(problem),
+                language=config.evaluator.language,
+            )
         )
     tolerance = config.sync.tolerance or tolerance_for(*dtypes)
     return Probe(ids[:size], tolerance, rounding_for(*dtypes), config.sync.deadline_s, is_exact(*dtypes))

@@ -313,8 +313,8 @@ _FREE = (
     "zero.micro_batch_tokens", "zero.packing",
     "zero.bucket_elements", "zero.timeout_minutes", "policy.gradient_checkpointing", "data.eval_every",
 )  # fmt: skip
-_BOUND = ("evaluator.trials", "evaluator.timeout_s")
-"""Keys of free tables that must not differ: rewards would be others."""
+_BOUND = ("evaluator.language", "evaluator.trials", "evaluator.timeout_s")
+"""Keys of free tables that must not differ: prompts or rewards would be others."""
 
 
 _MODELS = ("policy.path", "algorithm.kl.reference")
@@ -332,6 +332,7 @@ _WITHOUT_THE_KEY = {
     "rollout.reward.turn_weights": [], "rollout.reward.min_kernel_share": 0.0,
     "rollout.reward.kernel_share_weight": 0.0, "rollout.reward.bound_weight": 0.0, "rollout.reward.baseline": None,
     "rollout.feedback.baselines": False, "rollout.feedback.bound": False, "rollout.feedback.kernels": False,
+    "evaluator.language": "triton",
 }  # fmt: skip
 """Values that checkpoints older than these configuration keys were trained with."""
 
