@@ -1,6 +1,10 @@
 """Spans of steps: phases from the recorded figures, and rollouts within the step that waits for them."""
 
 import asyncio
+import os
+import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -105,3 +109,40 @@ def test_a_rollout_lies_in_the_step_that_waits_for_it_whichever_loop_runs_it(exp
         assert rollout.parent.span_id == step.context.span_id
         assert rollout.attributes["warpsmith.step"] == step.attributes["warpsmith.step"]
         assert step.parent is None
+
+
+SWITCHED = """
+import sys
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.distributed.ranks import join, leave
+from warpsmith.trainer.runs.run_control import RunControl
+from warpsmith.trainer.telemetry import step_spans
+
+config = SftConfig.model_validate({
+    "run": {"dir": sys.argv[1]}, "policy": {"path": "none"}, "wandb": {"mode": "disabled"},
+    "trackers": {"otel": sys.argv[2] == "on"},
+    "data": {"sources": [{"type": "generated", "problems": 1}]},
+})
+ranks = join(config.run, config.zero)
+with ExitStack() as stack:
+    log = RunControl(config, ranks, None, 1).log(stack)
+    with step_spans.step(1, "run"):
+        log.step(1, weight_version=1, started_at=datetime.now(UTC), seconds=1.0, figures={"train_s": 1.0})
+leave()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("switch", "sent"), [("on", ["train", "step"]), ("off", [])])
+def test_a_run_sends_spans_where_its_file_says_so(exporter, tmp_path, switch, sent):
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "RANK", "WORLD_SIZE"))}
+    done = subprocess.run(
+        [sys.executable, "-c", SWITCHED, str(tmp_path / "run"), switch],
+        env={**plain, "OTEL_TRACES_EXPORTER": "console"}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r'^    "name": "(\w+)"', done.stdout, flags=re.MULTILINE) == sent
+    assert done.stdout.count('"service.name": "warpsmith-trainer"') == len(sent)
