@@ -13,6 +13,8 @@ from warpsmith.records import RunReader, tracing
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sections import RunSection, WandbSection
+from warpsmith.trainer.doctor import services
+from warpsmith.trainer.doctor.checks import checks_without_torch
 from warpsmith.trainer.rollouts.event_loop import BackgroundLoop
 from warpsmith.trainer.rollouts.session import RolloutSession
 from warpsmith.trainer.telemetry import step_spans
@@ -146,3 +148,20 @@ def test_a_run_sends_spans_where_its_file_says_so(exporter, tmp_path, switch, se
     assert done.returncode == 0, done.stderr
     assert re.findall(r'^    "name": "(\w+)"', done.stdout, flags=re.MULTILINE) == sent
     assert done.stdout.count('"service.name": "warpsmith-trainer"') == len(sent)
+
+
+def test_exporters_that_are_not_there_are_found_before_a_run_starts(monkeypatch):
+    pytest.importorskip("opentelemetry.sdk", reason="needs opentelemetry-sdk")
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_PROTOCOL", raising=False)
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console, none")
+    assert [finding.seen for finding in services.spans()] == ["exported by console"]
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "carrier_pigeon")
+    with pytest.raises(tracing.TracingError, match="carrier_pigeon"):
+        list(services.spans())
+
+
+@pytest.mark.parametrize("switched", [True, False])
+def test_only_a_run_that_sends_spans_is_checked_for_them(switched):
+    fields = {"run": {"dir": "run"}, "policy": {"path": "none"}, "trackers": {"otel": switched}}
+    config = TrainerConfig.model_validate(fields | {"problems": {"count": 4}})
+    assert ("spans" in [check.what for check in checks_without_torch(config, False)]) == switched

@@ -191,6 +191,24 @@ def sent(received: Mapping[str, str]) -> Place | None:
     return Place(_w3c().extract(received, Context()))
 
 
+def check(service: str) -> list[str]:
+    """Return the names of the exporters that `exported` would start, without starting any; none if a provider is set.
+
+    Raises:
+        TracingError: the SDK or an exporter is missing, or a variable of OpenTelemetry names one that there is not.
+    """
+    if _tracer() is not None:
+        return []
+    if not all(map(_is_installed, _NEEDED)):
+        raise TracingError("Spans are to be exported, and opentelemetry-sdk is not installed.", _install(service))
+    names, there = _exporter_names(), {one.name for one in entry_points(group=_EXPORTERS)}
+    for name in names:
+        if name not in there:
+            listed = ", ".join(sorted(there)) or "none"
+            raise TracingError(f"There is no exporter of spans {name!r}; those installed: {listed}.", _install(service))
+    return names
+
+
 @contextmanager
 def exported(service: str) -> Iterator[None]:
     """Send the spans of a block where OpenTelemetry's environment variables say; by default to localhost by OTLP.
@@ -205,10 +223,8 @@ def exported(service: str) -> Iterator[None]:
     Raises:
         TracingError: the SDK or an exporter is missing, or OTEL_TRACES_EXPORTER names one that there is not.
     """
-    if not all(map(_is_installed, _NEEDED)):
-        raise TracingError("Spans are to be exported, and opentelemetry-sdk is not installed.", _install(service))
     if _tracer() is None:
-        _set_provider(service)
+        _set_provider(service, check(service))
     try:
         yield
     finally:
@@ -252,14 +268,14 @@ def _is_installed(module: str) -> bool:
 # The exporters -------------------------------------------------------------------------------------------------------
 
 
-def _set_provider(service: str) -> None:
+def _set_provider(service: str, names: list[str]) -> None:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.trace import set_tracer_provider
 
     named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    exporters = [_exporter(name, service) for name in _exporter_names()]
+    exporters = [_exporter(name) for name in names]
     # It would wait for a collector that is down, as long again as `_flush` did.
     provider = TracerProvider(
         resource=Resource.create({} if named else {"service.name": service}), shutdown_on_exit=False
@@ -285,11 +301,8 @@ def _exporter_names() -> list[str]:
     return [otlp if name == "otlp" else name for name in names if name != "none"]
 
 
-def _exporter(name: str, service: str) -> Any:
-    found = next(iter(entry_points(group=_EXPORTERS, name=name)), None)
-    if found is None:
-        there = ", ".join(sorted({one.name for one in entry_points(group=_EXPORTERS)})) or "none"
-        raise TracingError(f"There is no exporter of spans {name!r}; those installed are: {there}.", _install(service))
+def _exporter(name: str) -> Any:
+    (found, *_) = entry_points(group=_EXPORTERS, name=name)
     try:
         return found.load()()
     except Exception as error:

@@ -4,7 +4,6 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
-from typing import Final
 
 from warpsmith.records import tracing
 from warpsmith.records.writer import RunWriter
@@ -14,11 +13,9 @@ from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.runs.interrupt import Interrupt
 from warpsmith.trainer.telemetry.step_log import StepLog
+from warpsmith.trainer.telemetry.step_spans import SERVICE
 from warpsmith.trainer.weights import checkpoint
 from warpsmith.trainer.weights.checkpoint import Progress
-
-SERVICE: Final = "warpsmith-trainer"
-"""Name of the service in spans, unless OTEL_SERVICE_NAME gives another."""
 
 
 class RunControl:

@@ -7,6 +7,8 @@ from typing import Final
 
 from warpsmith.records import tracing
 
+SERVICE: Final = "warpsmith-trainer"
+"""Name of the service in spans, unless OTEL_SERVICE_NAME gives another."""
 PHASES: Final = (("collect", "collect_s"), ("train", "train_s"), ("sync", "sync_s"))
 """Phases of a step in their order, and the figure with the seconds of each."""
 _NOTED: Final = ("reward_mean", "correct_rate", "loss", "tokens")
