@@ -172,7 +172,6 @@ def test_a_collector_that_is_down_costs_its_spans_alone(exporter, silent):
         hurried = EXPORTING.replace("with", "tracing.FLUSH_S = 0.5\nwith", 1)
         done = program(hurried, OTEL_EXPORTER_OTLP_ENDPOINT=address)
     assert (done.returncode, done.stdout.strip()) == (0, "ended"), done.stderr
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
