@@ -269,6 +269,7 @@ def test_a_known_solution_is_judged(load: Load) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_kernel_in_cuda_is_judged_as_far_as_a_cpu_can(load: Load) -> None:
     try:
         toolkit.find()

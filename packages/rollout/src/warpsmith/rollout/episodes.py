@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.verdict import Verdict
-from warpsmith.rollout import retries
+from warpsmith.records import tracing
+from warpsmith.rollout import episode_spans, retries
 from warpsmith.rollout.completions import ChatSampler
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.environments.base import AgentEnvironment, Environment
@@ -70,16 +71,24 @@ async def run_episode(setup: EpisodeSetup, labels: EpisodeLabels) -> list[TurnRo
         EvaluatorError: the evaluator is gone or unusable.
         RewardFailedError: the reward returned no score.
     """
-    episode = _Episode(setup, labels, setup.environment)
+    with tracing.span("episode", episode_spans.labels_of(labels)) as span:
+        rows = await _rows_of(_Episode(setup, labels, setup.environment))
+        span.note(episode_spans.outcome_of(rows))
+        return rows
+
+
+async def _rows_of(episode: _Episode) -> list[TurnRow]:
     if lost := await _begin(episode):
         return [lost]
     while True:
-        turn = await _run_turn(episode)
+        with tracing.span("turn", {"warpsmith.turn": len(episode.turns) + 1}) as span:
+            turn = await _run_turn(episode)
+            span.note(episode_spans.turn_of(turn))
         _add(episode, turn)
         if not turn.score.valid or turn.verdict is None:
             return _rows_of_lost(episode)
-        episode.history.append(turn.as_turn(labels, len(episode.history), turn.verdict))
-        if len(episode.history) >= setup.max_turns or episode.environment.is_done(episode.history):
+        episode.history.append(turn.as_turn(episode.labels, len(episode.history), turn.verdict))
+        if len(episode.history) >= episode.setup.max_turns or episode.environment.is_done(episode.history):
             return _rows_of_finished(episode)
 
 
@@ -117,10 +126,12 @@ async def _run_turn(episode: _Episode) -> TurnRecord:
     # Time spent waiting here counts towards no duration and no deadline.
     async with episode.setup.sampling_allowed():
         turn = _new_turn(episode)
-        completed = await _complete(episode, turn)
+        with tracing.span("generate"):
+            completed = await _complete(episode, turn)
     if completed:
         turn.kernel = episode.environment.parse(turn.text)
-        await _evaluate(episode, turn)
+        with tracing.span("judge"):
+            await _evaluate(episode, turn)
     return turn
 
 

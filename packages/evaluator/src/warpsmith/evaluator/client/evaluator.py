@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Unpack, cast
 
-from warpsmith.evaluator import _native, errors
+from warpsmith.evaluator import _native, errors, verdict_spans
 from warpsmith.evaluator.baselines import BaselineName
 from warpsmith.evaluator.client.interface import (
     EvaluationOptions,
@@ -397,10 +397,11 @@ class Evaluator:
         if refusal := request.refusal:
             return refusal
         fields = self._fields(request)
-        try:
-            return with_retries(lambda: self._ask(fields, _ignore).result(), self._retries)
-        except _JudgeLostError:
-            return invalid(JUDGE_DIED)
+        with verdict_spans.evaluation(request) as noted:
+            try:
+                return noted(with_retries(lambda: self._ask(fields, _ignore).result(), self._retries))
+            except _JudgeLostError:
+                return noted(invalid(JUDGE_DIED))
 
     def audit(self, problem: GivenProblem) -> dict[str, Any]:
         """Return what can be found out about a problem without a candidate: see `facts.facts_of`.
@@ -489,10 +490,11 @@ class Evaluator:
             future = await asyncio.to_thread(self._ask, fields, listener)
             return await asyncio.wrap_future(future)
 
-        try:
-            return await with_retries_async(ask, self._retries)
-        except _JudgeLostError:
-            return invalid(JUDGE_DIED)
+        with verdict_spans.evaluation(request) as noted:
+            try:
+                return noted(await with_retries_async(ask, self._retries))
+            except _JudgeLostError:
+                return noted(invalid(JUDGE_DIED))
 
     def _fields(self, request: EvaluationRequest) -> dict[str, Any]:
         return {

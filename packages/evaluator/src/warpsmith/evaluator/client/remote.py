@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
 
 from warpsmith.evaluator.client.address import is_address
 from warpsmith.evaluator.client.interface import GivenBaseline, OnRunning
@@ -21,6 +22,7 @@ from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, Isolatio
 from warpsmith.evaluator.fingerprint import HEADER, Conditions, differences, name_of
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict, invalid
+from warpsmith.records import tracing
 from warpsmith.records.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 DEFAULT_TOKEN_ENV: Final = "WARPSMITH_EVALUATOR_TOKEN"
+_ROUTE: Final = "/v1/evaluate"
 _CONNECT_S: Final = 5.0
 _HEALTH_S: Final = 10.0
 _SHORTEST_REST_S: Final = 0.25
@@ -364,7 +367,7 @@ class Client:
         server.running += 1
         try:
             async with asyncio.timeout(left):
-                return await self._http.post(f"{server.url}/v1/evaluate", json=body, timeout=timeout)
+                return await self._traced_post(server.url, body, timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise _LostError(f"{server.url}: {_reason(error)}", delivered=False, reached=False) from error
         except (httpx.TimeoutException, TimeoutError) as error:
@@ -375,6 +378,22 @@ class Client:
             ) from error
         finally:
             server.running -= 1
+
+    async def _traced_post(self, url: str, body: dict[str, Any], timeout: "httpx.Timeout") -> "httpx.Response":
+        """Send one attempt, as a span that the server's spans join."""
+        parts = urlsplit(url)
+        attributes: tracing.Attributes = {
+            "http.request.method": "POST",
+            "url.full": f"{url}{_ROUTE}",
+            "server.address": parts.hostname,
+            "server.port": parts.port,
+        }
+        with tracing.span(f"POST {_ROUTE}", attributes, kind="client") as span:
+            answer = await self._http.post(f"{url}{_ROUTE}", json=body, timeout=timeout, headers=tracing.headers())
+            span.note({"http.response.status_code": answer.status_code})
+            if answer.status_code >= 400:
+                span.fail(str(answer.status_code))
+            return answer
 
     def _read(self, url: str, answer: "httpx.Response") -> Verdict:
         """Return the verdict of an answer, or raise its error."""

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import sys
+from contextlib import nullcontext
 from typing import Final
 
 from warpsmith.evaluator import check_options
@@ -11,10 +12,14 @@ from warpsmith.evaluator.devices.kinds import DeviceKind
 from warpsmith.evaluator.devices.registry import device_kind
 from warpsmith.evaluator.server import options
 from warpsmith.evaluator.server.settings import DEFAULT_PORT, DEFAULT_TOKEN_ENV, ServerSettings
+from warpsmith.records import tracing
 from warpsmith.records.errors import UsageError
 
 NICE: Final = 10
 """Niceness of evaluations, so that the server itself answers /health however busy the processors are."""
+
+SERVICE: Final = "warpsmith-evaluator"
+"""Name of the service in spans, unless OTEL_SERVICE_NAME gives another."""
 
 NEEDED: Final = ("fastapi", "uvicorn", "prometheus_client")
 
@@ -47,6 +52,7 @@ def serve(
     cache: options.Cache = False,
     cache_entries: options.CacheEntries = 4096,
     legacy_errors: options.LegacyErrors = False,
+    otel: options.Otel = False,
 ) -> None:
     """Serve evaluations over HTTP: TritonForge's routes and /v1. Needs the extra `serve`.
 
@@ -85,7 +91,8 @@ def serve(
         slots=slots or kind.default_slots(len(numbers)),
     )
     configs = [common.model_copy(update={"gpu": number} if kind.is_numbered else {}) for number in numbers]
-    serving.serve(configs, settings, host, port)
+    with tracing.exported(SERVICE) if otel else nullcontext():
+        serving.serve(configs, settings, host, port)
 
 
 def _check_installed() -> None:

@@ -4,7 +4,8 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from fastapi import HTTPException
@@ -16,9 +17,13 @@ from warpsmith.evaluator.server.errors import RefusalError, body_of, headers_of
 from warpsmith.evaluator.server.logs import log
 from warpsmith.evaluator.server.metrics import Metrics
 from warpsmith.evaluator.server.settings import ServerSettings
+from warpsmith.records import tracing
 
 OPEN_PATHS: Final = frozenset({"/health"})
 """Paths that load balancers poll without a token."""
+
+POLLED_PATHS: Final = frozenset({"/health", "/metrics"})
+"""Paths that are polled, and make no spans."""
 
 _MOST_PATH: Final = 200
 """Longest logged path: the client may not have sent a valid token."""
@@ -43,7 +48,9 @@ class RequestMiddleware:
         visit = _Visit(scope, send, self._headers)
         try:
             self._check(scope["path"], scope["method"], Headers(scope=scope))
-            await self._app(scope, _bounded(receive, self._settings.max_body_bytes), visit.send)
+            # Only now: who has no token makes no spans, and joins nobody's.
+            with visit.traced():
+                await self._app(scope, _bounded(receive, self._settings.max_body_bytes), visit.send)
         except RefusalError as refusal:
             await JSONResponse(body_of(refusal), refusal.status, headers_of(refusal))(scope, receive, visit.send)
         except _NoLengthError:
@@ -103,6 +110,27 @@ class _Visit:
             self._code = message["status"]
             MutableHeaders(scope=message).update({**self._headers, "X-Request-ID": self.id})
         await self._send(message)
+
+    @contextmanager
+    def traced(self) -> Iterator[None]:
+        """Trace the request as a span that joins the caller's, unless its path is polled."""
+        if self._scope["path"] in POLLED_PATHS:
+            yield
+            return
+        method = self._method()
+        attributes = {"http.request.method": method, "warpsmith.request_id": self.id}
+        parent = tracing.sent(Headers(scope=self._scope))
+        with tracing.span(method, attributes, kind="server", parent=parent) as span:
+            try:
+                yield
+            finally:
+                span.rename(f"{method} {self._route()}")
+                status = self._scope["state"].get("log_fields", {}).get("status")
+                span.note(
+                    {"http.route": self._route(), "http.response.status_code": self._code, "warpsmith.status": status}
+                )
+                if self._code >= 500:
+                    span.fail(str(self._code))
 
     def end(self, metrics: Metrics) -> None:
         seconds = time.monotonic() - self._began

@@ -65,6 +65,12 @@ MaxFailures = Annotated[
 ]
 Cache = Annotated[bool, typer.Option(help="Answer from cached verdicts, unless a request says otherwise.")]
 CacheEntries = Annotated[int, typer.Option(min=0, max=MOST_CACHED, help="Most cached verdicts; 0 caches none.")]
+Otel = Annotated[
+    bool,
+    typer.Option(
+        "--otel", help="Send spans of requests and evaluations by OpenTelemetry; its OTEL_... variables say where."
+    ),
+]
 LegacyErrors = Annotated[
     bool, typer.Option(help="Answer failing kernels on /eval with HTTP 400, 500 and 504, as TritonForge does.")
 ]

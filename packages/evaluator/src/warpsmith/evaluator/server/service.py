@@ -22,6 +22,7 @@ from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.metrics import Metrics
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.evaluator.verdict import Verdict, invalid
+from warpsmith.records import tracing
 
 T = TypeVar("T")
 
@@ -164,7 +165,9 @@ class Service:
         """Wait for a device; return its lane and the seconds waited."""
         began = time.monotonic()
         try:
-            lane = await self._unless_over(place.turn(job.preferred_device, avoided))
+            with tracing.span("queue") as span:
+                lane = await self._unless_over(place.turn(job.preferred_device, avoided))
+                span.note({"warpsmith.device_number": lane.number})
         except BaseException:
             place.step_back()  # a lane may have been assigned at the same moment
             raise

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
+from warpsmith.evaluator import verdict_spans
 from warpsmith.evaluator.client.interface import AsyncEvaluationOptions
 from warpsmith.evaluator.client.request import EvaluationRequest
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
@@ -178,8 +179,10 @@ class RayEvaluator:
         """
         request = EvaluationRequest.from_options(problem, candidate, options)
         try:
-            async with asyncio.timeout(self._total_s):
-                return await self._evaluate(request)
+            # An actor traces nothing: its part of the time comes with the verdict.
+            with verdict_spans.evaluation(request) as noted:
+                async with asyncio.timeout(self._total_s):
+                    return noted(await self._evaluate(request))
         except TimeoutError:
             raise DeadlinePassedError(
                 f"Waited {self._total_s:g} s for a verdict of the evaluator actors on a kernel for "

@@ -126,3 +126,8 @@ class TrackersSection(Section):
         default="", description="Tracking server of MLflow, or sqlite:///FILE; empty logs nothing to it."
     )
     trackio: str = Field(default="", description="Project of Trackio, in TRACKIO_DIR; empty logs nothing to it.")
+    otel: bool = Field(
+        default=False,
+        description="Send spans of steps, episodes, turns and evaluations by OpenTelemetry; its OTEL_... variables say "
+        "where.",
+    )

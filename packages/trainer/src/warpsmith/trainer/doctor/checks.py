@@ -46,6 +46,8 @@ def _of_files(config: Config, resume: bool) -> Iterator[Check]:
 def _of_services(config: Config) -> Iterator[Check]:
     yield Check("packages beside torch", packages.beside_torch)
     yield Check("W&B", lambda: services.wandb(config))
+    if config.trackers.otel:
+        yield Check("spans", services.spans)
     if isinstance(config, SftConfig):
         return
     yield Check("GPUs of the file", lambda: services.named_gpus(config))

@@ -34,7 +34,8 @@ def check_files(config: SftConfig | TrainerConfig, resume: bool) -> None:
         ServerError, IsolationUnavailableError: no evaluation server answers, or one isolates workers too weakly.
         ContainmentError: this machine contains candidates too weakly.
         RegistryError, BadRewardError: the environment or the reward cannot be imported or used.
-        RayTokenError, WandbError, PackagesError: Ray, W&B or installed packages cannot be used.
+        RayTokenError, WandbError, TracingError, PackagesError: Ray, W&B, exporters of spans or installed packages
+            cannot be used.
         UnfitRunError: several of these.
     """
     stop_at_errors(checks_without_torch(config, resume))

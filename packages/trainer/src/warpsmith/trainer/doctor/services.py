@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from warpsmith.evaluator.config import TIER_STRENGTH, EvaluatorConfig, IsolationTier
+from warpsmith.records import tracing
 from warpsmith.rollout.cluster.session import check_token
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
@@ -14,6 +15,7 @@ from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.errors import ConfigError, ContainmentError, WandbError
 from warpsmith.trainer.launch.launcher import gpu_count
 from warpsmith.trainer.planning.places import misplaced_gpus, places_of
+from warpsmith.trainer.telemetry.step_spans import SERVICE
 
 Config = SftConfig | TrainerConfig
 
@@ -50,6 +52,12 @@ def wandb(config: Config) -> Iterator[Finding]:
             'Run `wandb login`, set WANDB_API_KEY to a key, or set wandb.mode = "offline".',
         )
     yield Finding("W&B", "ok", "online; the server accepts the login")
+
+
+def spans() -> Iterator[Finding]:
+    """Check that spans can be exported; TracingError if a package is missing, or a variable names what there is not."""
+    names = tracing.check(SERVICE)
+    yield Finding("spans", "ok", f"exported by {', '.join(names) or 'nothing'}")
 
 
 def _login_refusal() -> str:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from warpsmith.policy.chat import ChatFormat
-from warpsmith.records import commands
+from warpsmith.records import commands, tracing
 from warpsmith.records.live_json import LIVE_FILE, LiveJson
 from warpsmith.records.writer import RunWriter
 from warpsmith.rollout.cluster.session import ray_session
@@ -247,23 +247,32 @@ class RolloutSession:
         self._problem_log.add(problems)
         self._display.work.collect("held out" if role == "held_out" else label, len(problems) * samples)
         self._rollout_step = rollout_step
-        table = self._loop.run(
-            self._in_windows(
-                self._collector.collect(
-                    problems, samples, label=label, seed=seed, role=role, after_step=after_step,
-                    rollout_step=rollout_step, stage=stage, max_turns=max_turns,
+        attributes = {"warpsmith.label": label, "warpsmith.role": role, "warpsmith.step": rollout_step}
+        with tracing.span("rollout", attributes):
+            table = self._loop.run(
+                self._in_windows(
+                    self._collector.collect(
+                        problems, samples, label=label, seed=seed, role=role, after_step=after_step,
+                        rollout_step=rollout_step, stage=stage, max_turns=max_turns,
+                    ),
+                    tracing.here(),
                 )
-            )
-        )  # fmt: skip
+            )  # fmt: skip
         self.writer.append("turns", table)
         refuse_lost(table, label)
         sync.check_tokens(table, weight_version, staleness)
         return table
 
-    async def _in_windows(self, collection: Coroutine[None, None, "pa.Table"]) -> "pa.Table":
-        """Await a collection, and let candidates be timed meanwhile: between two collections the GPU trains."""
-        async with nullcontext() if self._windows is None else self._windows.served():
-            return await collection
+    async def _in_windows(
+        self, collection: Coroutine[None, None, "pa.Table"], place: tracing.Place | None
+    ) -> "pa.Table":
+        """Await a collection, and let candidates be timed meanwhile: between two collections the GPU trains.
+
+        `place` is where its spans belong: the loop has a context of its own.
+        """
+        with tracing.at(place):
+            async with nullcontext() if self._windows is None else self._windows.served():
+                return await collection
 
     @contextmanager
     def sampling_paused(self) -> Iterator[None]:

@@ -36,6 +36,7 @@ from warpsmith.trainer.runs.interrupt import Interrupt
 from warpsmith.trainer.runs.models import policy_engine, reference_policy
 from warpsmith.trainer.runs.policy_update import PolicyUpdate, Updated
 from warpsmith.trainer.runs.run_control import RunControl
+from warpsmith.trainer.telemetry import step_spans
 from warpsmith.trainer.telemetry.batch_metrics import (
     batch_figures,
     columns,
@@ -150,7 +151,8 @@ class GrpoRun:
             self.held_out.before(progress)
             self.display.work.resume_at(progress.step)
             while self.control.should_continue(progress, stop):
-                progress = self._step(progress)
+                with step_spans.step(progress.step + 1, self.config.run.title):
+                    progress = self._step(progress)
                 score = self.held_out.during(progress)
                 self.display.enter(f"checkpoint of step {progress.step}")
                 self.control.save_if_due(progress, score)

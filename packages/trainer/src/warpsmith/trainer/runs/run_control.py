@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
 
+from warpsmith.records import tracing
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.sft import SftConfig
@@ -12,6 +13,7 @@ from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.runs.interrupt import Interrupt
 from warpsmith.trainer.telemetry.step_log import StepLog
+from warpsmith.trainer.telemetry.step_spans import SERVICE
 from warpsmith.trainer.weights import checkpoint
 from warpsmith.trainer.weights.checkpoint import Progress
 
@@ -115,6 +117,8 @@ class RunControl:
             return None
         if self._saved_at < 0:
             checkpoint.mark_start(self.config.run.dir, self.ranks, self._plain, self._base)
+        if self.config.trackers.otel:
+            stack.enter_context(tracing.exported(SERVICE))
         writer = writer or stack.enter_context(RunWriter(self.config.run.dir))
         return stack.enter_context(
             StepLog(writer, self.config.run, self.config.wandb, self.config, self.config.trackers)

@@ -25,6 +25,7 @@ from warpsmith.trainer.doctor.preflight import preflight
 from warpsmith.trainer.launch.launcher import is_launched
 from warpsmith.trainer.runs.interrupt import Interrupt
 from warpsmith.trainer.runs.run_control import RunControl
+from warpsmith.trainer.telemetry import step_spans
 from warpsmith.trainer.telemetry.phase_log import PhaseLog
 from warpsmith.trainer.telemetry.progress_bar import Bar
 from warpsmith.trainer.telemetry.step_log import StepLog
@@ -90,7 +91,8 @@ class SftRun:
                 self.phases.keep(run.dir)
                 bar.say(self.phases.start_in_words())
             while self.control.should_continue(progress, stop):
-                progress = self._step(progress, log, bar)
+                with step_spans.step(progress.step + 1, run.title):
+                    progress = self._step(progress, log, bar)
                 self.control.save_if_due(progress)
             self.control.save(progress)
             if self.config.checkpoint.export_final and progress.step >= self.steps:

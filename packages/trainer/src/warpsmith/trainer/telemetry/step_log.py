@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from warpsmith.records.schema import STEPS, steps_batch
 from warpsmith.records.writer import RunWriter
 from warpsmith.trainer.config.sections import RunSection, TrackersSection, WandbSection
+from warpsmith.trainer.telemetry import step_spans
 from warpsmith.trainer.telemetry.run_facts import write_start
 from warpsmith.trainer.telemetry.trackers.opening import open_trackers
 
@@ -80,6 +81,7 @@ class StepLog:
             "metrics": known,
         }
         self._writer.append("steps", steps_batch([row]))
+        step_spans.add_phases(started_at, known)
         logged = {**known, "weight_version": weight_version, "seconds": seconds}
         self._trackers.log(step, logged)
 
