@@ -88,7 +88,8 @@ def test_an_evaluation_on_this_machine_is_one_span_with_its_parts(spans, evaluat
     assert {span.attributes["warpsmith.status"] for span in (first, second)} == {"correct", "compile_error"}
     right = first if first.attributes["warpsmith.correct"] else second
     parts = {span.name for span in spans() if span.parent and span.parent.span_id == right.context.span_id}
-    assert {"correctness", "compile"} <= parts
+    # Others may have compiled the kernel before.
+    assert "correctness" in parts
     assert add_candidate.splitlines()[-1].strip() not in "".join(span.to_json() for span in spans())
 
 
