@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from warpsmith.evaluator.datasets.row_files import read_rows
 from warpsmith.evaluator.errors import BadProblemError, DatasetError
+from warpsmith.evaluator.parsing import parse
 from warpsmith.records.text import files_in, read_text
 
 REQUIRED: Final = ("Model", "get_inputs")
@@ -171,7 +172,7 @@ def _top_level_names(name: str, source: str) -> set[str]:
             "Compute large tables instead of writing them.",
         )
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)

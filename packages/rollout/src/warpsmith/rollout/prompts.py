@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from warpsmith.evaluator.feedback import facts
 from warpsmith.evaluator.instructions import kernels_of, mark_of, request, rules, system
+from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.evaluator.verdict_lines import baseline_lines, bound_lines, kernel_lines
@@ -263,7 +264,7 @@ def essential_lines(source: str) -> str:
     The whole source if it does not parse or has no `Model`.
     """
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except SyntaxError:
         return source.strip()
     model = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model"), None)

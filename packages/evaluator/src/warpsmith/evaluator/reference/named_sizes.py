@@ -12,6 +12,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
+from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.reference.literals import WrittenLists, evaluator, literal_calls
 
 LEAST: Final = 4
@@ -109,7 +110,7 @@ class InputSizes:
     def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
         self._namespace = namespace
         self._path = path
-        tree = ast.parse(source)
+        tree = parse(source)
         self.numbers = written_numbers(tree)
         self.integers = written_integers(tree)
         self._module = _Module(tree)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from warpsmith.evaluator.parsing import parse
 from warpsmith.records.errors import UsageError
 
 _BUILTINS: Final = frozenset(dir(builtins))
@@ -37,7 +38,7 @@ def normal_form(source: str, roots: Sequence[str], *, constants: bool) -> str:
         UsageError: the source is not Python.
     """
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UsageError(f"The code is not Python: {error}.", "Fix it, or leave the row out.") from error
     module = _Module(tree)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from warpsmith.evaluator.extract import extract_kernel
+from warpsmith.evaluator.parsing import parse
 from warpsmith.rollout.datasets.formats import Cells, Claim, Column, DatasetReader, Entry, Language
 from warpsmith.rollout.datasets.refusals import BadRow
 
@@ -125,7 +126,7 @@ def _parsed(text: str) -> str | None:
     for dropped in range(min(len(lines), _MOST_ATTEMPTS)):
         part = "\n".join(lines[: len(lines) - dropped]).rstrip() + "\n"
         try:
-            tree = ast.parse(part)
+            tree = parse(part)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         names = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}

@@ -4,9 +4,9 @@ A policy repairs only mistakes like those that it was shown. So half of the atte
 puts into answers, which a policy trained on these will write itself, and the others are wrong in what they compute.
 """
 
-import ast
 import random
 
+from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.history import Attempt
 from warpsmith.trainer.data.kernel_bugs import draw_bug, incorrect, kernel_name, not_comparable
@@ -91,7 +91,7 @@ def _cut_short(solution: str, rng: random.Random) -> Attempt:
     lines = solution.splitlines()
     kept = "\n".join(lines[: rng.randint(len(lines) // 2, len(lines) - 2)]) + "\n"
     try:
-        ast.parse(kept)
+        parse(kept)
     except SyntaxError as error:
         message = f"{type(error).__name__}: {error.msg} (candidate.py, line {error.lineno})"
         return Attempt(kept, _unusable("syntax_error", message))

@@ -13,6 +13,7 @@ from warpsmith.evaluator.languages.triton.extract.extraction import Extracted, e
 from warpsmith.evaluator.languages.triton.extract.values import ExtractionError
 from warpsmith.evaluator.languages.triton.kernel_names import own_name
 from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError, KernelSet
+from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.system.exhaustion import USED_SHARE, is_exhaustion, is_machines, used_much_memory, with_advice
 
 ALLOCATOR: Final = "set_allocator"
@@ -167,7 +168,7 @@ def _check_usable(extracted: Extracted, launches: list[dict[str, Any]]) -> None:
 
 def _check_allocator(source: str) -> None:
     """Raise unless a source calls `set_allocator`: without it, launches that need scratch memory fail on a GPU."""
-    called = (node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    called = (node.func for node in ast.walk(parse(source)) if isinstance(node, ast.Call))
     if not any(
         (isinstance(name, ast.Attribute) and name.attr == ALLOCATOR)
         or (isinstance(name, ast.Name) and name.id == ALLOCATOR)

@@ -27,6 +27,7 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Unknown,
     Value,
 )
+from warpsmith.evaluator.parsing import parse
 
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -680,7 +681,7 @@ def _path(root: str, *rest: str) -> ast.expr:
 
 def _parsed(text: str) -> ast.expr | None:
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        return parse(text.strip(), "eval").body
     except (SyntaxError, ValueError, RecursionError):
         return None
 

@@ -38,6 +38,7 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Value,
     same,
 )
+from warpsmith.evaluator.parsing import parse
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -91,7 +92,7 @@ def extract_usable(source: str) -> Extracted:
     Raises:
         SyntaxError: `source` is no Python.
     """
-    tree = ast.parse(source.removeprefix("\ufeff"))
+    tree = parse(source.removeprefix("\ufeff"))
     module = follow(tree)
     add_helpers(module, tree)
     refused = dict(module.refused)

@@ -16,6 +16,7 @@ from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
 from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.module import Module
 from warpsmith.evaluator.languages.triton.extract.values import Binding, Environment, Foreign, Library
+from warpsmith.evaluator.parsing import parse
 
 PREFIX: Final = "inductor_"
 _LANGUAGE_NAME: Final = f"{PREFIX}tl"
@@ -36,7 +37,7 @@ def _definitions() -> dict[str, ast.FunctionDef]:
     folder, _, name = library.INDUCTOR.rpartition(".")
     places = [Path(place) / f"{name}.py" for place in library.package_folders(folder) or ()]
     text = next((place.read_text(encoding="utf-8") for place in places if place.is_file()), "")
-    parts = [*ast.parse(text).body, *ast.parse(_INSTEAD).body] if text else []
+    parts = [*parse(text).body, *parse(_INSTEAD).body] if text else []
     found = {one.name: one for one in parts if isinstance(one, ast.FunctionDef) and _is_kernel(one)}
     renamed = _Renamed(set(found))
     return {name: renamed.visit(one) for name, one in found.items()}

@@ -21,6 +21,7 @@ from warpsmith.evaluator.languages.triton.extract.values import (
     Record,
     Value,
 )
+from warpsmith.evaluator.parsing import parse
 
 JIT_NAME: Final = f"{RESERVED_PREFIX}_jit"
 COMPUTE_NAME: Final = f"{RESERVED_PREFIX}_compute"
@@ -198,7 +199,7 @@ class _Page:
 
 def _check_reads_back(text: str, statements: Sequence[ast.stmt]) -> None:
     """Raise unless the text parses to exactly the statements that were built, each on its line."""
-    found = ast.parse(text).body
+    found = parse(text).body
     for statement, other in zip(statements, found, strict=True):
         if ast.dump(statement) != ast.dump(other) or _lines(statement) != _lines(other):
             raise ExtractionError(
