@@ -19,9 +19,9 @@ def parse(source: str, mode: Literal["eval"]) -> ast.Expression: ...
 def parse(source: str, mode: Literal["exec", "eval"] = "exec") -> ast.Module | ast.Expression:
     """Return the syntax tree of `source`, as `ast.parse` does; from any thread.
 
-    Before 3.11.9 and 3.12.3 CPython counts the depth of a tree that it builds in one place for all threads. A garbage
-    collection that lets another thread parse meanwhile ends in a SystemError, of a sound source. Here parsing is done
-    one at a time; where another library's parsing interferes, it is repeated.
+    CPython 3.11.7 counts the depth of a tree that it builds in one place for all threads (later versions do not). A
+    garbage collection that lets another thread parse meanwhile ends in a SystemError, of a sound source. Here parsing
+    is done one at a time; where another library's parsing interferes, it is repeated.
 
     Args:
         mode: `eval` for a single expression.
