@@ -1,16 +1,23 @@
 """The bounded queue of the server."""
 
 import asyncio
+import time
 
 import pytest
 
-from warpsmith.evaluator.server.admission import Admission, Lane
+from warpsmith.evaluator.server.admission import FULL_QUEUES, Admission, Lane
 from warpsmith.evaluator.server.errors import RefusalError
 
 
 def one(slots, queue):
     """An admission in front of one device."""
     return Admission([Lane(0, slots)], queue)
+
+
+def refusal_of(admission, count=1, client=""):
+    with pytest.raises(RefusalError) as refused:
+        admission.admit(count, client)
+    return refused.value
 
 
 def test_who_finds_no_place_is_told_when_to_come_again():
@@ -29,8 +36,8 @@ def test_the_longer_evaluations_take_the_later_one_is_to_come_again():
     for _ in range(100):
         quick.record_duration(0.1)
         slow.record_duration(40.0)
-    assert quick.retry_after_s(1) == 1
-    assert 35 <= slow.retry_after_s(1) <= 40
+    assert refusal_of(quick).retry_after_s == 1
+    assert 35 <= refusal_of(slow).retry_after_s <= 40
 
 
 def test_a_batch_gets_all_its_places_or_none():
@@ -156,5 +163,82 @@ def test_a_lane_given_to_somebody_who_just_left_goes_to_the_next():
         gone.cancel()
         await asyncio.wait_for(stays, 5)
         assert (gone.cancelled(), admission.running) == (True, 1)
+
+    asyncio.run(go())
+
+
+# Several clients -----------------------------------------------------------------------------------------------------
+
+
+async def order_of(admission, places):
+    """Return the names of places in the order in which one slot serves them, each for as long as its turn takes."""
+    order, tasks = [], []
+
+    async def run(name, place):
+        await place.turn()
+        order.append(name)
+        place.step_back()
+        place.leave()
+
+    for name, place in places:
+        tasks.append(asyncio.ensure_future(run(name, place)))
+        await asyncio.sleep(0)
+    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    return "".join(order)
+
+
+def test_a_client_that_floods_delays_itself_alone():
+    async def go():
+        admission = one(1, 20)
+        (running,) = admission.admit(1, "other")
+        await running.turn()
+        flood = [("a", place) for place in admission.admit(20, "a")]
+        few = [("b", place) for place in admission.admit(3, "b")]
+        waiting = asyncio.ensure_future(order_of(admission, flood + few))
+        await asyncio.sleep(0.01)
+        running.step_back()
+        running.leave()
+        order = await waiting
+        assert order.rindex("b") <= 6
+        assert admission.share.clients == admission.admitted == 0
+
+    asyncio.run(go())
+
+
+def test_a_full_queue_of_one_client_leaves_the_others_theirs():
+    admission = one(1, 4)
+    admission.admit(5, "a")
+    assert "5 of all for this client; at most 4" in refusal_of(admission, client="a").message
+    places = admission.admit(5, "b")
+    for place in places:
+        place.leave()
+    for name in range(FULL_QUEUES - 1):
+        admission.admit(4, f"c{name}")
+    assert refusal_of(admission, 2, "d").status == 429, "memory is bounded, whatever the number of clients"
+
+
+def test_seconds_are_shared_not_turns(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    async def go():
+        admission = one(1, 200)
+        seconds = {"long": 10.0, "short": 1.0}
+        used = dict.fromkeys(seconds, 0.0)
+        waiting = {}
+        for name in seconds:
+            for place in admission.admit(100, name):
+                waiting[asyncio.ensure_future(place.turn())] = (name, place)
+        for _ in range(60):
+            await asyncio.sleep(0)
+            (turn,) = [turn for turn in waiting if turn.done()]
+            name, place = waiting.pop(turn)
+            clock[0] += seconds[name]
+            used[name] += seconds[name]
+            place.step_back()
+            place.leave()
+        for turn in waiting:
+            turn.cancel()
+        assert abs(used["long"] - used["short"]) <= 20.0
 
     asyncio.run(go())

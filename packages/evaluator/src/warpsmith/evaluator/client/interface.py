@@ -5,11 +5,15 @@ Torch-free, as everything on the caller's side.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypedDict
+from typing import Final, Protocol, TypeAlias, TypedDict
 
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
+
+CLIENT_HEADER: Final = "X-Warpsmith-Client"
+"""Header with a name by which a server tells the clients at one address apart, to share its devices among them."""
+LONGEST_CLIENT_NAME: Final = 128
 
 GivenBaseline: TypeAlias = str | Sequence[str]
 """Baselines of `warpsmith.evaluator.baselines`: a name, names separated by commas, or a list of them."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
 from warpsmith.evaluator.client.address import is_address
-from warpsmith.evaluator.client.interface import GivenBaseline, OnRunning
+from warpsmith.evaluator.client.interface import CLIENT_HEADER, LONGEST_CLIENT_NAME, GivenBaseline, OnRunning
 from warpsmith.evaluator.client.loop_thread import LoopThread
 from warpsmith.evaluator.client.request import EvaluationRequest
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
@@ -117,11 +117,13 @@ class Client:
         cache: whether a server's cached verdict is accepted; None leaves it to each server.
         minimum_isolation: weakest accepted containment. A server that turns out weaker, also after a restart, is no
             longer used.
+        name: tells a server this client from others at the same address, of printable ASCII: each gets its share of the
+            server's devices. None shares with all at this address that have no name.
         conditions: required `conditions` in a server's `/health`; None accepts any. A server that judges under others
             is no longer used.
 
     Raises:
-        UsageError: there is no server or no such tier, the token is not printable ASCII, or httpx is missing.
+        UsageError: there is no server or no such tier, token or name is not printable ASCII, or httpx is missing.
 
     Example:
         with Client("http://10.0.0.7:18188") as client:
@@ -138,6 +140,7 @@ class Client:
         retries: int = 2,
         cache: bool | None = None,
         minimum_isolation: str = "none",
+        name: str | None = None,
         conditions: Conditions | None = None,
     ) -> None:
         addresses = [servers] if isinstance(servers, str) else list(servers)
@@ -157,6 +160,7 @@ class Client:
         self._conditions = conditions
         self._cache_field = {} if cache is None else {"cache": cache}
         self._token_env = token_env
+        self._name = _usable_name(name or "")
         self._token = _usable_token(token or os.environ.get(token_env) or "", token_env)
         self._servers = [_Server(url.rstrip("/")) for url in addresses]
         self._loop = LoopThread("evaluation client")
@@ -250,6 +254,7 @@ class Client:
         import httpx
 
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        headers |= {CLIENT_HEADER: self._name} if self._name else {}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
         return httpx.AsyncClient(headers=headers, limits=limits, trust_env=False)
 
@@ -433,6 +438,16 @@ def _usable_token(raw: str, token_env: str) -> str | None:
             f"Give the server's own token, for example in the environment variable {token_env}.",
         )
     return token or None
+
+
+def _usable_name(name: str) -> str:
+    """Return a client's name; UsageError if a header cannot hold it."""
+    if not name.isascii() or not name.isprintable() or len(name) > LONGEST_CLIENT_NAME:
+        raise UsageError(
+            f"The client's name {name[:80]!r} is not of at most {LONGEST_CLIENT_NAME} printable ASCII characters.",
+            "Give the name of the run, or none.",
+        )
+    return name
 
 
 def is_contained(tier: str, weakest: str) -> bool:

@@ -1,13 +1,21 @@
-"""A bounded queue in front of the devices: a request gets a place in it, or a refusal that says when to retry."""
+"""A bounded queue in front of the devices: a request gets a place in it, or a refusal that says when to retry.
+
+Each client has a queue of its own, and whose turn it is depends on what each has used (`fair_share`): one that sends
+more than the devices can judge delays itself alone.
+"""
 
 import asyncio
 import math
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from warpsmith.evaluator.server.errors import RefusalError
+from warpsmith.evaluator.server.fair_share import FairShare
 
+FULL_QUEUES: Final = 16
+"""As many full queues of clients fit: a bound on memory, since every request holds its sources."""
 _LONGEST_RETRY_S: Final = 60
 _MEMORY: Final = 0.9
 """Weight of the past in the running mean of seconds per evaluation."""
@@ -42,13 +50,16 @@ class Lane:
 class Place:
     """One evaluation's place: in the queue, then on a device, perhaps in the queue again. Released once."""
 
-    def __init__(self, admission: "Admission") -> None:
+    def __init__(self, admission: "Admission", client: str) -> None:
         self._admission = admission
+        self._client = client
         self._lane: Lane | None = None
+        self._charged_s = 0.0
+        self._began = 0.0
         self._leaves = False
 
     async def turn(self, preferred: int | None = None, avoided: Collection[int] = ()) -> Lane:
-        """Wait for a device and return its lane; first come, first served.
+        """Wait for a device and return its lane: the client's that has used least, and of one client the first come.
 
         Args:
             preferred: number of the device to wait for; another one is used if it is not open.
@@ -57,31 +68,42 @@ class Place:
         Raises:
             RefusalError: 503, no device is left for it.
         """
-        self._lane = await self._admission.lane_for(_Waiter(preferred, frozenset(avoided)), again=bool(avoided))
+        waiter = _Waiter(self._client, preferred, frozenset(avoided), again=bool(avoided))
+        self._lane = await self._admission.lane_for(waiter)
+        self._began, self._charged_s = time.monotonic(), waiter.charged_s
         return self._lane
 
     def step_back(self) -> None:
         """Release the device for the next waiter; keep the place unless `leave` was called."""
         lane, self._lane = self._lane, None
         if lane is not None:
+            self._admission.share.charge(self._client, time.monotonic() - self._began - self._charged_s)
             self._admission.release(lane)
             if self._leaves:
-                self._admission.admitted -= 1
+                self._admission.forget(self._client)
 
     def leave(self) -> None:
         """Release the place: at once if it is in the queue, else together with the device."""
         if not self._leaves:
             self._leaves = True
             if self._lane is None:
-                self._admission.admitted -= 1
+                self._admission.forget(self._client)
 
 
 class _Waiter:
-    """An evaluation in the queue, and the future of its lane."""
+    """An evaluation in the queue, and the future of its lane.
 
-    def __init__(self, preferred: int | None, avoided: frozenset[int]) -> None:
+    Attributes:
+        again: it had a device before, which was lost: it goes before all others.
+        charged_s: what its client was charged when it got a lane; corrected when it ends.
+    """
+
+    def __init__(self, client: str, preferred: int | None, avoided: frozenset[int], *, again: bool) -> None:
+        self.client = client
         self.preferred = preferred
         self.avoided = avoided
+        self.again = again
+        self.charged_s = 0.0
         self.lane: asyncio.Future[Lane] = asyncio.get_running_loop().create_future()
 
     def among(self, lanes: Sequence[Lane]) -> list[Lane]:
@@ -92,12 +114,19 @@ class _Waiter:
 
 
 class Admission:
-    """Counts the evaluations in the server, and refuses those that exceed the queue. For one event loop."""
+    """Counts the evaluations in the server, and refuses those that exceed the queue. For one event loop.
+
+    Attributes:
+        queue: evaluations of one client that can wait.
+        admitted: evaluations that wait or run.
+        share: what each client has used.
+    """
 
     def __init__(self, lanes: Sequence[Lane], queue: int) -> None:
         self.lanes = list(lanes)
         self.queue = queue
         self.admitted = 0
+        self.share = FairShare()
         self._waiters: list[_Waiter] = []
         self._mean_s = 5.0
 
@@ -116,8 +145,8 @@ class Admission:
         """Evaluations that have no device yet."""
         return self.admitted - self.running
 
-    def admit(self, count: int = 1) -> list[Place]:
-        """Return places for `count` evaluations, all or none.
+    def admit(self, count: int = 1, client: str = "") -> list[Place]:
+        """Return places for `count` evaluations of a client, all or none.
 
         Raises:
             RefusalError: 429 with a time to retry; 413 if so many never fit; 503 if no device is left.
@@ -129,24 +158,38 @@ class Admission:
             raise RefusalError(
                 413,
                 "batch_too_large",
-                f"A batch of {count} evaluations does not fit a server that holds {room}.",
+                f"A batch of {count} evaluations does not fit a server that holds {room} of a client.",
                 f"Send at most {room} at once.",
             )
-        if self.admitted + count > room:
-            seconds = self.retry_after_s(count)
-            raise RefusalError(
-                429,
-                "overloaded",
-                f"{self.running} evaluations run and {self.waiting} wait; at most {self.queue} can wait.",
-                f"Try again in {seconds} s, or use another server.",
-                retry_after_s=seconds,
-            )
+        excess = max(
+            self.share.count(client) + count - room, self.admitted + count - self.size - FULL_QUEUES * self.queue
+        )
+        if excess > 0:
+            raise self._overloaded(client, excess)
         self.admitted += count
-        return [Place(self) for _ in range(count)]
+        for _ in range(count):
+            self.share.join(client)
+        return [Place(self, client) for _ in range(count)]
 
-    async def lane_for(self, waiter: _Waiter, *, again: bool) -> Lane:
-        """Wait for a lane; a waiter that had one before (`again`) goes to the front."""
-        self._waiters.insert(0 if again else len(self._waiters), waiter)
+    def _overloaded(self, client: str, excess: int) -> RefusalError:
+        seconds = self.retry_after_s(excess)
+        return RefusalError(
+            429,
+            "overloaded",
+            f"{self.running} evaluations run and {self.waiting} wait, {self.share.count(client)} of all for this "
+            f"client; at most {self.queue} of a client can wait.",
+            f"Try again in {seconds} s, or use another server.",
+            retry_after_s=seconds,
+        )
+
+    def forget(self, client: str) -> None:
+        """End the count of one evaluation of a client."""
+        self.admitted -= 1
+        self.share.leave(client)
+
+    async def lane_for(self, waiter: _Waiter) -> Lane:
+        """Wait for a lane."""
+        self._waiters.append(waiter)
         self._hand_out()
         try:
             return await waiter.lane
@@ -172,30 +215,41 @@ class Admission:
         """Update the mean of seconds that an evaluation holds its slot."""
         self._mean_s = _MEMORY * self._mean_s + (1 - _MEMORY) * seconds
 
-    def retry_after_s(self, count: int) -> int:
-        """Estimate when `count` places will be free, in whole seconds from one to a minute."""
-        excess = self.admitted + count - self.size - self.queue
+    def retry_after_s(self, excess: int) -> int:
+        """Estimate when `excess` more places will be free, in whole seconds from one to a minute."""
         return max(1, min(_LONGEST_RETRY_S, math.ceil(excess * self._mean_s / max(self.size, 1))))
 
     def _hand_out(self) -> None:
-        for waiter in list(self._waiters):
-            lanes = waiter.among(self.lanes)
-            free = [lane for lane in lanes if lane.free]
-            if waiter.lane.cancelled() or free or not lanes:
-                self._waiters.remove(waiter)
-            if waiter.lane.cancelled():
-                continue
-            if free:
-                _take(waiter, min(free, key=_burden))
-            elif not lanes:
-                waiter.lane.set_exception(no_device())
+        self._waiters = [waiter for waiter in self._waiters if not waiter.lane.cancelled()]
+        for stranded in [waiter for waiter in self._waiters if not waiter.among(self.lanes)]:
+            self._waiters.remove(stranded)
+            stranded.lane.set_exception(no_device())
+        while (waiter := self._next()) is not None:
+            self._waiters.remove(waiter)
+            waiter.charged_s = self._mean_s
+            self.share.charge(waiter.client, waiter.charged_s)
+            _take(waiter, min(_free(waiter.among(self.lanes)), key=_burden))
+
+    def _next(self) -> _Waiter | None:
+        """Return whose turn it is, of those for whom a lane is free."""
+        ready = [waiter for waiter in self._waiters if _free(waiter.among(self.lanes))]
+        again = next((waiter for waiter in ready if waiter.again), None)
+        if again is not None or not ready:
+            return again
+        client = self.share.next_of(waiter.client for waiter in ready)
+        return next(waiter for waiter in ready if waiter.client == client)
 
     def _withdraw(self, waiter: _Waiter) -> None:
         """Remove a waiter that was cancelled; a lane that it got at the same moment goes to the next."""
         if waiter in self._waiters:
             self._waiters.remove(waiter)
         elif not waiter.lane.cancelled() and waiter.lane.exception() is None:
+            self.share.charge(waiter.client, -waiter.charged_s)
             self.release(waiter.lane.result())
+
+
+def _free(lanes: Sequence[Lane]) -> list[Lane]:
+    return [lane for lane in lanes if lane.free]
 
 
 def _take(waiter: _Waiter, lane: Lane) -> None:

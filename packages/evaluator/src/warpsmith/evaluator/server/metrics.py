@@ -1,5 +1,6 @@
 """Prometheus metrics, in the server's own registry."""
 
+from dataclasses import fields
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -7,8 +8,11 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from warpsmith.evaluator.server.admission import Admission
 from warpsmith.evaluator.server.cache import VerdictCache
+from warpsmith.evaluator.verdict import Seconds, Verdict
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+PHASES: Final = tuple(field.name for field in fields(Seconds) if field.name not in {"wait", "age"})
+"""Of these `workers` has the births of workers and of their contexts, `lease` what is waited for the device."""
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 
@@ -34,6 +38,10 @@ class Metrics:
             f"{prefix}_wait_seconds", "Time that evaluations waited for a slot.", buckets=_SECONDS,
             registry=self.registry,
         )  # fmt: skip
+        self.phase_seconds = Histogram(
+            f"{prefix}_phase_seconds", "Time of evaluations by phase; phases overlap.", ["phase"], buckets=_SECONDS,
+            registry=self.registry,
+        )  # fmt: skip
         self.abandoned = Counter(f"{prefix}_abandoned", "Requests whose client went away.", registry=self.registry)
         self.faults = Counter(f"{prefix}_memory_faults", "Memory faults of candidates.", registry=self.registry)
         self.moved = Counter(f"{prefix}_moved", "Evaluations restarted on another device.", registry=self.registry)
@@ -55,8 +63,19 @@ class Metrics:
         running.set_function(lambda: admission.running)
         waiting = Gauge(f"{prefix}_waiting", "Evaluations that wait for a slot.", registry=self.registry)
         waiting.set_function(lambda: admission.waiting)
+        clients = Gauge(f"{prefix}_clients", "Clients whose evaluations wait or run.", registry=self.registry)
+        clients.set_function(lambda: admission.share.clients)
         slots = Gauge(f"{prefix}_slots", "Evaluations that run at once.", registry=self.registry)
         slots.set_function(lambda: admission.size)
+
+    def count(self, verdict: Verdict) -> None:
+        """Count a verdict, and the seconds of each of its phases unless it is a cached one's."""
+        self.verdicts.labels(verdict.status).inc()
+        if verdict.seconds.age:
+            return
+        for phase in PHASES:
+            if seconds := getattr(verdict.seconds, phase):
+                self.phase_seconds.labels(phase).observe(seconds)
 
     def exposition(self) -> bytes:
         """Return all figures in Prometheus' text format."""

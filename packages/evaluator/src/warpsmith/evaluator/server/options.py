@@ -40,7 +40,9 @@ Slots = Annotated[
 Queue = Annotated[
     int,
     typer.Option(
-        min=0, max=MOST_QUEUED, help="Evaluations that can wait; further ones get HTTP 429 with a Retry-After header."
+        min=0,
+        max=MOST_QUEUED,
+        help="Evaluations of one client that can wait; further ones get HTTP 429 with a Retry-After header.",
     ),
 ]
 Trials = Annotated[int, typer.Option(min=1, max=1000, help="Correctness trials, unless a request sets them.")]

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from warpsmith.evaluator.client.interface import CLIENT_HEADER, LONGEST_CLIENT_NAME
 from warpsmith.evaluator.server.errors import RefusalError, body_of, headers_of, refusal_of
 from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.verdict import Verdict
@@ -26,6 +27,12 @@ def service_of(request: Request) -> Service:
 def add_log_fields(request: Request, **fields: Any) -> None:
     """Add fields to the request's log line."""
     request.scope["state"].setdefault("log_fields", {}).update(fields)
+
+
+def client_of(request: Request) -> str:
+    """Return who shares the devices with others: an address, and the name that it gave."""
+    host = request.client.host if request.client else ""
+    return f"{host} {request.headers.get(CLIENT_HEADER, '')[:LONGEST_CLIENT_NAME]}"
 
 
 class ClientGoneError(Exception):
@@ -61,7 +68,7 @@ async def judged(request: Request, service: Service, job: Job) -> Verdict:
     """Return the verdict on one candidate to a waiting client; a cached one bypasses the queue."""
     verdict = service.cached(job)
     if verdict is None:
-        (place,) = service.admit()
+        (place,) = service.admit(client_of(request))
         verdict = await while_connected(request, service.judge(job, place))
     add_log_fields(request, status=verdict.status)
     return verdict

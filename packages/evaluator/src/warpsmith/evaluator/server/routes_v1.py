@@ -14,7 +14,7 @@ from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorP
 from warpsmith.evaluator.server.admission import Place
 from warpsmith.evaluator.server.answers import OF_LINES, OF_VERDICT
 from warpsmith.evaluator.server.errors import RefusalError, body_of, refusal_of
-from warpsmith.evaluator.server.requests import add_log_fields, disconnected, judged, service_of
+from warpsmith.evaluator.server.requests import add_log_fields, client_of, disconnected, judged, service_of
 from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.server.settings import MOST_TRIALS
 from warpsmith.records.errors import WarpsmithError
@@ -107,7 +107,7 @@ async def evaluate(body: EvaluateBody, request: Request, service: Shared) -> dic
 async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> StreamingResponse:
     """Stream one JSON line per item as soon as it is judged: `{"index", "verdict"}` or `{"index", "error"}`."""
     jobs = [job_of(item, service) for item in body.items]
-    places = service.admit(len(jobs))
+    places = service.admit(client_of(request), len(jobs))
     tasks = {
         asyncio.ensure_future(_line(service, index, job, place))
         for index, (job, place) in enumerate(zip(jobs, places, strict=True))

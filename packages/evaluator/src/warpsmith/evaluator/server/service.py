@@ -111,11 +111,11 @@ class Service:
             raise RefusalError(400, "no_such_device", f"Invalid device ID: {number}.", f"The devices are: {numbers}.")
         return found
 
-    def admit(self, count: int = 1) -> list[Place]:
-        """Return places in the queue; RefusalError 429 if it is full, 503 while the server shuts down."""
+    def admit(self, client: str, count: int = 1) -> list[Place]:
+        """Return places in a client's queue; RefusalError 429 if it is full, 503 while the server shuts down."""
         if self.draining:
             raise RefusalError(503, "shutting_down", SHUT_DOWN, "Use another server.", retry_after_s=5)
-        return self.admission.admit(count)
+        return self.admission.admit(count, client)
 
     async def judge(self, job: Job, place: Place) -> Verdict:
         """Return the verdict. If cancelled while it waits, it releases its place at once.
@@ -250,7 +250,7 @@ class Service:
         return int.from_bytes(digest[:7], "little")
 
     def _counted(self, verdict: Verdict) -> Verdict:
-        self.metrics.verdicts.labels(verdict.status).inc()
+        self.metrics.count(verdict)
         return verdict
 
     async def _unless_over(self, awaitable: Awaitable[T]) -> T:

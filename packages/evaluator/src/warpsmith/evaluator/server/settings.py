@@ -22,7 +22,9 @@ class ServerSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     token: str | None = Field(default=None, repr=False, description="Token that clients must send; None requires none.")
-    queue: int = Field(default=64, ge=0, le=MOST_QUEUED, description="Evaluations that can wait for a slot.")
+    queue: int = Field(
+        default=64, ge=0, le=MOST_QUEUED, description="Evaluations of one client that can wait for a slot."
+    )
     max_body_bytes: int = Field(default=8 << 20, ge=1024, description="Largest body of a request.")
     max_source_chars: int = Field(default=256 << 10, ge=1024, description="Longest problem or candidate.")
     max_timeout_s: float = Field(

@@ -1,6 +1,7 @@
 """Evaluation servers behind the interface of an evaluator."""
 
 import logging
+import os
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -74,6 +75,8 @@ class ServerEvaluator:
             deadline_s=self.config.deadline_s,
             retries=self.config.retries,
             minimum_isolation=self._weakest,
+            # Runs on one host get a share each.
+            name=f"rollout-{os.getpid()}",
             conditions=conditions,
         )
 

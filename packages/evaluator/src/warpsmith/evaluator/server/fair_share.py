@@ -1,0 +1,67 @@
+"""Whose evaluation is next: the client's that has used the devices least."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+
+class FairShare:
+    """Seconds of device use by client, comparable among the clients that are present.
+
+    While several clients wait, each gets the same time of the devices, whatever it sends and however long its
+    evaluations take. Time in which a client was absent is not saved for later: it continues where the least served
+    present client is. What it has used beyond that stays counted, so that leaving and coming back gains nothing.
+    This is start-time fair queueing, with costs that are corrected once they are known.
+    """
+
+    def __init__(self) -> None:
+        self._present: Counter[str] = Counter()
+        self._used: dict[str, float] = {}
+        self._least = 0.0
+
+    @property
+    def clients(self) -> int:
+        """Clients that are present."""
+        return len(self._present)
+
+    def count(self, client: str) -> int:
+        """Evaluations of a client that wait or run."""
+        return self._present[client]
+
+    def join(self, client: str) -> None:
+        """Count one more evaluation of a client."""
+        if not self._present[client]:
+            self._used[client] = max(self._used.get(client, 0.0), self._floor())
+        self._present[client] += 1
+
+    def leave(self, client: str) -> None:
+        """Count one evaluation of a client less."""
+        self._floor()
+        self._present[client] -= 1
+        if self._present[client]:
+            return
+        del self._present[client]
+        if not self._present:
+            self._used.clear()
+            self._least = 0.0
+            return
+        floor = self._floor()
+        self._used = {name: used for name, used in self._used.items() if name in self._present or used > floor}
+
+    def charge(self, client: str, seconds: float) -> None:
+        """Add seconds of use, or subtract what was charged too much. Unknown clients are ignored."""
+        if client in self._used:
+            self._used[client] += seconds
+
+    def used(self, client: str) -> float:
+        """Return a client's use in seconds, since a moment that all present clients have in common."""
+        return self._used.get(client, self._least)
+
+    def next_of(self, clients: Iterable[str]) -> str:
+        """Return the client that has used least; the first of equal ones. `clients` must not be empty."""
+        return min(clients, key=self.used)
+
+    def _floor(self) -> float:
+        """Return the use of the least served present client; it never falls."""
+        if self._present:
+            self._least = max(self._least, min(self._used[name] for name in self._present))
+        return self._least
