@@ -1,10 +1,11 @@
 """The bounded queue of the server."""
 
 import asyncio
-import time
+from types import SimpleNamespace
 
 import pytest
 
+from warpsmith.evaluator.server import admission as admission_module
 from warpsmith.evaluator.server.admission import FULL_QUEUES, Admission, Lane
 from warpsmith.evaluator.server.errors import RefusalError
 
@@ -170,13 +171,14 @@ def test_a_lane_given_to_somebody_who_just_left_goes_to_the_next():
 # Several clients -----------------------------------------------------------------------------------------------------
 
 
-async def order_of(admission, places):
-    """Return the names of places in the order in which one slot serves them, each for as long as its turn takes."""
+async def order_of(clock, places):
+    """Return the names of places in the order in which one slot serves them, each a second each."""
     order, tasks = [], []
 
     async def run(name, place):
         await place.turn()
         order.append(name)
+        clock[0] += 1.0
         place.step_back()
         place.leave()
 
@@ -187,14 +189,22 @@ async def order_of(admission, places):
     return "".join(order)
 
 
-def test_a_client_that_floods_delays_itself_alone():
+@pytest.fixture
+def clock(monkeypatch):
+    """The seconds that the queue sees; a list of one."""
+    seconds = [0.0]
+    monkeypatch.setattr(admission_module, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    return seconds
+
+
+def test_a_client_that_floods_delays_itself_alone(clock):
     async def go():
         admission = one(1, 20)
         (running,) = admission.admit(1, "other")
         await running.turn()
         flood = [("a", place) for place in admission.admit(20, "a")]
         few = [("b", place) for place in admission.admit(3, "b")]
-        waiting = asyncio.ensure_future(order_of(admission, flood + few))
+        waiting = asyncio.ensure_future(order_of(clock, flood + few))
         await asyncio.sleep(0.01)
         running.step_back()
         running.leave()
@@ -217,10 +227,7 @@ def test_a_full_queue_of_one_client_leaves_the_others_theirs():
     assert refusal_of(admission, 2, "d").status == 429, "memory is bounded, whatever the number of clients"
 
 
-def test_seconds_are_shared_not_turns(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-
+def test_seconds_are_shared_not_turns(clock):
     async def go():
         admission = one(1, 200)
         seconds = {"long": 10.0, "short": 1.0}
