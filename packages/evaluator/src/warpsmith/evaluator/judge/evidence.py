@@ -32,6 +32,10 @@ class Evidence:
     timing: Timing | None = None
     tier: str | None = None
     recording: RecordingWay | None = None
+    problem_bytes: int = 0
+    """Of inputs, parameters, buffers and outputs; 0 until the reference has answered."""
+    allocated_bytes: int = 0
+    """The most that one of its recordings allocates, outputs included."""
     operators: set[str] = field(default_factory=set)
     """The library operators that its recordings call, with their overloads."""
     kernel_share: float | None = None

@@ -5,7 +5,7 @@ holds the kernels of the source and none of its host code.
 """
 
 import random
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import torch
 
@@ -26,6 +26,9 @@ from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
 from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceSession, memory_ran_out
 from warpsmith.evaluator.reference.variability import Learned, learn
+
+ROOM_FOR_CANDIDATE: Final = 2
+"""A candidate may allocate as many times the bytes of its problem before it is blamed for a full device."""
 
 
 def conduct(
@@ -166,12 +169,18 @@ def _end_undecided(evaluation: Evaluation, rng: random.Random) -> NoReturn:
 
 
 def _memory_ran_out(evidence: Evidence, error: Exception) -> Failure:
-    """Return the failure of a candidate that holds device memory when the judge or the reference runs out of it.
+    """Return the failure of a candidate that allocates much, when the judge or the reference runs out of memory.
+
+    A solution needs its outputs, and has room for as much again as the whole problem takes: what does not fit beside
+    that is too large for the device, whoever solves it.
 
     Raises:
-        Exception: `error`, if it is about something else or the candidate held nothing yet.
+        Exception: `error`, if it is about something else or the candidate allocates no more than that.
     """
-    if evidence.recording is None or not memory_ran_out(error):
+    if not memory_ran_out(error) or evidence.allocated_bytes <= ROOM_FOR_CANDIDATE * evidence.problem_bytes:
         raise error
-    message = f"The device's memory ran out while the candidate held some of it: {error}. Allocate less."
+    message = (
+        f"The device's memory ran out: {error}. The candidate allocates {evidence.allocated_bytes / 2**20:,.0f} MiB, "
+        f"the problem's inputs and outputs take {evidence.problem_bytes / 2**20:,.0f} MiB. Allocate less."
+    )
     return Failure("runtime_error", "out_of_memory", message[:MAX_TEXT])

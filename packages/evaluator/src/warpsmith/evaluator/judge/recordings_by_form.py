@@ -12,6 +12,7 @@ from warpsmith.evaluator.judge.host_execution.recording_limits import claims_of_
 from warpsmith.evaluator.judge.host_execution.registry import FALLBACK, HOST_EXECUTIONS
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.past_calls import PastCalls
+from warpsmith.evaluator.judge.problem_facts import bytes_of
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
 from warpsmith.evaluator.recordings import module_state
 from warpsmith.evaluator.recordings.recording import Recording
@@ -188,7 +189,11 @@ class Recordings:
     def _recorded(self, answer: Answer, placed: Form) -> tuple[list[Recording], bool]:
         assert self._execution is not None
         with claims_of_a_recording():
-            return self._execution.record(answer, placed), self._execution.sees_contents
+            found = self._execution.record(answer, placed)
+        evidence = self._candidate.evidence
+        evidence.problem_bytes = max(evidence.problem_bytes, bytes_of(self._session, answer))
+        evidence.allocated_bytes = max(evidence.allocated_bytes, *(one.allocated_bytes for one in found))
+        return found, self._execution.sees_contents
 
     def depends_on_content(self, placed: Form) -> bool:
         """Whether host code acts differently on the values in the session's arenas than its recordings do."""

@@ -31,6 +31,11 @@ class Recording:
     past: tuple[Past, ...] = ()
 
     @property
+    def allocated_bytes(self) -> int:
+        """Bytes of memory that host code allocated: outputs and what it computes in between."""
+        return sum(event[2] for event in self.events if event[:1] == ["alloc"])
+
+    @property
     def has_constants(self) -> bool:
         """Whether it includes the values of tensors that were made before the call."""
         return any(event[:1] == ["const"] and event[2:] != [b""] for event in self.events)
