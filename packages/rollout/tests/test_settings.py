@@ -142,3 +142,13 @@ def test_a_sampler_on_a_cpu_compiles_nothing_unless_the_user_says_so(monkeypatch
     monkeypatch.setattr(vllm_settings.os, "environ", environment)
     vllm_settings.set_environment(SamplerConfig(device=device))
     assert environment.get("TORCH_COMPILE_DISABLE") == found
+
+
+def test_a_deadline_leaves_time_to_compile_the_baselines():
+    compiled = {"evaluator": {"baseline": "eager,compile,compile_max_autotune", "baseline_timeout_s": 100.0}}
+    with pytest.raises(
+        SettingsError, match=r"evaluate_timeout_s \(180\).* may take 230 s, since it compiles compile, comp"
+    ):
+        checked(SessionConfig, compiled)
+    assert checked(SessionConfig, {**compiled, "evaluate_timeout_s": 230.0})
+    assert checked(SessionConfig, {"evaluator": {"baseline": "eager", "baseline_timeout_s": 500.0}})

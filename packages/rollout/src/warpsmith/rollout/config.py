@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from warpsmith.evaluator.baselines import compiled_ones
 from warpsmith.evaluator.client.address import is_address
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.instructions import unasked
@@ -310,6 +311,18 @@ def unasked_languages(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> Ite
         )
 
 
+def late_baselines(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> Iterator[str]:
+    """Yield what is wrong with the deadlines, if the first evaluation of a problem cannot compile its baselines."""
+    names = compiled_ones(evaluator.baseline)
+    needed = len(names) * evaluator.baseline_timeout_s + evaluator.timeout_s
+    if names and rollout.evaluation.type != "server" and needed > rollout.evaluate_timeout_s:
+        yield (
+            f"rollout.evaluate_timeout_s ({rollout.evaluate_timeout_s:g}): the first evaluation of a problem may take "
+            f"{needed:g} s, since it compiles {', '.join(names)}: raise it, or lower evaluator.baseline_timeout_s "
+            f"({evaluator.baseline_timeout_s:g})"
+        )
+
+
 class SessionConfig(RolloutConfig):
     """What `warpsmith-rollout evaluate` and `generate` take behind `--set`."""
 
@@ -318,6 +331,7 @@ class SessionConfig(RolloutConfig):
     @model_validator(mode="after")
     def _every_key_is_read(self) -> Self:
         told = [*unheard_by_servers(self, self.evaluator), *unasked_languages(self, self.evaluator)]
+        told += late_baselines(self, self.evaluator)
         if self.samplers > 1:
             told.append("samplers: this command starts one; remove the key, or use several in a training run")
         if self.sampler.lora_rank:

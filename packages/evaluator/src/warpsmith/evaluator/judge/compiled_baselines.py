@@ -17,7 +17,7 @@ import torch
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.baselines import LASTING, MODES, BaselineName, BaselineNote, NoteKind
-from warpsmith.evaluator.errors import EvaluatorError
+from warpsmith.evaluator.errors import EvaluatorError, IsolationUnavailableError
 from warpsmith.evaluator.judge.ring import FORM_ATTEMPTS, Ring
 from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.window_requests import NoWindowError
@@ -126,6 +126,9 @@ class _Measuring:
                 try:
                     compiled = compiled or self._started()
                     yield name, self._measured(compiled, name)
+                except IsolationUnavailableError:
+                    # Nothing may run here, which is no fact about a baseline.
+                    raise
                 except _FAILURES as error:
                     yield name, _note(name, error)
                     if compiled is not None and not isinstance(error, ReferenceFailedError):

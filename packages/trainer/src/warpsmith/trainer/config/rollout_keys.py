@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.rollout.config import RolloutConfig, unasked_languages, unheard_by_servers
+from warpsmith.rollout.config import RolloutConfig, late_baselines, unasked_languages, unheard_by_servers
 
 
 def check_rollout_keys(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> None:
-    """Refuse keys that were given and that nothing reads, and a kernel language that no prompt asks for.
+    """Refuse keys that nothing reads, a kernel language that no prompt asks for, and deadlines that are too short.
 
     Raises:
         ValueError: naming them all, and for each what to do.
     """
     unread = [*_unread_of_rollout(rollout), *unheard_by_servers(rollout, evaluator)]
-    if told := [*unread, *unasked_languages(rollout, evaluator)]:
+    if told := [*unread, *unasked_languages(rollout, evaluator), *late_baselines(rollout, evaluator)]:
         raise ValueError("; ".join(told))
 
 
