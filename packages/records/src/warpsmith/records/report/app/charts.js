@@ -23,6 +23,12 @@ function layout(options) {
   };
 }
 
+// Steps are whole: over few of them plotly would also mark halves.
+function wholeSteps(traces, options) {
+  const steps = new Set(traces.flatMap((trace) => Array.from(trace.x || [])));
+  return options.x === undefined && steps.size > 1 && steps.size <= 11 && Math.max(...steps) - Math.min(...steps) <= 10 ? { dtick: 1 } : {};
+}
+
 // Pixels that a legend needs beyond two rows, so that it does not cover the plot in a narrow window.
 function legendBeyond(traces, width) {
   const rows = Math.ceil(traces.filter((trace) => trace.showlegend !== false).length / Math.max(1, Math.floor(width / 150)));
@@ -42,7 +48,8 @@ function chart(title, traces, options = {}) {
     box.drawn = true;
     const drawn = traces(), height = (options.height || 210) + legendBeyond(drawn, box.clientWidth);
     box.style.height = height + "px";
-    await plotly.newPlot(box, drawn, { ...layout(options), height }, { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] });
+    const whole = { ...options, xaxis: { ...wholeSteps(drawn, options), ...options.xaxis } };
+    await plotly.newPlot(box, drawn, { ...layout(whole), height }, { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] });
     if (options.click) box.on("plotly_click", (event) => options.click(event.points[0]));
   };
   watcher.observe(box);
