@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.reference.levels import FAR, PLAIN
+from warpsmith.evaluator.reference.telling_numbers import MOST_WRITTEN
 
 Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "tiny", "distant", "apart", "everything"]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
@@ -50,6 +51,7 @@ class DrawPlan:
             the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is negative for 0.
         remote: power of two of the distance of remote rows in a far draw, in standard deviations; 0 for no such row.
         numbers: seed of the plain numbers, so that host code can be shown a trial's numbers with tensors of no trial.
+        written: numbers of the candidate's source, which some elements of each draw become if they are in its range.
     """
 
     kind: Kind = "plain"
@@ -59,6 +61,7 @@ class DrawPlan:
     opposed: int = 0
     remote: int = 0
     numbers: int = 0
+    written: tuple[float, ...] = ()
 
     def level(self, site: str, most: int) -> int:
         """Return the level of a site that allows at most `most`; 0 in a plain input set."""
@@ -67,7 +70,7 @@ class DrawPlan:
     def to_wire(self) -> dict[str, Any]:
         bounds = {"levels": dict(self.levels), "default": self.default}
         chosen = {"opposed": self.opposed, "remote": self.remote, "numbers": self.numbers}
-        return {"kind": self.kind, **bounds, "on_grid": self.on_grid, **chosen}
+        return {"kind": self.kind, **bounds, "on_grid": self.on_grid, **chosen, "written": list(self.written)}
 
     def with_tensors_as_made(self) -> "DrawPlan":
         """Return the plan of an input set with the same plain numbers, and tensors as `get_inputs` makes them."""
@@ -80,8 +83,12 @@ class DrawPlan:
         kind, levels = fields.text("kind", 20), fields.mapping("levels")
         if kind not in KINDS or not all(isinstance(level, int) for level in levels.values()):
             raise WireError(f"{kind!r} with {len(levels)} levels is not a plan of draws.")
-        chosen = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
-        return DrawPlan(kind, levels, fields.integer("default"), fields.flag("on_grid"), *chosen)  # type: ignore[arg-type]
+        written = fields.sequence("written", MOST_WRITTEN)
+        if not all(type(number) in {int, float} for number in written):
+            raise WireError("A plan of draws names something that is no number.")
+        opposed, remote, numbers = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
+        on_grid, default = fields.flag("on_grid"), fields.integer("default")
+        return DrawPlan(kind, levels, default, on_grid, opposed, remote, numbers, tuple(written))  # type: ignore[arg-type]
 
 
 PLAINLY: Final = DrawPlan()

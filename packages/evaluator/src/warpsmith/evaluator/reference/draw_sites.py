@@ -36,6 +36,7 @@ from warpsmith.evaluator.reference.draw_plan import (
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.library_draws import Bounds, bounds, patches
 from warpsmith.evaluator.reference.scalar_draws import Block, Blocks, Streams
+from warpsmith.evaluator.reference.telling_numbers import integers_among
 
 DEPTH: Final = 6
 """How many of the problem's own frames identify a site."""
@@ -148,6 +149,7 @@ class Catch(TorchFunctionMode):
         self._converted: set[str] = set()
         self._signed = 0
         self._integer_draws: dict[tuple[int, int, torch.dtype], torch.Tensor] = {}
+        self._last_integers: list[tuple[torch.Tensor, tuple[int, int]]] = []
         self._gridded: dict[tuple[torch.dtype, int, torch.device], torch.Tensor] = {}
         self._generators: dict[int, tuple[torch.Generator, torch.Generator]] = {}
         self.streams = Streams(self.blocks)
@@ -300,7 +302,7 @@ class Catch(TorchFunctionMode):
         if self.plan.on_grid and level > AS_MADE:
             zero = from_zero or level >= ANYWHERE
             rows = level >= ANY_SIGN
-            planted = {"numbers": self.numbers, "long_numbers": self.long_numbers}
+            planted = {"numbers": self.numbers, "long_numbers": self.long_numbers, "written": self.plan.written}
             mutations.to_grid(made, self._dice(site, made), zero=zero, rows=rows, **planted)
             if made.dim() and rows and made.is_contiguous():
                 self._share_rows(made, self._dice(site, made))
@@ -328,7 +330,7 @@ class Catch(TorchFunctionMode):
         self, made: torch.Tensor, low: int, high: int, site: str = "", *, special: Sequence[int] = ()
     ) -> None:
         """Vary a draw of integers of `low` to `high - 1`, among them those of the source and the `special` ones."""
-        wanted = (*self.integers, *special)
+        wanted = (*self.integers, *special, *integers_among(self.plan.written))
         self._varied(
             made, IN_RANGE, lambda one, kind, dice: self._vary_integers(one, kind, (low, high), dice, wanted), site
         )
@@ -339,7 +341,7 @@ class Catch(TorchFunctionMode):
 
     def sample(self, made: torch.Tensor, among: int) -> None:
         """Vary a sample without replacement of the integers below `among`."""
-        special = self.integers
+        special = (*self.integers, *integers_among(self.plan.written))
         self._varied(
             made, IN_RANGE, lambda one, kind, dice: mutations.vary_sample(one, kind, among, dice, special=special)
         )
@@ -406,12 +408,38 @@ class Catch(TorchFunctionMode):
         """Redraw integers; some become equal to an earlier draw's of the same range if an author can see that."""
         low, high = within
         mutations.vary_integers(made, kind, low, high, generator, special=special)
+        self._relate(made, kind, within, generator, special)
         earlier = self._integer_draws.setdefault((low, high, made.dtype), made)
         if earlier is made or not (made.dim() and earlier.numel()) or earlier.device != made.device:
             return
         own = mutations.are_seldom_equal(made, made, high - low)
         if kind in SHARING and not own and not mutations.are_seldom_equal(made, earlier, high - low):
             mutations.share_integers(made, earlier, generator)
+
+    def _relate(
+        self,
+        made: torch.Tensor,
+        kind: Kind,
+        within: tuple[int, int],
+        generator: torch.Generator,
+        special: Sequence[int],
+    ) -> None:
+        """Relate integers to the two draws before of the same shape, where an author now and then sees that by chance.
+
+        An integer of numbers that are all distinct stays one of them.
+        """
+        low, high = within
+        same = [
+            (one, range_) for one, range_ in self._last_integers if one.shape == made.shape and one.device == made.device
+        ]
+        self._last_integers = [(made, within), *self._last_integers][:2]
+        seen = made.numel() * mutations.MOST_REPEATED >= high - low
+        if not same or kind == "rows" or not made.numel() or not seen:
+            return
+        if not mutations.are_seldom_equal(made, made, high - low):
+            mutations.relate_integers(made, [one for one, _ in same], within, generator, special=special)
+        if same[0][1] == within and made.dim() > 1 and made.shape[-1] > mutations.CARRIED and made.is_contiguous():
+            mutations.carry_integers(made, same[0][0], within, generator)
 
     def _table(self, made: torch.Tensor, *, written: bool = False) -> frozenset[str]:
         """Scale a table, unless it is a mask. If its rows sum to one, permute them instead, or keep them if sorted.

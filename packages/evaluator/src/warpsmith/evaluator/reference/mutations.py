@@ -7,12 +7,14 @@ integers, permutations, coin tosses. The range of a floating draw is preserved a
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from typing import Any, Final
 
 import torch
 
 from warpsmith.evaluator.reference.draw_plan import WHOLLY_FAR, Kind
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, SAME_SIGN
+from warpsmith.evaluator.reference.telling_numbers import LARGEST_NUMBER, NUMBER_STEPS, boundaries
 
 FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 110.0, FAR: 200.0}
 """Largest distance of an outlier by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
@@ -62,6 +64,8 @@ GRID_OCTAVES: Final = 2
 """Octaves between the spread of a draw and the step of its grid: a few dozen distinct numbers remain."""
 PLANTED_SHARE: Final = 1 / 16
 """Share of a gridded draw that is replaced by numbers of the problem's source that are in its range."""
+WRITTEN_SHARE: Final = 1 / 32
+"""The same for numbers of the candidate's source."""
 LONG_ROWS: Final = 1 / 4
 LONG_SHARE: Final = 1 / 4
 """Share of a gridded draw's rows with numbers of many bits, and their share of such a row."""
@@ -186,6 +190,7 @@ def to_grid(
     zero: bool,
     numbers: Sequence[float] = (),
     long_numbers: Sequence[float] = (),
+    written: Sequence[float] = (),
     rows: bool = False,
 ) -> None:
     """Round a draw to multiples of a power of two, at most a quarter of its spread, within its own range.
@@ -201,6 +206,9 @@ def to_grid(
         long_numbers: the same of many bits, such as 0.1. They are rounded to single precision, replace elements of few
             rows only, as sums with them are not exact, and are left out in other dtypes: a kernel that computes in
             single precision compares a half with another 0.1 than torch does.
+        written: numbers of the candidate's source, where it may act otherwise. Those in the range, of either sign,
+            replace some elements, each with its neighbours; they have a share of their own, so that many of them leave
+            no less room for the problem's own.
         rows: whether some rows become equal to others.
     """
     if tensor.is_complex():
@@ -221,13 +229,28 @@ def to_grid(
     least, most = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
     rounded = torch.where((rounded < least) | (rounded > most), wide, rounded)
     rounded = _with_numbers(rounded, [one for one in numbers if least <= one <= most], dice)
+    short, long = _neighbourhood(written, tensor.dtype)
+    rounded = _with_numbers(rounded, [one for one in short if least <= one <= most], dice, WRITTEN_SHARE)
     if tensor.dtype == torch.float32:
         ranks = dice.rows(rounded)
         chosen = ranks <= max(LONG_ROWS, float(ranks.flatten().kthvalue(min(LEAST_PLANTED, ranks.numel())).values))
         planted = _with_numbers(rounded, [one for one in long_numbers if low <= one <= high], dice, LONG_SHARE)
+        planted = _with_numbers(planted, [one for one in long if low <= one <= high], dice, PLANTED_SHARE)
         rounded = torch.where(chosen, planted, rounded)
     rounded = _with_equal_extremes(rounded, dice)
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
+
+
+def _neighbourhood(written: Sequence[float], dtype: torch.dtype) -> tuple[list[float], list[float]]:
+    """Return the numbers of few bits among those of a candidate's source, and the others with all neighbours.
+
+    A number of few bits lies on a grid, or nearly so. On both sides of it, one rounding away, a comparison differs.
+    """
+    step = float(torch.finfo(dtype).eps)
+    signed = [sign * float(number) for number in written if number for sign in (1, -1)]
+    short = [number for number in signed if (number * NUMBER_STEPS).is_integer() and abs(number) <= LARGEST_NUMBER]
+    beside = [number * (1 + side * step) for number in signed for side in (1, -1)]
+    return short, [*(number for number in signed if number not in set(short)), *beside]
 
 
 def _with_numbers(
@@ -583,6 +606,17 @@ COUNTED_SHARE: Final = 1 / 16
 """Share of a draw of counts that becomes the least one."""
 SHARED: Final = 1 / 8
 """Share of an integer draw, or of a gridded draw's rows, that becomes equal to an earlier one of the same range."""
+MOST_SURE: Final = 4
+"""Special integers that are in every draw of more than twice as many numbers."""
+SPECIAL: Final[frozenset[Kind]] = frozenset({"outliers", "tiny", "distant"})
+"""Kinds in which most of the planted integers are special ones; in the others most are boundaries."""
+RELATED: Final = 1 / 4
+MOST_RELATED: Final = 4096
+"""Share and most integers of a draw that become a sum or a difference of earlier ones and of special numbers."""
+MOST_OFFSETS: Final = 8
+CARRIES: Final = 2
+CARRIED: Final = 2
+"""Rows in which a carry runs, and the digits that it runs through."""
 MOST_REPEATED: Final = 200
 """An author who draws now and then sees two equal integers if one draw in so many has some."""
 
@@ -592,14 +626,17 @@ def vary_integers(
 ) -> None:
     """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal, in most kinds with all of the `special` ones.
 
+    A share is beside a boundary: a power of two or of ten, a square, a special number (`telling_numbers.py`).
+
     They stay distinct if the problem can rely on that: if not even one draw in MOST_REPEATED has two equal numbers.
     """
     if not tensor.numel() or high - low < 2:
         return
     dice = Dice(generator)
     special = [number for number in special if low <= number < high]
+    telling = _telling(tensor.numel() // 2, kind, low, high, Random(dice.below(1 << 31)), special)
     if are_seldom_equal(tensor, tensor, high - low) and _are_distinct(tensor):
-        _make_neighbours(tensor, low, high, dice, special)
+        _make_neighbours(tensor, low, high, dice, special, telling)
         return
     part = (tensor.double() - low + dice.rand(tensor.shape)) / (high - low)
     if kind == "rows":
@@ -611,7 +648,20 @@ def vary_integers(
         part = _skewed(part, dice)
     tensor.copy_((low + (part * (high - low)).floor().long()).clamp(low, high - 1))
     if kind != "rows":
-        _plant(tensor, special, generator)
+        _plant(tensor, telling, generator)
+
+
+def _telling(most: int, kind: Kind, low: int, high: int, rng: Random, special: Sequence[int]) -> list[int]:
+    """Return up to `most` integers at which a kernel may act otherwise: special ones and boundaries, in shares by kind.
+
+    Of more special ones the first few are always there, as the rarest of the problem's source, and some of the others.
+    """
+    first = MOST_SURE if most > MOST_SURE else most // 2
+    others = list(special[first:])
+    rng.shuffle(others)
+    share = (3 * most + 3) // 4 if kind in SPECIAL else most // 4
+    wanted = [*special[:first], *others][: max(share, first)]
+    return list(dict.fromkeys([*wanted, *boundaries(low, high, most - len(wanted), rng, special=special)]))
 
 
 def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool:
@@ -620,10 +670,12 @@ def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool
     return pairs * MOST_REPEATED < width
 
 
-def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, special: Sequence[int]) -> None:
+def _make_neighbours(
+    tensor: torch.Tensor, low: int, high: int, dice: Dice, special: Sequence[int], telling: Sequence[int] = ()
+) -> None:
     """Make integers neighbours in random order: anywhere, at an end of their range, or around a special number.
 
-    Of many integers, some become the ends and the special numbers in any case.
+    Of many integers, some become the ends, the special and the `telling` numbers in any case.
     """
     count = tensor.numel()
     around = [special[dice.below(len(special))] - dice.below(count)] if special else []
@@ -631,7 +683,7 @@ def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, spec
     start = min(max(starts[dice.below(len(starts))], low), high - count)
     order = torch.randperm(count, **_drawn_by(dice.generator))
     tensor.copy_((start + order).reshape(tensor.shape))
-    wanted = dict.fromkeys((low, high - 1, *special))
+    wanted = dict.fromkeys((low, high - 1, *(telling or special)))
     missing = [number for number in wanted if not start <= number < start + count]
     if count >= LEAST_ENDED:
         _plant(tensor, missing, dice.generator)
@@ -707,6 +759,59 @@ def share_integers(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch
     else:
         other = earlier.flatten()[torch.randint(earlier.numel(), tensor.shape, **_drawn_by(generator))]
     tensor.copy_(torch.where(chosen, other, tensor))
+
+
+def relate_integers(
+    tensor: torch.Tensor,
+    earlier: Sequence[torch.Tensor],
+    within: tuple[int, int],
+    generator: torch.Generator,
+    *,
+    special: Sequence[int] = (),
+) -> None:
+    """Make some integers sums or differences of those at the same place of earlier draws, and of special numbers.
+
+    So conditions of several draws are met: `a - b == 77`, `a + b == c`, `(a + b) % n == 0`. Where two draws have the
+    same range, some pairs in a row add up to its ends, so that a carry runs through several digits.
+
+    Args:
+        tensor: changed in place, within its range.
+        earlier: one or two draws of the same shape, the last one first.
+        within: the range, the upper end exclusive.
+        generator: random generator on the tensor's device.
+        special: integers of the sources.
+    """
+    low, high = within
+    dice, count = Dice(generator), tensor.numel()
+    places = torch.randint(count, (max(1, min(int(RELATED * count), MOST_RELATED)),), **_drawn_by(generator))
+    at = torch.unravel_index(places, tensor.shape)
+    first = earlier[0][at].long()
+    rng = Random(dice.below(1 << 31))
+    offsets = rng.sample(special, min(MOST_OFFSETS, len(special)))
+    found = [first + one for one in offsets if one] + [one - first for one in offsets if one]
+    found += [one for other in earlier[1:] for one in (first + other[at].long(), first - other[at].long())]
+    if not found:
+        return
+    options = torch.stack(found)
+    possible = (options >= low) & (options < high)
+    ranks = torch.where(possible, dice.rand(options.shape), -1.0)
+    taken = options.gather(0, ranks.argmax(0, keepdim=True))[0]
+    tensor[at] = torch.where(possible.any(0), taken, tensor[at].long()).to(tensor.dtype)
+
+
+def carry_integers(
+    tensor: torch.Tensor, earlier: torch.Tensor, within: tuple[int, int], generator: torch.Generator
+) -> None:
+    """Let a carry run through a few digits of some rows: there the sums with an earlier draw are the largest digit."""
+    low, high = within
+    dice, length = Dice(generator), tensor.shape[-1]
+    rows, others = tensor.view(-1, length), earlier.reshape(-1, length)
+    for row in torch.randint(len(rows), (CARRIES,), **_drawn_by(generator)).tolist():
+        start, upwards = dice.below(length - CARRIED), dice.coin()
+        run = slice(start, start + CARRIED + 1)
+        digits = low + high - 1 - others[row, run]
+        digits[0 if upwards else -1] = high - 1
+        rows[row, run] = digits.to(tensor.dtype)
 
 
 def _are_distinct(tensor: torch.Tensor) -> bool:

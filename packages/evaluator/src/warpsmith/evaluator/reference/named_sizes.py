@@ -13,6 +13,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 from warpsmith.evaluator.reference.literals import WrittenLists, evaluator, literal_calls
+from warpsmith.evaluator.reference.telling_numbers import LARGEST_NUMBER, MOST_BITS, NUMBER_STEPS
 
 LEAST: Final = 4
 """The smallest integer taken for a size: smaller ones are axes, channels of a picture and the like."""
@@ -20,9 +21,6 @@ MOST: Final = 16
 """Most sizes of one problem that are varied."""
 COARSE: Final = 16
 """A power of two above it shrinks to a quarter at the least, any other size to a half."""
-LARGEST_NUMBER: Final = 128
-NUMBER_STEPS: Final = 8
-"""A number of few bits is a multiple of 1/8: bfloat16 represents these up to 32, other dtypes up to LARGEST_NUMBER."""
 MOST_NUMBERS: Final = 16
 MOST_INTEGERS: Final = 16
 LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
@@ -33,9 +31,6 @@ SHAPED: Final = frozenset(
 """Functions of torch and numpy that take a shape as a list."""
 FIRST: Final = "first"
 """The place of what comes first in a shape."""
-
-
-MOST_BITS: Final = 62
 
 
 def written_numbers(tree: ast.Module) -> frozenset[float]:

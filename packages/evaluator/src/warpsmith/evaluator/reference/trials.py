@@ -32,6 +32,7 @@ from warpsmith.evaluator.reference.draw_plan import (
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, FAR_IN_HALF, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
+from warpsmith.evaluator.reference.telling_numbers import chosen
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 from warpsmith.evaluator.reference.variability import (
     REMOTE,
@@ -104,6 +105,7 @@ class Trial:
         together: whether all of them are far at once.
         shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
         start: how many calls changed buffers have behind them: `few`, `many`, or as many as `turn` a counter.
+        written: numbers of the candidate's source that the inputs have in some places.
         shapes: the changed shapes, once they are made.
     """
 
@@ -119,6 +121,7 @@ class Trial:
     together: bool = False
     shifted: bool = False
     start: Start = "few"
+    written: tuple[float, ...] = ()
     shapes: str = ""
 
     @property
@@ -135,10 +138,10 @@ class Trial:
         return "; and ".join(filter(None, remarks))
 
 
-def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
+def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[float] = ()) -> list[Trial]:
     """Return `count` trials: a plain one first, then the others in random order.
 
-    The kinds alternate. With at least three trials, one in four has other shapes if the problem allows that.
+    `written` are the numbers of the candidate's source. The kinds alternate. With at least three trials, one in four has other shapes if the problem allows that.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
@@ -160,7 +163,8 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
         for trial in later
     ]
     starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
-    return [Trial(), *(replace(trial, start=next(starts)) for trial in later)]
+    later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
+    return [Trial(), *later]
 
 
 def _starts(learned: Learned) -> list[Start]:
@@ -186,6 +190,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     for attempt, plainly in _attempts(trial, learned):
         sign = _sign_of_all(opposed, learned) if attempt.together and plainly.kind in WHOLLY_FAR else opposed
         draws = replace(plainly, opposed=sign if plainly.kind in SIGNED else 0, numbers=numbers)
+        draws = replace(draws, written=trial.written if plainly.kind != "plain" else ())
         draws = replace(draws, remote=remote_octaves(draws, learned))
         reached = _states(learned, attempt.start)
         change_state(session, *((learned.state, rng, reached) if attempt.new_parameters else ({}, rng)))
@@ -293,10 +298,10 @@ def one_far(levels: Mapping[str, int], draws: Set[str], turn: int) -> Mapping[st
     far = [site for site, level in levels.items() if level >= FAR_IN_HALF]
     if not far or sum(levels.get(site, PLAIN) >= SAME_SIGN for site in draws) < 2:
         return levels
-    chosen = (*sorted(far), None)[turn % (len(far) + 1)]
-    if chosen is None:
+    alone = (*sorted(far), None)[turn % (len(far) + 1)]
+    if alone is None:
         return {site: min(level, ANYWHERE) for site, level in levels.items()}
-    return {site: level for site, level in levels.items() if site == chosen or level < SAME_SIGN or site not in draws}
+    return {site: level for site, level in levels.items() if site == alone or level < SAME_SIGN or site not in draws}
 
 
 def _all_far(kind: Kind, learned: Learned) -> Mapping[str, int]:
@@ -312,7 +317,7 @@ def _all_far(kind: Kind, learned: Learned) -> Mapping[str, int]:
 
 def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
     """Yield a trial and the plan of its inputs, from the wanted one to milder ones, without the plainest."""
-    if replace(trial, start="few") == Trial():
+    if replace(trial, start="few", written=()) == Trial():
         return
     if trial.shifted and not trial.reshaped:
         yield replace(trial, kind="plain", together=False), PLAINLY
