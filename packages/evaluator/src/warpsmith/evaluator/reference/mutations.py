@@ -32,6 +32,8 @@ LEAST_APART: Final = 2.0**-15
 measures the conditioning (`correctness/spread.py`)."""
 ROOMY: Final = frozenset({torch.float32, torch.float64})
 """Dtypes in which products and sums of a few remote numbers are finite."""
+MOST_IN_HALF: Final = 2.0**14
+"""What a number becomes that overflows half precision: sums of three such numbers do not."""
 DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR_IN_HALF: 128.0, FAR: 2.0**10}
 """Distance of a whole draw from zero by level, in standard deviations. At 2^10 a variance by E[x^2] - E[x]^2 in single
 precision has lost most of its digits, and one by deviations from the mean hardly any. The exponential of 72 is finite,
@@ -311,6 +313,16 @@ def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
             target = (source + apart) % wide.shape[dim]
             wide.select(dim, target).copy_(wide.select(dim, source).clone())
     return wide
+
+
+def saturate(made: torch.Tensor, sources: Sequence[torch.Tensor]) -> None:
+    """Replace the infinities that finite numbers became in half precision by large numbers.
+
+    A far draw overflows where the code casts or scales it. As infinities say nothing about a kernel, it would have to
+    stay near; a clamp, or a maximum that is subtracted, takes the large numbers.
+    """
+    if bool(torch.isinf(made).any()) and all(bool(torch.isfinite(one).all()) for one in sources):
+        made.copy_(torch.nan_to_num(made, nan=math.nan, posinf=MOST_IN_HALF, neginf=-MOST_IN_HALF))
 
 
 Change = Callable[[torch.Tensor, Dice, int], torch.Tensor]
@@ -606,14 +618,16 @@ COUNTED_SHARE: Final = 1 / 16
 """Share of a draw of counts that becomes the least one."""
 SHARED: Final = 1 / 8
 """Share of an integer draw, or of a gridded draw's rows, that becomes equal to an earlier one of the same range."""
-MOST_SURE: Final = 4
-"""Special integers that are in every draw of more than twice as many numbers."""
+MOST_SURE: Final = 8
+"""Special integers that are in each draw of at least four times as many numbers."""
 SPECIAL: Final[frozenset[Kind]] = frozenset({"outliers", "tiny", "distant"})
 """Kinds in which most of the planted integers are special ones; in the others most are boundaries."""
 RELATED: Final = 1 / 4
 MOST_RELATED: Final = 4096
 """Share and most integers of a draw that become a sum or a difference of earlier ones and of special numbers."""
-MOST_OFFSETS: Final = 8
+OFFSETS: Final = 3
+MOST_OFFSETS: Final = 16
+"""Special integers that are tried at each of them, and so many of the first ones twice as often as the others."""
 CARRIES: Final = 2
 CARRIED: Final = 2
 """Rows in which a carry runs, and the digits that it runs through."""
@@ -634,9 +648,9 @@ def vary_integers(
         return
     dice = Dice(generator)
     special = [number for number in special if low <= number < high]
-    telling = _telling(tensor.numel() // 2, kind, low, high, Random(dice.below(1 << 31)), special)
+    telling = _telling(tensor.numel() // 2, kind, (low, high), Random(dice.below(1 << 31)), special)
     if are_seldom_equal(tensor, tensor, high - low) and _are_distinct(tensor):
-        _make_neighbours(tensor, low, high, dice, special, telling)
+        _make_neighbours(tensor, low, high, dice, telling)
         return
     part = (tensor.double() - low + dice.rand(tensor.shape)) / (high - low)
     if kind == "rows":
@@ -651,17 +665,17 @@ def vary_integers(
         _plant(tensor, telling, generator)
 
 
-def _telling(most: int, kind: Kind, low: int, high: int, rng: Random, special: Sequence[int]) -> list[int]:
+def _telling(most: int, kind: Kind, within: tuple[int, int], rng: Random, special: Sequence[int]) -> list[int]:
     """Return up to `most` integers at which a kernel may act otherwise: special ones and boundaries, in shares by kind.
 
     Of more special ones the first few are always there, as the rarest of the problem's source, and some of the others.
     """
-    first = MOST_SURE if most > MOST_SURE else most // 2
+    first = min(MOST_SURE, most // 2)
     others = list(special[first:])
     rng.shuffle(others)
     share = (3 * most + 3) // 4 if kind in SPECIAL else most // 4
     wanted = [*special[:first], *others][: max(share, first)]
-    return list(dict.fromkeys([*wanted, *boundaries(low, high, most - len(wanted), rng, special=special)]))
+    return list(dict.fromkeys([*wanted, *boundaries(*within, most - len(wanted), rng, special=special)]))
 
 
 def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool:
@@ -670,20 +684,18 @@ def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool
     return pairs * MOST_REPEATED < width
 
 
-def _make_neighbours(
-    tensor: torch.Tensor, low: int, high: int, dice: Dice, special: Sequence[int], telling: Sequence[int] = ()
-) -> None:
-    """Make integers neighbours in random order: anywhere, at an end of their range, or around a special number.
+def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, telling: Sequence[int]) -> None:
+    """Make integers neighbours in random order: anywhere, at an end of their range, or around a telling number.
 
-    Of many integers, some become the ends, the special and the `telling` numbers in any case.
+    Of many integers, some become the ends and the telling numbers in any case.
     """
     count = tensor.numel()
-    around = [special[dice.below(len(special))] - dice.below(count)] if special else []
+    around = [telling[dice.below(len(telling))] - dice.below(count)] if telling else []
     starts = [low + dice.below(high - low - count + 1), low, high - count, *around]
     start = min(max(starts[dice.below(len(starts))], low), high - count)
     order = torch.randperm(count, **_drawn_by(dice.generator))
     tensor.copy_((start + order).reshape(tensor.shape))
-    wanted = dict.fromkeys((low, high - 1, *(telling or special)))
+    wanted = dict.fromkeys((low, high - 1, *telling))
     missing = [number for number in wanted if not start <= number < start + count]
     if count >= LEAST_ENDED:
         _plant(tensor, missing, dice.generator)
@@ -744,13 +756,21 @@ def _largest_whole(dtype: torch.dtype) -> float:
     return 2.0 / torch.finfo(dtype).eps if dtype.is_floating_point else float(min(torch.iinfo(dtype).max, 1 << 30))
 
 
-def share_integers(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
+def share_integers(
+    tensor: torch.Tensor,
+    earlier: torch.Tensor,
+    generator: torch.Generator,
+    *,
+    within: tuple[int, int] = (0, 0),
+    special: Sequence[int] = (),
+) -> None:
     """Copy some integers of an earlier draw of the same range: to the same place, row or to anywhere.
 
-    So an index meets another one: an edge from a node to itself, a negative sample that is the positive one.
+    So an index meets another one: an edge from a node to itself, a negative sample that is the positive one. The first
+    special integers `within` the range stay where they are.
     """
     dice = Dice(generator)
-    chosen = dice.rand(tensor.shape) < SHARED
+    chosen = (dice.rand(tensor.shape) < SHARED) & ~torch.isin(tensor, _sure(special, within, tensor))
     chosen.view(-1)[dice.below(tensor.numel())] = True
     if earlier.shape == tensor.shape:
         other = earlier
@@ -771,8 +791,8 @@ def relate_integers(
 ) -> None:
     """Make some integers sums or differences of those at the same place of earlier draws, and of special numbers.
 
-    So conditions of several draws are met: `a - b == 77`, `a + b == c`, `(a + b) % n == 0`. Where two draws have the
-    same range, some pairs in a row add up to its ends, so that a carry runs through several digits.
+    So conditions of several draws are met: `a - b == 77`, `a + b == c`, `(a + b) % n == 0`. The first special integers
+    stay where they are.
 
     Args:
         tensor: changed in place, within its range.
@@ -786,17 +806,33 @@ def relate_integers(
     places = torch.randint(count, (max(1, min(int(RELATED * count), MOST_RELATED)),), **_drawn_by(generator))
     at = torch.unravel_index(places, tensor.shape)
     first = earlier[0][at].long()
-    rng = Random(dice.below(1 << 31))
-    offsets = rng.sample(special, min(MOST_OFFSETS, len(special)))
-    found = [first + one for one in offsets if one] + [one - first for one in offsets if one]
-    found += [one for other in earlier[1:] for one in (first + other[at].long(), first - other[at].long())]
+    found = [one for other in earlier[1:] for one in (first + other[at].long(), first - other[at].long())]
+    if special:
+        pool = torch.tensor([*special[:MOST_OFFSETS], *special], dtype=torch.int64, device=tensor.device)
+        for _ in range(OFFSETS):
+            offset = pool[torch.randint(len(pool), places.shape, **_drawn_by(generator))]
+            found += [first + offset, first - offset, offset - first]
     if not found:
         return
     options = torch.stack(found)
-    possible = (options >= low) & (options < high)
+    possible = (options >= low) & (options < high) & ~torch.isin(tensor[at], _sure(special, within, tensor))
     ranks = torch.where(possible, dice.rand(options.shape), -1.0)
     taken = options.gather(0, ranks.argmax(0, keepdim=True))[0]
     tensor[at] = torch.where(possible.any(0), taken, tensor[at].long()).to(tensor.dtype)
+
+
+def _sure(special: Sequence[int], within: tuple[int, int], tensor: torch.Tensor) -> torch.Tensor:
+    """Return the special integers that stay where they were planted."""
+    sure = [number for number in special if within[0] <= number < within[1]][:MOST_SURE]
+    return torch.tensor(sure, dtype=tensor.dtype, device=tensor.device)
+
+
+def are_digits(tensor: torch.Tensor, within: tuple[int, int]) -> bool:
+    """Whether rows of integers may be digits: they are below a power of two or of ten."""
+    low, high = within
+    fits = tensor.dim() > 1 and tensor.shape[-1] > CARRIED and tensor.is_contiguous()
+    ten = high > 0 and set(str(high)) <= {"1", "0"} and str(high).count("1") == 1
+    return fits and low == 0 and high > 1 and (ten or high & (high - 1) == 0)
 
 
 def carry_integers(

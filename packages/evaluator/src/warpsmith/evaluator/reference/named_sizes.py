@@ -29,6 +29,7 @@ SHAPED: Final = frozenset(
     {"rand", "randn", "randint", "zeros", "ones", "empty", "normal", "standard_normal", "random", "uniform", "Size"}
 )
 """Functions of torch and numpy that take a shape as a list."""
+ENUMERATIONS: Final = frozenset({"IntEnum", "Enum"})
 FIRST: Final = "first"
 """The place of what comes first in a shape."""
 
@@ -99,12 +100,13 @@ class InputSizes:
         literal_calls: places of calls that make a tensor of literal numbers.
         numbers: magnitudes of the numbers in the source: a forward may compare with them.
         integers: the integers in the source.
+        tree: the source's syntax.
     """
 
     def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
         self._namespace = namespace
         self._path = path
-        tree = ast.parse(source)
+        tree = self.tree = ast.parse(source)
         self.numbers = written_numbers(tree)
         self.integers = written_integers(tree)
         self._module = _Module(tree)
@@ -282,7 +284,9 @@ def _taken_for_shapes(node: ast.AST) -> Iterator[ast.expr]:
 
 def _is_plain_class(statement: ast.ClassDef) -> bool:
     methods = ast.FunctionDef | ast.AsyncFunctionDef
-    return not (statement.bases or statement.keywords or any(isinstance(one, methods) for one in statement.body))
+    named = {base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in statement.bases}
+    plain = named <= ENUMERATIONS and not statement.keywords
+    return plain and not any(isinstance(one, methods) for one in statement.body)
 
 
 def _constants_outside_lists(node: ast.AST, *, within: bool) -> Iterator[ast.Constant]:

@@ -19,6 +19,8 @@ MOST_BITS: Final = 62
 LARGEST_NUMBER: Final = 128
 NUMBER_STEPS: Final = 8
 """A number of few bits is a multiple of 1/8: bfloat16 represents these up to 32, other dtypes up to LARGEST_NUMBER."""
+LEAST_SQUARED: Final = 16
+"""Largest integer up to which squares are as good as any."""
 BELOW: Final = (-1, -1, 0, 1)
 """Distances from a boundary: integers just below one are rounded up to it by a narrow format."""
 
@@ -69,9 +71,7 @@ def integers_among(numbers: Iterable[float]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(one for number in whole for one in (number, -number)))
 
 
-def boundaries(
-    low: int, high: int, count: int, rng: random.Random, *, special: Sequence[int] = ()
-) -> list[int]:
+def boundaries(low: int, high: int, count: int, rng: random.Random, *, special: Sequence[int] = ()) -> list[int]:
     """Return up to `count` integers of `low` to `high - 1` that are beside a boundary, chosen at random.
 
     Args:
@@ -81,8 +81,8 @@ def boundaries(
         rng: chooses.
         special: integers of the sources; their neighbours are taken as well.
     """
-    kinds: list[Callable[[], int]] = [lambda: _near_a_power(2, low, high, rng), lambda: _near_a_power(10, low, high, rng)]
-    if high > 16:
+    kinds: list[Callable[[], int]] = [lambda base=base: _near_a_power(base, low, high, rng) for base in (2, 10)]
+    if high > LEAST_SQUARED:
         kinds.append(lambda: _near_a_square(low, high, rng))
     if special:
         kinds.append(lambda: rng.choice(special) + rng.choice((-1, 1)))

@@ -141,7 +141,9 @@ class Trial:
 def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[float] = ()) -> list[Trial]:
     """Return `count` trials: a plain one first, then the others in random order.
 
-    `written` are the numbers of the candidate's source. The kinds alternate. With at least three trials, one in four has other shapes if the problem allows that.
+    `written` are the numbers of the candidate's source.
+
+    The kinds alternate. With at least three trials, one in four has other shapes if the problem allows that.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
