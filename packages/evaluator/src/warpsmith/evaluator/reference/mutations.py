@@ -648,7 +648,7 @@ def vary_integers(
         return
     dice = Dice(generator)
     special = [number for number in special if low <= number < high]
-    telling = _telling(tensor.numel() // 2, kind, (low, high), Random(dice.below(1 << 31)), special)
+    telling = _telling(max(tensor.numel() // 2, 1), kind, (low, high), Random(dice.below(1 << 31)), special)
     if are_seldom_equal(tensor, tensor, high - low) and _are_distinct(tensor):
         _make_neighbours(tensor, low, high, dice, telling)
         return
@@ -670,7 +670,7 @@ def _telling(most: int, kind: Kind, within: tuple[int, int], rng: Random, specia
 
     Of more special ones the first few are always there, as the rarest of the problem's source, and some of the others.
     """
-    first = min(MOST_SURE, most // 2)
+    first = min(MOST_SURE, (most + 1) // 2)
     others = list(special[first:])
     rng.shuffle(others)
     share = (3 * most + 3) // 4 if kind in SPECIAL else most // 4
@@ -770,8 +770,9 @@ def share_integers(
     special integers `within` the range stay where they are.
     """
     dice = Dice(generator)
-    chosen = (dice.rand(tensor.shape) < SHARED) & ~torch.isin(tensor, _sure(special, within, tensor))
+    chosen = dice.rand(tensor.shape) < SHARED
     chosen.view(-1)[dice.below(tensor.numel())] = True
+    chosen &= ~torch.isin(tensor, _sure(special, within, tensor))
     if earlier.shape == tensor.shape:
         other = earlier
     elif earlier.numel() == earlier.shape[0] == tensor.shape[0]:
