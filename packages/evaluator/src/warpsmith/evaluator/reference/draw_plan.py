@@ -33,6 +33,8 @@ INPUTS: Final = "input "
 """Prefix of sites that are whole inputs of a structure that can have other values: masks, positions, by their place."""
 PLAIN_NUMBERS: Final = "number "
 """Prefix of sites that are plain floating numbers among the inputs."""
+PLAIN_INTEGERS: Final = "number of "
+"""The same for plain integers and truth values, of which a candidate may refuse others than the sample's."""
 RENUMBERED: Final[frozenset[Kind]] = frozenset({"scaled", "everything"})
 """Kinds that change plain numbers: each takes a recording of its own, as trials of other shapes do anyway."""
 MOST_SITES: Final = 64

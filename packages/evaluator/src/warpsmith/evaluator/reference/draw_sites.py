@@ -26,6 +26,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
     LISTS,
+    PLAIN_INTEGERS,
     PLAIN_NUMBERS,
     RENUMBERED,
     SIGNED,
@@ -516,6 +517,11 @@ class Catch(TorchFunctionMode):
             site = f"{PLAIN_NUMBERS}{value}"
             if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
                 return value * 2 ** random.Random(f"{self.plan.numbers} {site}").uniform(*NUMBER_OCTAVES)
+        elif type(value) is bool or (type(value) is int and value > 1):
+            # Always its half: that a problem tolerates one integer says nothing of another.
+            site = f"{PLAIN_INTEGERS}{value}"
+            if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
+                return not value if type(value) is bool else value // 2
         return value
 
     def _built_level(self, site: str) -> int:

@@ -20,8 +20,10 @@ from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
     LISTS,
+    PLAIN_INTEGERS,
     PLAIN_NUMBERS,
     PLAINLY,
+    RENUMBERED,
     SIGNED,
     VARIED,
     WHOLLY_FAR,
@@ -106,6 +108,8 @@ class Trial:
         shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
         start: how many calls changed buffers have behind them: `few`, `many`, or as many as `turn` a counter.
         written: numbers of the candidate's source that the inputs have in some places.
+        keeps_integers: whether plain integers and truth values among the inputs are the sample's.
+        renumbered: whether some are not, once the inputs are made.
         shapes: the changed shapes, once they are made.
     """
 
@@ -122,6 +126,8 @@ class Trial:
     shifted: bool = False
     start: Start = "few"
     written: tuple[float, ...] = ()
+    keeps_integers: bool = False
+    renumbered: bool = False
     shapes: str = ""
 
     @property
@@ -188,6 +194,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         The trial as it was made, and the reference's answer.
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
+    learned = _with_integers_kept(learned) if trial.keeps_integers else learned
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
     for attempt, plainly in _attempts(trial, learned):
         sign = _sign_of_all(opposed, learned) if attempt.together and plainly.kind in WHOLLY_FAR else opposed
@@ -280,7 +287,22 @@ def _as_far(answer: Answer, draws: DrawPlan, least: float = 0.0) -> Answer:
 def _made(trial: Trial, draws: DrawPlan) -> Trial:
     """Return a trial with what its plan changed besides draws."""
     rebuilt = any(site.startswith((INPUTS, PLAIN_NUMBERS)) and level > PLAIN for site, level in draws.levels.items())
-    return replace(trial, reordered=reorders(draws), rebuilt=rebuilt and draws.kind != "plain")
+    integers = any(site.startswith(PLAIN_INTEGERS) and level > PLAIN for site, level in draws.levels.items())
+    return replace(
+        trial,
+        reordered=reorders(draws),
+        rebuilt=rebuilt and draws.kind != "plain",
+        renumbered=integers and draws.kind in RENUMBERED,
+    )
+
+
+def _with_integers_kept(learned: Learned) -> Learned:
+    """Return what is known of a problem as if its plain integers and truth values could not vary."""
+    kept = {
+        name: {site: level for site, level in levels.items() if not site.startswith(PLAIN_INTEGERS)}
+        for name, levels in (("levels", learned.levels), ("together", learned.together), ("remote", learned.remote))
+    }
+    return replace(learned, **kept)
 
 
 def reorders(draws: DrawPlan) -> bool:
