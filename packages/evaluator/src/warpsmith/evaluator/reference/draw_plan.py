@@ -49,6 +49,7 @@ class DrawPlan:
         levels: level by name of site.
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
+        sparse: the site of which only a few slices are, along its first dimension; some of them begin with a zero.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
             the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is negative for 0.
         remote: power of two of the distance of remote rows in a far draw, in standard deviations; 0 for no such row.
@@ -64,6 +65,7 @@ class DrawPlan:
     remote: int = 0
     numbers: int = 0
     written: tuple[float, ...] = ()
+    sparse: str = ""
 
     def level(self, site: str, most: int) -> int:
         """Return the level of a site that allows at most `most`; 0 in a plain input set."""
@@ -72,7 +74,14 @@ class DrawPlan:
     def to_wire(self) -> dict[str, Any]:
         bounds = {"levels": dict(self.levels), "default": self.default}
         chosen = {"opposed": self.opposed, "remote": self.remote, "numbers": self.numbers}
-        return {"kind": self.kind, **bounds, "on_grid": self.on_grid, **chosen, "written": list(self.written)}
+        return {
+            "kind": self.kind,
+            **bounds,
+            "on_grid": self.on_grid,
+            **chosen,
+            "written": list(self.written),
+            "sparse": self.sparse,
+        }
 
     def with_tensors_as_made(self) -> "DrawPlan":
         """Return the plan of an input set with the same plain numbers, and tensors as `get_inputs` makes them."""
@@ -90,7 +99,8 @@ class DrawPlan:
             raise WireError("A plan of draws names something that is no number.")
         opposed, remote, numbers = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
         on_grid, default = fields.flag("on_grid"), fields.integer("default")
-        return DrawPlan(kind, levels, default, on_grid, opposed, remote, numbers, tuple(written))  # type: ignore[arg-type]
+        chosen = (opposed, remote, numbers, tuple(written), fields.text("sparse"))
+        return DrawPlan(kind, levels, default, on_grid, *chosen)  # type: ignore[arg-type]
 
 
 PLAINLY: Final = DrawPlan()

@@ -320,6 +320,9 @@ class Catch(TorchFunctionMode):
             zero = from_zero or level >= ANYWHERE
             rows = level >= ANY_SIGN
             planted = {"numbers": self.numbers, "long_numbers": self.long_numbers, "written": self.plan.written}
+            if site == self.plan.sparse:
+                mutations.to_sparse_grid(made, self._dice(site, made), zero=zero, **planted)
+                return frozenset({site})
             mutations.to_grid(made, self._dice(site, made), zero=zero, rows=rows, **planted)
             if made.dim() and rows and made.is_contiguous():
                 self._share_rows(made, self._dice(site, made))

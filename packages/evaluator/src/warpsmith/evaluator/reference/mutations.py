@@ -66,6 +66,9 @@ GRID_OCTAVES: Final = 2
 """Octaves between the spread of a draw and the step of its grid: a few dozen distinct numbers remain."""
 PLANTED_SHARE: Final = 1 / 16
 """Share of a gridded draw that is replaced by numbers of the problem's source that are in its range."""
+SPARSE: Final = 4
+LEAST_SPARSE: Final = 8
+"""Slices of a draw that are on a sparse grid, if it has at least so many."""
 WRITTEN_SHARE: Final = 1 / 32
 """The same for numbers of the candidate's source."""
 LONG_ROWS: Final = 1 / 4
@@ -241,6 +244,24 @@ def to_grid(
         rounded = torch.where(chosen, planted, rounded)
     rounded = _with_equal_extremes(rounded, dice)
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
+
+
+def to_sparse_grid(tensor: torch.Tensor, generator: torch.Generator, *, zero: bool, **planted: Sequence[float]) -> None:
+    """Round a few slices of a draw to a grid, and let half of these begin with a zero.
+
+    For draws that tolerate no grid as a whole: among dozens of small matrices on a grid one is singular. A zero in its
+    first place does not make a matrix so.
+    """
+    if tensor.dim() < 2 or len(tensor) < LEAST_SPARSE:
+        return
+    on_grid = tensor.detach().clone()
+    to_grid(on_grid, generator, zero=zero, **planted)
+    order = torch.randperm(len(tensor), **_drawn_by(generator))[:SPARSE]
+    low, high = float(tensor.min()), float(tensor.max())
+    for number, at in enumerate(order.tolist()):
+        tensor[at] = on_grid[at]
+        if number % 2 == 0 and low < 0 < high:
+            tensor[(at, *[0] * (tensor.dim() - 1))] = 0
 
 
 def _neighbourhood(written: Sequence[float], dtype: torch.dtype) -> tuple[list[float], list[float]]:

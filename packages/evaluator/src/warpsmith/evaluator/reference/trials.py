@@ -79,6 +79,8 @@ OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inpu
 RESHAPINGS: Final = 2
 MOST_SPARED: Final = 3
 """How many draws are spared one at a time."""
+SPARSE_ATTEMPTS: Final = 3
+"""How many grids are tried of which one draw has only a few slices: by chance one of them is singular, too."""
 OPPOSED: Final = (0, 0, 1, 2)
 """Which of several draws take the other sign. Products of two negative draws are positive, and those of a negative and
 a positive one negative: a maximum of products that starts at zero shows in the latter, a lost digit in the former."""
@@ -362,10 +364,12 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
 
 
 def _on_and_off_grid(
-    trial: Trial, levels: Mapping[str, int], spared: Sequence[str] = ()
+    trial: Trial, levels: Mapping[str, int], spared: Sequence[str] = (), sparse: Sequence[str] = ()
 ) -> Iterator[tuple[Trial, DrawPlan]]:
     if trial.on_grid:
         yield trial, DrawPlan(trial.kind, levels, on_grid=True)
+        for site in sparse:
+            yield from [(trial, DrawPlan(trial.kind, levels, on_grid=True, sparse=site))] * SPARSE_ATTEMPTS
         for site in spared:
             yield trial, DrawPlan(trial.kind, {**levels, site: AS_MADE}, on_grid=True)
     yield replace(trial, on_grid=False), DrawPlan(trial.kind, levels)
@@ -395,7 +399,8 @@ def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, Dr
     for cap in range(most, PLAIN, -1):
         levels = {site: min(level, cap) for site, level in learned.levels.items()}
         spared = _spared(learned) if cap == most else []
-        yield from _on_and_off_grid(trial, levels, spared)
+        sparse = sorted(learned.draws)[:MOST_SPARED] if cap == most else []
+        yield from _on_and_off_grid(trial, levels, spared, sparse)
         for site in spared:
             yield replace(trial, on_grid=False), DrawPlan(trial.kind, {**levels, site: AS_MADE})
     if trial.new_parameters:
