@@ -25,6 +25,7 @@ from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, Candidat
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
 from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceSession, memory_ran_out
+from warpsmith.evaluator.reference.telling_numbers import written_in
 from warpsmith.evaluator.reference.variability import Learned, learn
 
 ROOM_FOR_CANDIDATE: Final = 2
@@ -81,7 +82,7 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
         evidence.flags.add("unvaried")
     if learned.constant:
         evidence.flags.add("constant_input")
-    planned = trials.plan(count, rng, learned)
+    planned = trials.plan(count, rng, learned, written_in(evaluation.candidate.source))
     with lease.shared():
         planned = _record(evaluation, learned, planned, rng)
     if not evaluation.machine.runs_kernels:

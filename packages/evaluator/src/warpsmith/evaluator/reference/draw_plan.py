@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.reference.levels import FAR, PLAIN
+from warpsmith.evaluator.reference.telling_numbers import MOST_WRITTEN
 
 Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "tiny", "distant", "apart", "everything"]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
@@ -32,6 +33,8 @@ INPUTS: Final = "input "
 """Prefix of sites that are whole inputs of a structure that can have other values: masks, positions, by their place."""
 PLAIN_NUMBERS: Final = "number "
 """Prefix of sites that are plain floating numbers among the inputs."""
+PLAIN_INTEGERS: Final = "number of "
+"""The same for plain integers and truth values, of which a candidate may refuse others than the sample's."""
 RENUMBERED: Final[frozenset[Kind]] = frozenset({"scaled", "everything"})
 """Kinds that change plain numbers: each takes a recording of its own, as trials of other shapes do anyway."""
 MOST_SITES: Final = 64
@@ -46,10 +49,12 @@ class DrawPlan:
         levels: level by name of site.
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
+        sparse: the site of which only a few slices are, along its first dimension; some of them begin with a zero.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
             the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is negative for 0.
         remote: power of two of the distance of remote rows in a far draw, in standard deviations; 0 for no such row.
         numbers: seed of the plain numbers, so that host code can be shown a trial's numbers with tensors of no trial.
+        written: numbers of the candidate's source, which some elements of each draw become if they are in its range.
     """
 
     kind: Kind = "plain"
@@ -59,6 +64,8 @@ class DrawPlan:
     opposed: int = 0
     remote: int = 0
     numbers: int = 0
+    written: tuple[float, ...] = ()
+    sparse: str = ""
 
     def level(self, site: str, most: int) -> int:
         """Return the level of a site that allows at most `most`; 0 in a plain input set."""
@@ -67,7 +74,14 @@ class DrawPlan:
     def to_wire(self) -> dict[str, Any]:
         bounds = {"levels": dict(self.levels), "default": self.default}
         chosen = {"opposed": self.opposed, "remote": self.remote, "numbers": self.numbers}
-        return {"kind": self.kind, **bounds, "on_grid": self.on_grid, **chosen}
+        return {
+            "kind": self.kind,
+            **bounds,
+            "on_grid": self.on_grid,
+            **chosen,
+            "written": list(self.written),
+            "sparse": self.sparse,
+        }
 
     def with_tensors_as_made(self) -> "DrawPlan":
         """Return the plan of an input set with the same plain numbers, and tensors as `get_inputs` makes them."""
@@ -80,8 +94,13 @@ class DrawPlan:
         kind, levels = fields.text("kind", 20), fields.mapping("levels")
         if kind not in KINDS or not all(isinstance(level, int) for level in levels.values()):
             raise WireError(f"{kind!r} with {len(levels)} levels is not a plan of draws.")
-        chosen = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
-        return DrawPlan(kind, levels, fields.integer("default"), fields.flag("on_grid"), *chosen)  # type: ignore[arg-type]
+        written = fields.sequence("written", MOST_WRITTEN)
+        if not all(type(number) in {int, float} for number in written):
+            raise WireError("A plan of draws names something that is no number.")
+        opposed, remote, numbers = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
+        on_grid, default = fields.flag("on_grid"), fields.integer("default")
+        chosen = (opposed, remote, numbers, tuple(written), fields.text("sparse"))
+        return DrawPlan(kind, levels, default, on_grid, *chosen)  # type: ignore[arg-type]
 
 
 PLAINLY: Final = DrawPlan()

@@ -10,7 +10,7 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,6 +26,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
     LISTS,
+    PLAIN_INTEGERS,
     PLAIN_NUMBERS,
     RENUMBERED,
     SIGNED,
@@ -36,12 +37,18 @@ from warpsmith.evaluator.reference.draw_plan import (
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.library_draws import Bounds, bounds, patches
 from warpsmith.evaluator.reference.scalar_draws import Block, Blocks, Streams
+from warpsmith.evaluator.reference.telling_numbers import integers_among
+from warpsmith.evaluator.reference.unnamed_sizes import Sides
 
 DEPTH: Final = 6
 """How many of the problem's own frames identify a site."""
 OCCURRENCES: Final = 8
 """The first draws in one place are sites of their own, up to this number."""
 
+RARE: Final = 0.4
+REDRAWN: Final = 200
+"""How often a number that is drawn alone is the least of so many, and how often the largest: nothing that an author
+never sees."""
 NUMBER_OCTAVES: Final = (-1.0, -0.1)
 """Range of the power of two that multiplies a plain number: smaller ones stay in a domain that begins at zero."""
 
@@ -123,6 +130,7 @@ class Catch(TorchFunctionMode):
         numbers: numbers of few bits that the problem's forward may compare with; planted in draws on a grid.
         long_numbers: the same of many bits.
         integers: integers that the problem may compare with; planted in draws of integers.
+        sides: the sides that functions that make tensors are asked for, and what they become.
         blocks: the tensors that numbers drawn one at a time become, as an earlier run found; None if none did.
         sites: the sites seen, with the highest level that each can have.
         built: the same of masks, positions and plain numbers among the inputs, which change only if they are the same
@@ -138,6 +146,7 @@ class Catch(TorchFunctionMode):
     long_numbers: tuple[float, ...] = ()
     integers: tuple[int, ...] = ()
     blocks: Blocks | None = None
+    sides: Sides = field(default_factory=lambda: Sides({}))
     sites: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
 
@@ -148,6 +157,7 @@ class Catch(TorchFunctionMode):
         self._converted: set[str] = set()
         self._signed = 0
         self._integer_draws: dict[tuple[int, int, torch.dtype], torch.Tensor] = {}
+        self._last_integers: list[tuple[torch.Tensor, tuple[int, int]]] = []
         self._gridded: dict[tuple[torch.dtype, int, torch.device], torch.Tensor] = {}
         self._generators: dict[int, tuple[torch.Generator, torch.Generator]] = {}
         self.streams = Streams(self.blocks)
@@ -172,6 +182,7 @@ class Catch(TorchFunctionMode):
         if isinstance(kwargs.get("generator"), torch.Generator):
             kwargs["generator"] = self._own_generator(kwargs["generator"])
         name = getattr(func, "__name__", "")
+        args, kwargs = self.sides.asked(name, args, kwargs)
         tensors = list(_tensors([args, kwargs]))
         result = func(*args, **kwargs)
         self._note_use(name, tensors)
@@ -196,6 +207,12 @@ class Catch(TorchFunctionMode):
         """Replace `torch.manual_seed`."""
         self.restart(seed)
         return torch.default_generator
+
+    def asked(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a function of NumPy, with other sides of a shape."""
+        return self.sides.asked(name, args, kwargs)
 
     def derive(self, key: str) -> int:
         """Return 48 secret bits derived for `key`."""
@@ -271,6 +288,8 @@ class Catch(TorchFunctionMode):
         if not floating and name in INTO_INTEGERS and made.dtype != torch.bool:
             self._bound(draws, IN_RANGE)
             self._bound(tables, PLAIN)
+        if draws and made.dtype == torch.float16 and self.plan.kind != "plain":
+            mutations.saturate(made, tensors)
         all_written = len(origins) == len(tensors) and all(origin.written for origin in origins)
         alone = len(tensors) == 1 and origins[0].constant is not None and name in LOOKS
         if alone:
@@ -300,7 +319,10 @@ class Catch(TorchFunctionMode):
         if self.plan.on_grid and level > AS_MADE:
             zero = from_zero or level >= ANYWHERE
             rows = level >= ANY_SIGN
-            planted = {"numbers": self.numbers, "long_numbers": self.long_numbers}
+            planted = {"numbers": self.numbers, "long_numbers": self.long_numbers, "written": self.plan.written}
+            if site == self.plan.sparse:
+                mutations.to_sparse_grid(made, self._dice(site, made), zero=zero, **planted)
+                return frozenset({site})
             mutations.to_grid(made, self._dice(site, made), zero=zero, rows=rows, **planted)
             if made.dim() and rows and made.is_contiguous():
                 self._share_rows(made, self._dice(site, made))
@@ -328,7 +350,7 @@ class Catch(TorchFunctionMode):
         self, made: torch.Tensor, low: int, high: int, site: str = "", *, special: Sequence[int] = ()
     ) -> None:
         """Vary a draw of integers of `low` to `high - 1`, among them those of the source and the `special` ones."""
-        wanted = (*self.integers, *special)
+        wanted = (*self.integers, *special, *integers_among(self.plan.written))
         self._varied(
             made, IN_RANGE, lambda one, kind, dice: self._vary_integers(one, kind, (low, high), dice, wanted), site
         )
@@ -339,7 +361,7 @@ class Catch(TorchFunctionMode):
 
     def sample(self, made: torch.Tensor, among: int) -> None:
         """Vary a sample without replacement of the integers below `among`."""
-        special = self.integers
+        special = (*self.integers, *integers_among(self.plan.written))
         self._varied(
             made, IN_RANGE, lambda one, kind, dice: mutations.vary_sample(one, kind, among, dice, special=special)
         )
@@ -388,7 +410,16 @@ class Catch(TorchFunctionMode):
             else:
                 self.draw(block, from_zero=law.startswith("random "), site=site, most=_most_of(form))
 
-        return self.streams.next(f"{' '.join(self._places())} {law}", made, again, vary)
+        def rare(site: str, made: Any) -> Any:
+            """Return the least or the largest of many draws, which takes the branch that few input sets take."""
+            if self._level(site, IN_RANGE) == PLAIN:
+                return made
+            chance = random.Random(self.derive(f"rare {site}")).random()
+            if chance < RARE:
+                return min(made, *(again() for _ in range(REDRAWN)))
+            return max(made, *(again() for _ in range(REDRAWN))) if chance > 1 - RARE else made
+
+        return self.streams.next(f"{' '.join(self._places())} {law}", made, again, vary, rare)
 
     def written(self, data: Any, made: torch.Tensor) -> frozenset[str]:
         """Return the site of the numbers that became a tensor as they were drawn, one at a time."""
@@ -406,12 +437,37 @@ class Catch(TorchFunctionMode):
         """Redraw integers; some become equal to an earlier draw's of the same range if an author can see that."""
         low, high = within
         mutations.vary_integers(made, kind, low, high, generator, special=special)
+        self._relate(made, kind, within, generator, special)
         earlier = self._integer_draws.setdefault((low, high, made.dtype), made)
         if earlier is made or not (made.dim() and earlier.numel()) or earlier.device != made.device:
             return
         own = mutations.are_seldom_equal(made, made, high - low)
         if kind in SHARING and not own and not mutations.are_seldom_equal(made, earlier, high - low):
-            mutations.share_integers(made, earlier, generator)
+            mutations.share_integers(made, earlier, generator, within=within, special=special)
+
+    def _relate(
+        self,
+        made: torch.Tensor,
+        kind: Kind,
+        within: tuple[int, int],
+        generator: torch.Generator,
+        special: Sequence[int],
+    ) -> None:
+        """Relate integers to the two draws before of the same shape, where an author now and then sees that by chance.
+
+        An integer of numbers that are all distinct stays one of them.
+        """
+        low, high = within
+        form = made.shape, made.device
+        same = [(one, range_) for one, range_ in self._last_integers if (one.shape, one.device) == form]
+        self._last_integers = [(made, within), *self._last_integers][:2]
+        seen = made.numel() * mutations.MOST_REPEATED >= high - low
+        if not same or kind == "rows" or not made.numel() or not seen:
+            return
+        if not mutations.are_seldom_equal(made, made, high - low):
+            mutations.relate_integers(made, [one for one, _ in same], within, generator, special=special)
+        if same[0][1] == within and mutations.are_digits(made, within):
+            mutations.carry_integers(made, same[0][0], within, generator)
 
     def _table(self, made: torch.Tensor, *, written: bool = False) -> frozenset[str]:
         """Scale a table, unless it is a mask. If its rows sum to one, permute them instead, or keep them if sorted.
@@ -464,6 +520,11 @@ class Catch(TorchFunctionMode):
             site = f"{PLAIN_NUMBERS}{value}"
             if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
                 return value * 2 ** random.Random(f"{self.plan.numbers} {site}").uniform(*NUMBER_OCTAVES)
+        elif type(value) is bool or (type(value) is int and value > 1):
+            # Always its half: that a problem tolerates one integer says nothing of another.
+            site = f"{PLAIN_INTEGERS}{value}"
+            if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
+                return not value if type(value) is bool else value // 2
         return value
 
     def _built_level(self, site: str) -> int:

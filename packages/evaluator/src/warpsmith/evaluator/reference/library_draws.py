@@ -56,6 +56,10 @@ class Drawing(Protocol):
 
     def written(self, data: Any, made: torch.Tensor) -> frozenset[str]: ...
 
+    def asked(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]: ...
+
     def derive(self, key: str) -> int: ...
 
     def restart(self, key: object) -> None: ...
@@ -83,6 +87,11 @@ class _Idle:
 
     def written(self, data: Any, made: torch.Tensor) -> frozenset[str]:
         return frozenset()
+
+    def asked(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return args, dict(kwargs)
 
     def derive(self, key: str) -> int:
         return zlib.crc32(key.encode())
@@ -383,6 +392,7 @@ def _numpy_functions(drawing: Drawing) -> dict[str, Function]:
         name: str, vary: Callable[[torch.Tensor, tuple[Any, ...], Mapping[str, Any]], Any], kinds: str
     ) -> Function:
         def draw_some(draw: Original, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+            args, kwargs = drawing.asked(name, args, kwargs)
             made = draw(*args, **kwargs)
             if isinstance(made, numpy.ndarray):
                 if made.size and made.dtype.kind in kinds:

@@ -7,12 +7,14 @@ integers, permutations, coin tosses. The range of a floating draw is preserved a
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from typing import Any, Final
 
 import torch
 
 from warpsmith.evaluator.reference.draw_plan import WHOLLY_FAR, Kind
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, SAME_SIGN
+from warpsmith.evaluator.reference.telling_numbers import LARGEST_NUMBER, NUMBER_STEPS, boundaries
 
 FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 110.0, FAR: 200.0}
 """Largest distance of an outlier by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
@@ -30,6 +32,8 @@ LEAST_APART: Final = 2.0**-15
 measures the conditioning (`correctness/spread.py`)."""
 ROOMY: Final = frozenset({torch.float32, torch.float64})
 """Dtypes in which products and sums of a few remote numbers are finite."""
+MOST_IN_HALF: Final = 2.0**14
+"""What a number becomes that overflows half precision: sums of three such numbers do not."""
 DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR_IN_HALF: 128.0, FAR: 2.0**10}
 """Distance of a whole draw from zero by level, in standard deviations. At 2^10 a variance by E[x^2] - E[x]^2 in single
 precision has lost most of its digits, and one by deviations from the mean hardly any. The exponential of 72 is finite,
@@ -62,6 +66,11 @@ GRID_OCTAVES: Final = 2
 """Octaves between the spread of a draw and the step of its grid: a few dozen distinct numbers remain."""
 PLANTED_SHARE: Final = 1 / 16
 """Share of a gridded draw that is replaced by numbers of the problem's source that are in its range."""
+SPARSE: Final = 4
+LEAST_SPARSE: Final = 8
+"""Slices of a draw that are on a sparse grid, if it has at least so many."""
+WRITTEN_SHARE: Final = 1 / 32
+"""The same for numbers of the candidate's source."""
 LONG_ROWS: Final = 1 / 4
 LONG_SHARE: Final = 1 / 4
 """Share of a gridded draw's rows with numbers of many bits, and their share of such a row."""
@@ -186,6 +195,7 @@ def to_grid(
     zero: bool,
     numbers: Sequence[float] = (),
     long_numbers: Sequence[float] = (),
+    written: Sequence[float] = (),
     rows: bool = False,
 ) -> None:
     """Round a draw to multiples of a power of two, at most a quarter of its spread, within its own range.
@@ -201,6 +211,9 @@ def to_grid(
         long_numbers: the same of many bits, such as 0.1. They are rounded to single precision, replace elements of few
             rows only, as sums with them are not exact, and are left out in other dtypes: a kernel that computes in
             single precision compares a half with another 0.1 than torch does.
+        written: numbers of the candidate's source, where it may act otherwise. Those in the range, of either sign,
+            replace some elements, each with its neighbours; they have a share of their own, so that many of them leave
+            no less room for the problem's own.
         rows: whether some rows become equal to others.
     """
     if tensor.is_complex():
@@ -221,13 +234,46 @@ def to_grid(
     least, most = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
     rounded = torch.where((rounded < least) | (rounded > most), wide, rounded)
     rounded = _with_numbers(rounded, [one for one in numbers if least <= one <= most], dice)
+    short, long = _neighbourhood(written, tensor.dtype)
+    rounded = _with_numbers(rounded, [one for one in short if least <= one <= most], dice, WRITTEN_SHARE)
     if tensor.dtype == torch.float32:
         ranks = dice.rows(rounded)
         chosen = ranks <= max(LONG_ROWS, float(ranks.flatten().kthvalue(min(LEAST_PLANTED, ranks.numel())).values))
         planted = _with_numbers(rounded, [one for one in long_numbers if low <= one <= high], dice, LONG_SHARE)
+        planted = _with_numbers(planted, [one for one in long if low <= one <= high], dice, PLANTED_SHARE)
         rounded = torch.where(chosen, planted, rounded)
     rounded = _with_equal_extremes(rounded, dice)
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
+
+
+def to_sparse_grid(tensor: torch.Tensor, generator: torch.Generator, *, zero: bool, **planted: Sequence[float]) -> None:
+    """Round a few slices of a draw to a grid, and let half of these begin with a zero.
+
+    For draws that tolerate no grid as a whole: among dozens of small matrices on a grid one is singular. A zero in its
+    first place does not make a matrix so.
+    """
+    if tensor.dim() < 2 or len(tensor) < LEAST_SPARSE:
+        return
+    on_grid = tensor.detach().clone()
+    to_grid(on_grid, generator, zero=zero, **planted)
+    order = torch.randperm(len(tensor), **_drawn_by(generator))[:SPARSE]
+    low, high = float(tensor.min()), float(tensor.max())
+    for number, at in enumerate(order.tolist()):
+        tensor[at] = on_grid[at]
+        if number % 2 == 0 and low < 0 < high:
+            tensor[(at, *[0] * (tensor.dim() - 1))] = 0
+
+
+def _neighbourhood(written: Sequence[float], dtype: torch.dtype) -> tuple[list[float], list[float]]:
+    """Return the numbers of few bits among those of a candidate's source, and the others with all neighbours.
+
+    A number of few bits lies on a grid, or nearly so. On both sides of it, one rounding away, a comparison differs.
+    """
+    step = float(torch.finfo(dtype).eps)
+    signed = [sign * float(number) for number in written if number for sign in (1, -1)]
+    short = [number for number in signed if (number * NUMBER_STEPS).is_integer() and abs(number) <= LARGEST_NUMBER]
+    beside = [number * (1 + side * step) for number in signed for side in (1, -1)]
+    return short, [*(number for number in signed if number not in set(short)), *beside]
 
 
 def _with_numbers(
@@ -288,6 +334,16 @@ def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
             target = (source + apart) % wide.shape[dim]
             wide.select(dim, target).copy_(wide.select(dim, source).clone())
     return wide
+
+
+def saturate(made: torch.Tensor, sources: Sequence[torch.Tensor]) -> None:
+    """Replace the infinities that finite numbers became in half precision by large numbers.
+
+    A far draw overflows where the code casts or scales it. As infinities say nothing about a kernel, it would have to
+    stay near; a clamp, or a maximum that is subtracted, takes the large numbers.
+    """
+    if bool(torch.isinf(made).any()) and all(bool(torch.isfinite(one).all()) for one in sources):
+        made.copy_(torch.nan_to_num(made, nan=math.nan, posinf=MOST_IN_HALF, neginf=-MOST_IN_HALF))
 
 
 Change = Callable[[torch.Tensor, Dice, int], torch.Tensor]
@@ -583,6 +639,19 @@ COUNTED_SHARE: Final = 1 / 16
 """Share of a draw of counts that becomes the least one."""
 SHARED: Final = 1 / 8
 """Share of an integer draw, or of a gridded draw's rows, that becomes equal to an earlier one of the same range."""
+MOST_SURE: Final = 8
+"""Special integers that are in each draw of at least four times as many numbers."""
+SPECIAL: Final[frozenset[Kind]] = frozenset({"outliers", "tiny", "distant"})
+"""Kinds in which most of the planted integers are special ones; in the others most are boundaries."""
+RELATED: Final = 1 / 4
+MOST_RELATED: Final = 4096
+"""Share and most integers of a draw that become a sum or a difference of earlier ones and of special numbers."""
+OFFSETS: Final = 3
+MOST_OFFSETS: Final = 16
+"""Special integers that are tried at each of them, and so many of the first ones twice as often as the others."""
+CARRIES: Final = 2
+CARRIED: Final = 2
+"""Rows in which a carry runs, and the digits that it runs through."""
 MOST_REPEATED: Final = 200
 """An author who draws now and then sees two equal integers if one draw in so many has some."""
 
@@ -592,14 +661,17 @@ def vary_integers(
 ) -> None:
     """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal, in most kinds with all of the `special` ones.
 
+    A share is beside a boundary: a power of two or of ten, a square, a special number (`telling_numbers.py`).
+
     They stay distinct if the problem can rely on that: if not even one draw in MOST_REPEATED has two equal numbers.
     """
     if not tensor.numel() or high - low < 2:
         return
     dice = Dice(generator)
     special = [number for number in special if low <= number < high]
+    telling = _telling(max(tensor.numel() // 2, 1), kind, (low, high), Random(dice.below(1 << 31)), special)
     if are_seldom_equal(tensor, tensor, high - low) and _are_distinct(tensor):
-        _make_neighbours(tensor, low, high, dice, special)
+        _make_neighbours(tensor, low, high, dice, telling)
         return
     part = (tensor.double() - low + dice.rand(tensor.shape)) / (high - low)
     if kind == "rows":
@@ -611,7 +683,20 @@ def vary_integers(
         part = _skewed(part, dice)
     tensor.copy_((low + (part * (high - low)).floor().long()).clamp(low, high - 1))
     if kind != "rows":
-        _plant(tensor, special, generator)
+        _plant(tensor, telling, generator)
+
+
+def _telling(most: int, kind: Kind, within: tuple[int, int], rng: Random, special: Sequence[int]) -> list[int]:
+    """Return up to `most` integers at which a kernel may act otherwise: special ones and boundaries, in shares by kind.
+
+    Of more special ones the first few are always there, as the rarest of the problem's source, and some of the others.
+    """
+    first = min(MOST_SURE, (most + 1) // 2)
+    others = list(special[first:])
+    rng.shuffle(others)
+    share = (3 * most + 3) // 4 if kind in SPECIAL else most // 4
+    wanted = [*special[:first], *others][: max(share, first)]
+    return list(dict.fromkeys([*wanted, *boundaries(*within, most - len(wanted), rng, special=special)]))
 
 
 def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool:
@@ -620,18 +705,18 @@ def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool
     return pairs * MOST_REPEATED < width
 
 
-def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, special: Sequence[int]) -> None:
-    """Make integers neighbours in random order: anywhere, at an end of their range, or around a special number.
+def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, telling: Sequence[int]) -> None:
+    """Make integers neighbours in random order: anywhere, at an end of their range, or around a telling number.
 
-    Of many integers, some become the ends and the special numbers in any case.
+    Of many integers, some become the ends and the telling numbers in any case.
     """
     count = tensor.numel()
-    around = [special[dice.below(len(special))] - dice.below(count)] if special else []
+    around = [telling[dice.below(len(telling))] - dice.below(count)] if telling else []
     starts = [low + dice.below(high - low - count + 1), low, high - count, *around]
     start = min(max(starts[dice.below(len(starts))], low), high - count)
     order = torch.randperm(count, **_drawn_by(dice.generator))
     tensor.copy_((start + order).reshape(tensor.shape))
-    wanted = dict.fromkeys((low, high - 1, *special))
+    wanted = dict.fromkeys((low, high - 1, *telling))
     missing = [number for number in wanted if not start <= number < start + count]
     if count >= LEAST_ENDED:
         _plant(tensor, missing, dice.generator)
@@ -692,14 +777,23 @@ def _largest_whole(dtype: torch.dtype) -> float:
     return 2.0 / torch.finfo(dtype).eps if dtype.is_floating_point else float(min(torch.iinfo(dtype).max, 1 << 30))
 
 
-def share_integers(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:
+def share_integers(
+    tensor: torch.Tensor,
+    earlier: torch.Tensor,
+    generator: torch.Generator,
+    *,
+    within: tuple[int, int] = (0, 0),
+    special: Sequence[int] = (),
+) -> None:
     """Copy some integers of an earlier draw of the same range: to the same place, row or to anywhere.
 
-    So an index meets another one: an edge from a node to itself, a negative sample that is the positive one.
+    So an index meets another one: an edge from a node to itself, a negative sample that is the positive one. The first
+    special integers `within` the range stay where they are.
     """
     dice = Dice(generator)
     chosen = dice.rand(tensor.shape) < SHARED
     chosen.view(-1)[dice.below(tensor.numel())] = True
+    chosen &= ~torch.isin(tensor, _sure(special, within, tensor))
     if earlier.shape == tensor.shape:
         other = earlier
     elif earlier.numel() == earlier.shape[0] == tensor.shape[0]:
@@ -707,6 +801,75 @@ def share_integers(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch
     else:
         other = earlier.flatten()[torch.randint(earlier.numel(), tensor.shape, **_drawn_by(generator))]
     tensor.copy_(torch.where(chosen, other, tensor))
+
+
+def relate_integers(
+    tensor: torch.Tensor,
+    earlier: Sequence[torch.Tensor],
+    within: tuple[int, int],
+    generator: torch.Generator,
+    *,
+    special: Sequence[int] = (),
+) -> None:
+    """Make some integers sums or differences of those at the same place of earlier draws, and of special numbers.
+
+    So conditions of several draws are met: `a - b == 77`, `a + b == c`, `(a + b) % n == 0`. The first special integers
+    stay where they are.
+
+    Args:
+        tensor: changed in place, within its range.
+        earlier: one or two draws of the same shape, the last one first.
+        within: the range, the upper end exclusive.
+        generator: random generator on the tensor's device.
+        special: integers of the sources.
+    """
+    low, high = within
+    dice, count = Dice(generator), tensor.numel()
+    places = torch.randint(count, (max(1, min(int(RELATED * count), MOST_RELATED)),), **_drawn_by(generator))
+    at = torch.unravel_index(places, tensor.shape)
+    first = earlier[0][at].long()
+    found = [one for other in earlier[1:] for one in (first + other[at].long(), first - other[at].long())]
+    if special:
+        pool = torch.tensor([*special[:MOST_OFFSETS], *special], dtype=torch.int64, device=tensor.device)
+        for _ in range(OFFSETS):
+            offset = pool[torch.randint(len(pool), places.shape, **_drawn_by(generator))]
+            found += [first + offset, first - offset, offset - first]
+    if not found:
+        return
+    options = torch.stack(found)
+    possible = (options >= low) & (options < high) & ~torch.isin(tensor[at], _sure(special, within, tensor))
+    ranks = torch.where(possible, dice.rand(options.shape), -1.0)
+    taken = options.gather(0, ranks.argmax(0, keepdim=True))[0]
+    tensor[at] = torch.where(possible.any(0), taken, tensor[at].long()).to(tensor.dtype)
+
+
+def _sure(special: Sequence[int], within: tuple[int, int], tensor: torch.Tensor) -> torch.Tensor:
+    """Return the special integers that stay where they were planted."""
+    sure = [number for number in special if within[0] <= number < within[1]][:MOST_SURE]
+    return torch.tensor(sure, dtype=tensor.dtype, device=tensor.device)
+
+
+def are_digits(tensor: torch.Tensor, within: tuple[int, int]) -> bool:
+    """Whether rows of integers may be digits: they are below a power of two or of ten."""
+    low, high = within
+    fits = tensor.dim() > 1 and tensor.shape[-1] > CARRIED and tensor.is_contiguous()
+    ten = high > 0 and set(str(high)) <= {"1", "0"} and str(high).count("1") == 1
+    return fits and low == 0 and high > 1 and (ten or high & (high - 1) == 0)
+
+
+def carry_integers(
+    tensor: torch.Tensor, earlier: torch.Tensor, within: tuple[int, int], generator: torch.Generator
+) -> None:
+    """Let a carry run through a few digits of some rows: there the sums with an earlier draw are the largest digit."""
+    low, high = within
+    dice, length = Dice(generator), tensor.shape[-1]
+    rows, others = tensor.view(-1, length), earlier.reshape(-1, length)
+    for row in torch.randint(len(rows), (CARRIES,), **_drawn_by(generator)).tolist():
+        start, upwards = dice.below(length - CARRIED), dice.coin()
+        run = slice(start, start + CARRIED + 1)
+        digits = low + high - 1 - others[row, run]
+        digits[0 if upwards else -1] = high - 1
+        rows[row, run] = digits.to(tensor.dtype)
 
 
 def _are_distinct(tensor: torch.Tensor) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.reference.literals import WrittenLists, evaluator, literal_calls
+from warpsmith.evaluator.reference.telling_numbers import LARGEST_NUMBER, MOST_BITS, NUMBER_STEPS
 
 LEAST: Final = 4
 """The smallest integer taken for a size: smaller ones are axes, channels of a picture and the like."""
@@ -21,9 +22,6 @@ MOST: Final = 16
 """Most sizes of one problem that are varied."""
 COARSE: Final = 16
 """A power of two above it shrinks to a quarter at the least, any other size to a half."""
-LARGEST_NUMBER: Final = 128
-NUMBER_STEPS: Final = 8
-"""A number of few bits is a multiple of 1/8: bfloat16 represents these up to 32, other dtypes up to LARGEST_NUMBER."""
 MOST_NUMBERS: Final = 16
 MOST_INTEGERS: Final = 16
 LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
@@ -32,11 +30,9 @@ SHAPED: Final = frozenset(
     {"rand", "randn", "randint", "zeros", "ones", "empty", "normal", "standard_normal", "random", "uniform", "Size"}
 )
 """Functions of torch and numpy that take a shape as a list."""
+ENUMERATIONS: Final = frozenset({"IntEnum", "Enum"})
 FIRST: Final = "first"
 """The place of what comes first in a shape."""
-
-
-MOST_BITS: Final = 62
 
 
 def written_numbers(tree: ast.Module) -> frozenset[float]:
@@ -105,12 +101,13 @@ class InputSizes:
         literal_calls: places of calls that make a tensor of literal numbers.
         numbers: magnitudes of the numbers in the source: a forward may compare with them.
         integers: the integers in the source.
+        tree: the source's syntax.
     """
 
     def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
         self._namespace = namespace
         self._path = path
-        tree = parse(source)
+        tree = self.tree = parse(source)
         self.numbers = written_numbers(tree)
         self.integers = written_integers(tree)
         self._module = _Module(tree)
@@ -288,7 +285,9 @@ def _taken_for_shapes(node: ast.AST) -> Iterator[ast.expr]:
 
 def _is_plain_class(statement: ast.ClassDef) -> bool:
     methods = ast.FunctionDef | ast.AsyncFunctionDef
-    return not (statement.bases or statement.keywords or any(isinstance(one, methods) for one in statement.body))
+    named = {base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in statement.bases}
+    plain = named <= ENUMERATIONS and not statement.keywords
+    return plain and not any(isinstance(one, methods) for one in statement.body)
 
 
 def _constants_outside_lists(node: ast.AST, *, within: bool) -> Iterator[ast.Constant]:

@@ -14,7 +14,7 @@ import numpy
 import torch
 
 LEAST_BLOCK: Final = 4
-"""Fewer numbers of one stream are left alone: most are sizes, seeds or choices of a branch."""
+"""Fewer numbers of one stream stay numbers as they are drawn: most are sizes, seeds or choices of a branch."""
 MOST_BLOCK: Final = 1 << 20
 """More numbers of one block are left alone: drawing them one at a time takes seconds anyway."""
 
@@ -70,7 +70,12 @@ class Streams:
         self._streams: dict[str, _Stream] = {}
 
     def next(
-        self, name: str, made: Any, again: Callable[[], Any], vary: Callable[[torch.Tensor, Block, str], Any]
+        self,
+        name: str,
+        made: Any,
+        again: Callable[[], Any],
+        vary: Callable[[torch.Tensor, Block, str], Any],
+        rare: Callable[[str, Any], Any] = lambda _, made: made,
     ) -> Any:
         """Return the next number of a stream, of the type of `made`.
 
@@ -79,6 +84,7 @@ class Streams:
             made: a number that the original function just returned.
             again: calls that function again.
             vary: varies a block of the stream in place, given its site.
+            rare: returns what a number becomes, given its site, that is one of few: they choose a branch or a size.
         """
         self.met = True
         stream = self._streams.setdefault(name, _Stream())
@@ -86,6 +92,8 @@ class Streams:
         if not stream.ahead and blocks:
             block = blocks[min(stream.begun, len(blocks) - 1)]
             stream.begun += 1
+            if block.numel < LEAST_BLOCK:
+                made = rare(name, made)
             stream.ahead = _block(block, made, again, lambda tensor: vary(tensor, block, name))
         value = type(made)(stream.ahead.pop()) if stream.ahead else made
         stream.handed_out.append(value)

@@ -28,6 +28,7 @@ from warpsmith.evaluator.recordings.operators import COUNTER
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.named_sizes import MOST, are_places, is_size
+from warpsmith.evaluator.reference.unnamed_sizes import MOST_SIDES, SIDE
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.kinds import Role
@@ -400,6 +401,8 @@ class ReferenceSession:
         request = {"seed": seed, "sizes": dict(sizes or {}), "draws": draws.to_wire()}
         answer = self._ask(Kind.MAKE_INPUTS, request, Kind.INPUTS)
         self.sites = sites_of(answer.fields.mapping("sites"))
+        if not sizes:
+            self._add_sides(answer.fields.sequence("sides", MOST_SIDES))
         placed = self._placed(answer.fields.value("inputs"))
         if not placed.slots:
             raise BadProblemError("get_inputs() returns no tensor.", "Return a list with at least one torch.Tensor.")
@@ -416,6 +419,13 @@ class ReferenceSession:
         self._inputs_buffer = None
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
         self._inputs_buffer = buffer
+
+    def _add_sides(self, sides: list[Any]) -> None:
+        """Add the sides of inputs that the source does not name to the sizes, until the problem is learned."""
+        if self.learned is None:
+            for side in sides:
+                if is_size(side) and side not in self.sizes.values() and len(self.sizes) < MOST:
+                    self.sizes[f"{SIDE}{side}"] = side
 
     def _note_sample(self, placed: Form) -> None:
         if self._sample is None:

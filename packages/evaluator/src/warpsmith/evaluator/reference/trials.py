@@ -20,8 +20,10 @@ from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
     LISTS,
+    PLAIN_INTEGERS,
     PLAIN_NUMBERS,
     PLAINLY,
+    RENUMBERED,
     SIGNED,
     VARIED,
     WHOLLY_FAR,
@@ -32,6 +34,7 @@ from warpsmith.evaluator.reference.draw_plan import (
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, FAR_IN_HALF, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
+from warpsmith.evaluator.reference.telling_numbers import chosen
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 from warpsmith.evaluator.reference.variability import (
     REMOTE,
@@ -76,6 +79,8 @@ OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inpu
 RESHAPINGS: Final = 2
 MOST_SPARED: Final = 3
 """How many draws are spared one at a time."""
+SPARSE_ATTEMPTS: Final = 3
+"""How many grids are tried of which one draw has only a few slices: by chance one of them is singular, too."""
 OPPOSED: Final = (0, 0, 1, 2)
 """Which of several draws take the other sign. Products of two negative draws are positive, and those of a negative and
 a positive one negative: a maximum of products that starts at zero shows in the latter, a lost digit in the former."""
@@ -104,6 +109,9 @@ class Trial:
         together: whether all of them are far at once.
         shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
         start: how many calls changed buffers have behind them: `few`, `many`, or as many as `turn` a counter.
+        written: numbers of the candidate's source that the inputs have in some places.
+        keeps_integers: whether plain integers and truth values among the inputs are the sample's.
+        renumbered: whether some are not, once the inputs are made.
         shapes: the changed shapes, once they are made.
     """
 
@@ -119,6 +127,9 @@ class Trial:
     together: bool = False
     shifted: bool = False
     start: Start = "few"
+    written: tuple[float, ...] = ()
+    keeps_integers: bool = False
+    renumbered: bool = False
     shapes: str = ""
 
     @property
@@ -135,8 +146,10 @@ class Trial:
         return "; and ".join(filter(None, remarks))
 
 
-def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
+def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[float] = ()) -> list[Trial]:
     """Return `count` trials: a plain one first, then the others in random order.
+
+    `written` are the numbers of the candidate's source.
 
     The kinds alternate. With at least three trials, one in four has other shapes if the problem allows that.
     """
@@ -160,7 +173,8 @@ def plan(count: int, rng: random.Random, learned: Learned) -> list[Trial]:
         for trial in later
     ]
     starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
-    return [Trial(), *(replace(trial, start=next(starts)) for trial in later)]
+    later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
+    return [Trial(), *later]
 
 
 def _starts(learned: Learned) -> list[Start]:
@@ -182,10 +196,12 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         The trial as it was made, and the reference's answer.
     """
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
+    learned = _with_integers_kept(learned) if trial.keeps_integers else learned
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
     for attempt, plainly in _attempts(trial, learned):
         sign = _sign_of_all(opposed, learned) if attempt.together and plainly.kind in WHOLLY_FAR else opposed
         draws = replace(plainly, opposed=sign if plainly.kind in SIGNED else 0, numbers=numbers)
+        draws = replace(draws, written=trial.written if plainly.kind != "plain" else ())
         draws = replace(draws, remote=remote_octaves(draws, learned))
         reached = _states(learned, attempt.start)
         change_state(session, *((learned.state, rng, reached) if attempt.new_parameters else ({}, rng)))
@@ -273,7 +289,22 @@ def _as_far(answer: Answer, draws: DrawPlan, least: float = 0.0) -> Answer:
 def _made(trial: Trial, draws: DrawPlan) -> Trial:
     """Return a trial with what its plan changed besides draws."""
     rebuilt = any(site.startswith((INPUTS, PLAIN_NUMBERS)) and level > PLAIN for site, level in draws.levels.items())
-    return replace(trial, reordered=reorders(draws), rebuilt=rebuilt and draws.kind != "plain")
+    integers = any(site.startswith(PLAIN_INTEGERS) and level > PLAIN for site, level in draws.levels.items())
+    return replace(
+        trial,
+        reordered=reorders(draws),
+        rebuilt=rebuilt and draws.kind != "plain",
+        renumbered=integers and draws.kind in RENUMBERED,
+    )
+
+
+def _with_integers_kept(learned: Learned) -> Learned:
+    """Return what is known of a problem as if its plain integers and truth values could not vary."""
+    kept = {
+        name: {site: level for site, level in levels.items() if not site.startswith(PLAIN_INTEGERS)}
+        for name, levels in (("levels", learned.levels), ("together", learned.together), ("remote", learned.remote))
+    }
+    return replace(learned, **kept)
 
 
 def reorders(draws: DrawPlan) -> bool:
@@ -293,10 +324,10 @@ def one_far(levels: Mapping[str, int], draws: Set[str], turn: int) -> Mapping[st
     far = [site for site, level in levels.items() if level >= FAR_IN_HALF]
     if not far or sum(levels.get(site, PLAIN) >= SAME_SIGN for site in draws) < 2:
         return levels
-    chosen = (*sorted(far), None)[turn % (len(far) + 1)]
-    if chosen is None:
+    alone = (*sorted(far), None)[turn % (len(far) + 1)]
+    if alone is None:
         return {site: min(level, ANYWHERE) for site, level in levels.items()}
-    return {site: level for site, level in levels.items() if site == chosen or level < SAME_SIGN or site not in draws}
+    return {site: level for site, level in levels.items() if site == alone or level < SAME_SIGN or site not in draws}
 
 
 def _all_far(kind: Kind, learned: Learned) -> Mapping[str, int]:
@@ -312,7 +343,7 @@ def _all_far(kind: Kind, learned: Learned) -> Mapping[str, int]:
 
 def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
     """Yield a trial and the plan of its inputs, from the wanted one to milder ones, without the plainest."""
-    if replace(trial, start="few") == Trial():
+    if replace(trial, start="few", written=()) == Trial():
         return
     if trial.shifted and not trial.reshaped:
         yield replace(trial, kind="plain", together=False), PLAINLY
@@ -333,10 +364,12 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
 
 
 def _on_and_off_grid(
-    trial: Trial, levels: Mapping[str, int], spared: Sequence[str] = ()
+    trial: Trial, levels: Mapping[str, int], spared: Sequence[str] = (), sparse: Sequence[str] = ()
 ) -> Iterator[tuple[Trial, DrawPlan]]:
     if trial.on_grid:
         yield trial, DrawPlan(trial.kind, levels, on_grid=True)
+        for site in sparse:
+            yield from [(trial, DrawPlan(trial.kind, levels, on_grid=True, sparse=site))] * SPARSE_ATTEMPTS
         for site in spared:
             yield trial, DrawPlan(trial.kind, {**levels, site: AS_MADE}, on_grid=True)
     yield replace(trial, on_grid=False), DrawPlan(trial.kind, levels)
@@ -366,7 +399,8 @@ def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, Dr
     for cap in range(most, PLAIN, -1):
         levels = {site: min(level, cap) for site, level in learned.levels.items()}
         spared = _spared(learned) if cap == most else []
-        yield from _on_and_off_grid(trial, levels, spared)
+        sparse = sorted(learned.draws)[:MOST_SPARED] if cap == most else []
+        yield from _on_and_off_grid(trial, levels, spared, sparse)
         for site in spared:
             yield replace(trial, on_grid=False), DrawPlan(trial.kind, {**levels, site: AS_MADE})
     if trial.new_parameters:

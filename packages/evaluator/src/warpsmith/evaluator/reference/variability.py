@@ -17,7 +17,7 @@ from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, TensorSlot
 from warpsmith.evaluator.reference import mutations, shape_variation
-from warpsmith.evaluator.reference.draw_plan import INPUTS, PLAIN_NUMBERS, VARIED, DrawPlan
+from warpsmith.evaluator.reference.draw_plan import INPUTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
@@ -322,7 +322,8 @@ def _built_levels(
         draws = DrawPlan("everything", {**known.levels, **levels, site: IN_RANGE})
         if site in candidates and _tolerates(session, known, sample, draws, rng):
             levels[site] = IN_RANGE
-    return levels, not levels.keys() >= {*same, *numbers}
+    told = {site for site in numbers if not site.startswith(PLAIN_INTEGERS)}
+    return levels, not levels.keys() >= {*same, *told}
 
 
 def _same_slots(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, TensorSlot]:

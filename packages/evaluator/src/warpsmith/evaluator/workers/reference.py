@@ -36,6 +36,7 @@ from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPla
 from warpsmith.evaluator.reference.draw_sites import Catch
 from warpsmith.evaluator.reference.named_sizes import InputSizes
 from warpsmith.evaluator.reference.scalar_draws import Blocks
+from warpsmith.evaluator.reference.unnamed_sizes import Sides, held_by, sides_among
 from warpsmith.evaluator.timing.worker_rounds import Call, Rounds
 from warpsmith.evaluator.workers import calling, gpu_stand_in, operation_count
 from warpsmith.evaluator.workers.foreign_code import execute, failure
@@ -107,12 +108,14 @@ class Reference:
             self.model: nn.Module = self._construct().to(device.torch_device)
             self.tables = self._tables(seed + 1)
         self._held_numbers = _numbers_held(self.model)
+        self._held_integers = held_by(self.sizes.tree, self.model, self.init)
         self.other_names = module_state.aliases(self.model)
         buffers = self._named_once(module_state.buffers(self.model))
         self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
         self.made: list[torch.Tensor] = []
         self.sites: dict[str, int] = {}
         self.built_sites: dict[str, int] = {}
+        self.sides: list[int] = []
         self.inputs_tree: codec.Value = []
         self.answers: list[_AnswerTensor] = []
         self._changes = Changes(device.torch_device)
@@ -225,6 +228,7 @@ class Reference:
             # same, so that a restarted worker makes the same inputs again.
             self._blocks = self._caught_inputs(0, {}, PLAINLY)[0].streams.blocks()
             catch, inputs = self._caught_inputs(seed, sizes, draws)
+        self.sides = [side for side in catch.sides.met if not sizes and side not in self._held_integers]
         self.sites = dict(list(catch.sites.items())[:MOST_SITES])
         self.built_sites = catch.built
         inputs = calling.forward_arguments(inputs)
@@ -246,6 +250,7 @@ class Reference:
             named_sizes.long_numbers(sizes_written),
             self.sizes.integers,
             self._blocks,
+            Sides(sides_among(sizes)),
         )
         seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
         with self.device.as_default(), catch:
@@ -633,6 +638,7 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             made = {
                 "inputs": tree,
                 "sites": reference.sites | reference.built_sites,
+                "sides": reference.sides,
                 "filled": reference.fill_inputs_as_before(),
             }
             messages.send(channel, Kind.INPUTS, made)

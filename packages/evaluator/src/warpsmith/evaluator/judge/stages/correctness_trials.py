@@ -24,9 +24,18 @@ def run_trial(evaluation: Evaluation, wanted: Trial, learned: Learned, rng: rand
     trial, answer = trials.prepare(evaluation.session, learned, wanted, rng)
     if trial.reshaped:
         _run_reshaped(evaluation, trial, answer, learned, rng)
-    else:
+    elif not trial.renumbered:
+        _replay(evaluation, trial, answer, rng)
+    elif _refuses_numbers(evaluation, trial, answer, rng):
+        trial, answer = trials.prepare(evaluation.session, learned, replace(wanted, keeps_integers=True), rng)
         _replay(evaluation, trial, answer, rng)
     evaluation.machine.device.release_if_large()
+
+
+def _refuses_numbers(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Random) -> bool:
+    """Judge a replay on inputs with other plain integers or truth values; return whether the candidate refuses them."""
+    with evaluation.launches.uncounted():
+        return _refuses(evaluation, trial, answer, rng, left=trials.REGULAR_WAYS + 1)
 
 
 def _run_reshaped(evaluation: Evaluation, trial: Trial, answer: Answer, learned: Learned, rng: random.Random) -> None:
@@ -38,10 +47,11 @@ def _run_reshaped(evaluation: Evaluation, trial: Trial, answer: Answer, learned:
     """
     with evaluation.launches.uncounted():
         most = trials.ways(learned)
-        while _refuses(evaluation, trial, answer, rng, left=most - trial.way):
-            trial, answer = trials.prepare(
-                evaluation.session, learned, replace(trial, way=trial.way + 1, sizes=None), rng
-            )
+        while _refuses(evaluation, trial, answer, rng, left=most + trial.renumbered - trial.way):
+            # What it refuses may be a plain integer: the next try has the sample's, and the same freedom of shapes.
+            way = trial.way if trial.renumbered else trial.way + 1
+            following = replace(trial, way=way, sizes=None, keeps_integers=True)
+            trial, answer = trials.prepare(evaluation.session, learned, following, rng)
             if not trial.reshaped:
                 return
 
