@@ -268,9 +268,9 @@ def test_a_problem_that_counts_its_calls_is_called_until_it_wraps(session_of, mo
     monkeypatch.setattr(variability, "MOST_SECONDS", 60.0)
     learned = learn(session_of(COUNTED), hidden_shapes=False)
     assert [int(state["step"]) for state in learned.reached] == [1, 2, 3]
-    assert [int(state["step"]) for state in learned.late] == list(range(4, 65))
+    assert [int(state["step"]) for state in learned.late] == list(range(4, 129))
     turning = {int(state["step"]) for state in learned.turning}
-    assert {11, 23, 35, 47, 59} <= turning and {6, 13, 20, 27} <= turning and len(turning) < 16
+    assert {11, 23, 35, 47, 59} <= turning and {6, 13, 20, 27} <= turning and len(turning) < 32
 
 
 def test_trials_start_after_few_calls_after_many_and_where_a_counter_wraps(session_of, monkeypatch):
@@ -279,7 +279,7 @@ def test_trials_start_after_few_calls_after_many_and_where_a_counter_wraps(sessi
     learned = learn(session, hidden_shapes=False)
     made = plan(5, random.Random(1), learned)
     assert made[0] == Trial() and {trial.start for trial in made[1:]} == {"few", "many", "turn"}
-    steps = {"few": range(1, 4), "many": range(4, 65), "turn": {int(one["step"]) for one in learned.turning}}
+    steps = {"few": range(1, 4), "many": range(4, 129), "turn": {int(one["step"]) for one in learned.turning}}
     for trial in made[1:]:
         prepare(session, learned, trial, random.Random(2))
         assert int(tensor_views.view(session.state_buffer, session.kept_buffers["step"])) in steps[trial.start]
@@ -291,10 +291,61 @@ def test_calls_are_followed_no_longer_than_the_time_allows(session_of, monkeypat
     assert len(learned.reached) == 3 and not learned.late
 
 
+MACHINE = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("held", torch.zeros(16, 3))
+        %s
+
+    def forward(self, x):
+        %s
+        return x
+
+def get_inputs():
+    return [torch.randn(3)]
+"""
+
+
 def test_what_only_changes_at_each_call_is_called_three_times(session_of):
-    source = COUNTED.replace("self.step += 1", "self.slow.mul_(0.5).add_(x)").replace("(self.place[0] + 1) % 12", "0")
-    learned = learn(session_of(source), hidden_shapes=False)
+    learned = learn(session_of(MACHINE % ("pass", "self.held.mul_(0.5).add_(x)")), hidden_shapes=False)
     assert len(learned.reached) == 3 and not learned.late and not learned.turning
+
+
+def test_of_the_states_of_a_machine_the_rare_ones_are_chosen_as_often(session_of, monkeypatch):
+    monkeypatch.setattr(variability, "MOST_SECONDS", 60.0)
+    patience = (
+        'self.register_buffer("bad", torch.zeros((), dtype=torch.int32))',
+        "self.bad.copy_(torch.where(x[0] > 0, self.bad + 1, torch.zeros_like(self.bad)))",
+    )
+    learned = learn(session_of(MACHINE % patience), hidden_shapes=False)
+    numbers = [int(state["bad"]) for state in learned.late]
+    assert len(set(numbers)) == len(numbers) and max(numbers) >= 3
+
+
+def test_a_machine_that_seldom_changes_is_followed_and_one_that_never_does_is_no_variation(session_of, monkeypatch):
+    monkeypatch.setattr(variability, "MOST_SECONDS", 60.0)
+    buffer = 'self.register_buffer("on", torch.zeros((), dtype=torch.bool))'
+    seldom = learn(session_of(MACHINE % (buffer, "self.on.copy_(self.on ^ (x[0] > 0.7))")), hidden_shapes=False)
+    assert {bool(state["on"]) for state in seldom.late} == {False, True}
+    never = learn(session_of(MACHINE % (buffer, "self.on.copy_(self.on & (x[0] > 0.7))")), hidden_shapes=False)
+    assert not never.reached and not never.late
+
+
+@pytest.mark.parametrize(
+    ("start", "call"),
+    [
+        ("torch.zeros(())", "self.step += 0.5"),
+        ("torch.zeros(2)", "self.step[0] += 1; self.step[1] = self.step[0] // 10"),
+    ],
+)
+def test_steps_by_halves_and_in_a_vector_count(session_of, monkeypatch, start, call):
+    monkeypatch.setattr(variability, "MOST_SECONDS", 60.0)
+    learned = learn(session_of(MACHINE % (f'self.register_buffer("step", {start})', call)), hidden_shapes=False)
+    assert len(learned.late) == variability.MOST_LATE_CALLS - 3
 
 
 SHIELDED = """

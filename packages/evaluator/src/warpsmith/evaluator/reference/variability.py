@@ -36,9 +36,15 @@ STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
 """Levels of a parameter: noise of either sign, noise that only adds, factors around one."""
 MOST_CALLS: Final = 3
 """How many consecutive calls of a problem are followed to collect its buffers."""
-MOST_LATE_CALLS: Final = 64
-"""The same of a problem that counts its calls."""
-MOST_SECONDS: Final = 0.5
+MOST_LATE_CALLS: Final = 128
+"""The same of a problem that counts: many an optimizer does something every hundredth call."""
+MOST_QUIET_CALLS: Final = 24
+"""Calls in a row that change nothing, after which none is expected to."""
+SMALL: Final = 16
+"""Most elements of a buffer that may count, or be the state of a machine."""
+COUNTED_IN: Final = 8
+"""A float buffer counts if its numbers are multiples of one over this."""
+MOST_SECONDS: Final = 1.0
 MOST_STATE_BYTES: Final = 16 << 20
 """Time after which, and bytes of buffers beyond which, no later call is followed."""
 FAR_BIAS: Final = 2.0**9
@@ -191,7 +197,9 @@ def _reached(session: ReferenceSession, first: Answer, rng: random.Random, *, fi
     """Return the fields of `Learned` that hold the buffers after the problem's own calls.
 
     A kernel that computes only the first step of an optimizer is right in every call that starts at step zero, and one
-    that forgets where a queue wraps in every call before that. So a problem that counts its calls is called more often.
+    that forgets where a queue wraps in every call before that. So a problem that counts is called more often. Of its
+    later states one is kept for each content of what counts: a patience that seldom runs out is found as often as one
+    that was just reset.
     """
     states: list[State] = []
     known = {**session.kept_buffers}
@@ -200,9 +208,11 @@ def _reached(session: ReferenceSession, first: Answer, rng: random.Random, *, fi
         if len(states) == MOST_CALLS and not _counts(states, known):
             break
     session.reset_state()
+    if all(_same(state, states[0]) for state in states) and _as_constructed(session, known, states[:1]):
+        return {}
     late = states[MOST_CALLS:]
     turning = [late[at] for at in range(len(late) - 1) if _turns(*states[MOST_CALLS + at - 1 :][:3])]
-    return {"reached": tuple(states[:MOST_CALLS]), "late": tuple(late), "turning": tuple(turning)}
+    return {"reached": tuple(states[:MOST_CALLS]), "late": _one_of_each(late, rng), "turning": tuple(turning)}
 
 
 def _after_calls(
@@ -211,13 +221,16 @@ def _after_calls(
     """Yield the buffers after each call, until they stay as they are, the calls are too many, or the time is spent."""
     answer: Answer | None = first
     end, size = time.monotonic() + MOST_SECONDS, sum(slot.nbytes for slot in slots.values())
+    most_quiet, quiet = (MOST_QUIET_CALLS if any(map(_is_machine, slots.values())) else 1), 0
     for number in itertools.count(1):
         if answer is None or (number > MOST_CALLS and not answer.finite and finite):
             return
         after = dict(zip(answer.buffers, answer.expected[len(answer.expected) - len(answer.buffers) :], strict=True))
         state = {name: after[name].value for name in slots if name in after}
         views = {name: tensor_views.view(session.state_buffer, slots[name]) for name in state}
-        if all(tensor_views.equal(views[name], value) for name, value in state.items()):
+        changed = not all(tensor_views.equal(views[name], value) for name, value in state.items())
+        quiet = 0 if changed else quiet + 1
+        if quiet == most_quiet:
             return
         for name, value in state.items():
             views[name].copy_(value)
@@ -231,24 +244,67 @@ def _after_calls(
             return
 
 
+def _is_machine(slot: TensorSlot) -> bool:
+    """Whether a buffer may be the state of a machine that seldom changes: a few integers or truth values."""
+    return slot.numel <= SMALL and slot.dtype.startswith(("int", "uint", "bool"))
+
+
 def _counts(states: Sequence[State], slots: Mapping[str, TensorSlot]) -> bool:
-    """Whether a buffer of one element is another whole number after each call: a step, or a position."""
-    for name, slot in slots.items():
-        if slot.numel == 1 and all(name in state for state in states):
-            numbers = [float(state[name].item()) for state in states]
-            if len(set(numbers)) == len(numbers) and all(number.is_integer() for number in numbers):
-                return True
-    return False
+    """Whether a small buffer holds whole numbers, or floats that step by a fraction: a step, a position, a machine."""
+    return any(_is_machine(slot) or _steps(name, states) for name, slot in slots.items() if slot.numel <= SMALL)
+
+
+def _steps(name: str, states: Sequence[State]) -> bool:
+    """Whether a float buffer changed between calls and always held short fractions."""
+    values = [state[name] for state in states if name in state]
+    short = all(torch.equal(scaled := value.double() * COUNTED_IN, scaled.round()) for value in values)
+    return short and any(not tensor_views.equal(value, values[0]) for value in values)
+
+
+def _same(one: State, other: State) -> bool:
+    return all(tensor_views.equal(value, other[name]) for name, value in one.items())
+
+
+def _as_constructed(session: ReferenceSession, slots: Mapping[str, TensorSlot], states: Sequence[State]) -> bool:
+    """Whether states are what the buffers, now reset, hold."""
+    held = {name: tensor_views.view(session.state_buffer, slot) for name, slot in slots.items()}
+    return all(tensor_views.equal(held[name], value) for state in states for name, value in state.items())
+
+
+def _one_of_each(states: Sequence[State], rng: random.Random) -> tuple[State, ...]:
+    """Return a random state for each content of the small buffers, in no order."""
+    by_content: dict[tuple[bytes, ...], list[State]] = {}
+    for state in states:
+        small = (value for value in state.values() if value.numel() <= SMALL)
+        content = tuple(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes() for value in small)
+        by_content.setdefault(content, []).append(state)
+    return tuple(rng.choice(alike) for alike in by_content.values())
 
 
 def _turns(before: State, state: State, after: State) -> bool:
-    """Whether the call that starts from `state` does what the one before did not: change other buffers, or wrap."""
+    """Whether the call that starts from `state` does what the one before did not: change other elements, or wrap."""
     changed = [
-        {name for name, value in one.items() if not tensor_views.equal(value, other[name])}
+        {place for name, value in one.items() for place in _changes(name, value, other[name])}
         for one, other in ((before, state), (state, after))
     ]
-    wraps = any(value.numel() == 1 and float(after[name].item()) < float(value.item()) for name, value in state.items())
+    wraps = any(_falls(value, after[name]) for name, value in state.items() if value.numel() <= SMALL)
     return wraps or not changed[1] <= changed[0]
+
+
+def _falls(value: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether an element of a buffer falls, as a counter that wraps does."""
+    return not value.is_complex() and bool((tensor_views.computable(after) < tensor_views.computable(value)).any())
+
+
+def _changes(name: str, one: torch.Tensor, other: torch.Tensor) -> Iterator[tuple[str, int]]:
+    """Yield the elements of a small buffer that differ; of a larger one whether any does."""
+    if one.numel() > SMALL:
+        if not tensor_views.equal(one, other):
+            yield name, 0
+        return
+    for place, (value, others) in enumerate(zip(one.flatten(), other.flatten(), strict=True)):
+        if not tensor_views.equal(value, others):
+            yield name, place
 
 
 def _tolerated_levels(
