@@ -5,7 +5,9 @@ import torch
 
 from warpsmith.evaluator import EvaluatorConfig
 from warpsmith.evaluator.devices.host import HostDevice
-from warpsmith.evaluator.reference.draw_plan import KINDS, PLAINLY, VARIED, DrawPlan
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.reference.draw_plan import KINDS, PLAIN_INTEGERS, PLAINLY, VARIED, DrawPlan
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, SAME_SIGN
 from warpsmith.evaluator.workers.reference import Reference
 
@@ -35,7 +37,8 @@ def maker(tmp_path):
 
         def make(seed, plan=PLAINLY, sizes=None):
             reference.make_inputs(seed, sizes or {}, plan)
-            make.sites = reference.sites
+            make.sites, make.built = reference.sites, reference.built_sites
+            make.tree = codec.decode(reference.inputs_form)
             return [tensor.clone() for tensor in reference.made]
 
         make.reference = reference
@@ -424,3 +427,63 @@ def test_integers_meet_those_of_the_source_and_of_an_earlier_draw(maker):
         assert (other == 4242).any()
         assert (other == one[:, None]).any()
         assert apart.unique().numel() == 4
+
+
+def test_a_plan_survives_the_wire_and_refuses_what_is_no_number():
+    plan = DrawPlan("rows", {"1:2 #1": 3}, 1, True, 2, 17, 5, (1, 2.5, 1 << 61), "1:2 #1")
+    sent = codec.decode(codec.encode(plan.to_wire()))
+    assert DrawPlan.from_wire(codec.Fields(sent)) == plan
+    for wrong in (["1"], [True], [1] * 1000):
+        with pytest.raises(WireError):
+            DrawPlan.from_wire(codec.Fields({**sent, "written": wrong}))
+
+
+def test_draws_meet_the_numbers_of_the_candidate(maker):
+    make = maker(
+        "x, some = torch.rand(40, 50), np.random.choice(900, 40, replace=False)",
+        "return [torch.randint(0, 50000, (40,)), x + 1.0, x, torch.from_numpy(some)]",
+    )
+    make(0)
+    for seed in range(4):
+        plan = DrawPlan("outliers", dict(make.sites), on_grid=True, written=(31_337, 1.625, 777))
+        ids, moved, x, some = make(seed, plan)
+        assert (ids == 31_337).any() and (some == 777).any() and some.unique().numel() == 40
+        assert (moved == 1.625).any()
+        assert torch.allclose(moved, x + 1.0)
+
+
+RARE = [
+    ("random.random() < 0.98", True),
+    ("np.random.rand() < 0.98", True),
+    ("random.choice(['sum'] * 60 + ['max']) == 'sum'", True),
+    ("random.randint(1, 60) < 60", True),
+    ("random.gauss(0, 1) < 2.5", True),
+]
+
+
+@pytest.mark.parametrize(("condition", "usual"), RARE)
+def test_a_branch_that_few_input_sets_take_is_taken_in_some_trials(maker, condition, usual):
+    make = maker(f"return [torch.zeros(3), torch.tensor({condition})]")
+    make(0)
+    taken = [bool(make(seed, DrawPlan("shifted", dict(make.sites)))[1]) for seed in range(24)]
+    assert taken.count(not usual) in range(3, 20)
+    assert all(bool(make(seed)[1]) is usual for seed in range(3))
+
+
+def test_plain_integers_and_truth_values_change_only_where_the_plan_says_so(maker):
+    make = maker("return [torch.randn(4), 7, True, 0.5, 'text', None, 1]")
+    make(0)
+    sites = {f"{PLAIN_INTEGERS}7": IN_RANGE, f"{PLAIN_INTEGERS}True": IN_RANGE}
+    assert sites.items() <= make.built.items() and f"{PLAIN_INTEGERS}1" not in make.built
+    make(1, DrawPlan("scaled", sites))
+    assert make.tree[1:] == [3, False, 0.5, "text", None, 1]
+    make(1, DrawPlan("scaled", dict(make.sites)))
+    assert make.tree[1:] == [7, True, 0.5, "text", None, 1]
+
+
+def test_draws_cast_to_half_precision_stay_finite_however_far_they_go(maker):
+    make = maker("return [(torch.randn(16, 40) * 300).half(), torch.tensor([float('inf')]).half()]")
+    make(0)
+    for kind in VARIED:
+        x, bound = make(2, DrawPlan(kind, dict.fromkeys(make.sites, FAR), remote=17))
+        assert torch.isfinite(x).all() and torch.isinf(bound).all()

@@ -1,6 +1,7 @@
 """How tensors change: draws, integers, permutations, constants, and the state of a module."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -11,13 +12,19 @@ from warpsmith.evaluator.reference import mutations
 from warpsmith.evaluator.reference.draw_plan import KINDS
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, SAME_SIGN
 from warpsmith.evaluator.reference.mutations import (
+    are_digits,
+    carry_integers,
     constant_level,
     is_mask,
     perturb,
+    plant,
+    relate_integers,
+    saturate,
     scale,
     share_integers,
     structure,
     to_grid,
+    to_sparse_grid,
     vary,
     vary_constant,
     vary_draw,
@@ -331,3 +338,102 @@ def test_numbers_of_many_bits_are_planted_in_some_rows_of_single_precision():
         rows = (draw.abs() == torch.tensor(0.1, dtype=dtype)).any(-1)
         assert bool(rows.any()) is found
         assert not bool(rows.all())
+
+
+@given(st.integers(2, 10**9), SEEDS)
+def test_related_integers_keep_their_bounds(high, seed):
+    one, other, third = (torch.randint(0, high, (6, 5), generator=seeded(seed + at)) for at in range(3))
+    relate_integers(third, [one, other], (0, high), seeded(seed), special=(77, -3, 1 << 61))
+    assert 0 <= int(third.min()) <= int(third.max()) < high
+
+
+@pytest.mark.parametrize(
+    "holds",
+    [
+        lambda a, b, c: (c - b).abs() == 77,
+        lambda a, b, c: b + c == 3000,
+        lambda a, b, c: a + b == c,
+        lambda a, b, c: b - a == c,
+    ],
+)
+def test_integers_are_sums_and_differences_of_earlier_ones_and_of_special_ones(holds):
+    met = 0
+    for seed in range(20):
+        a, b, c = (torch.randint(0, 4000, (24,), generator=seeded(3 * seed + at)) for at in range(3))
+        relate_integers(c, [b, a], (0, 4000), seeded(seed), special=(77, 3000))
+        met += int(holds(a, b, c).sum())
+    assert met >= 5
+
+
+def test_the_first_special_integers_stay_where_they_are():
+    for seed in range(20):
+        one, other = (torch.randint(0, 4000, (24,), generator=seeded(2 * seed + at)) for at in range(2))
+        other[5] = 42
+        relate_integers(other, [one], (0, 4000), seeded(seed), special=(42, 3000))
+        share_integers(other, one, seeded(seed), within=(0, 4000), special=(42, 3000))
+        assert (other == 42).any()
+
+
+@pytest.mark.parametrize(("high", "digits"), [(256, True), (10, True), (1000, True), (300, False), (1100, False)])
+def test_digits_are_below_a_power_of_two_or_of_ten(high, digits):
+    assert are_digits(torch.zeros(4, 8, dtype=torch.int64), (0, high)) is digits
+    assert not are_digits(torch.zeros(4, 2, dtype=torch.int64), (0, high))
+    assert not are_digits(torch.zeros(8, dtype=torch.int64), (0, high))
+
+
+def test_a_carry_runs_through_digits():
+    directions = set()
+    for seed in range(40):
+        one = torch.randint(1, 256, (4, 8), generator=seeded(seed))
+        other = torch.randint(0, 256, (4, 8), generator=seeded(1000 + seed))
+        carry_integers(other, one, (0, 256), seeded(seed))
+        assert 0 <= int(other.min()) <= int(other.max()) < 256
+        total = one + other
+        run = (total[:, :-2], total[:, 1:-1], total[:, 2:])
+        directions |= {"up"} if bool(((run[0] > 255) & (run[1] == 255) & (run[2] == 255)).any()) else set()
+        directions |= {"down"} if bool(((run[2] > 255) & (run[1] == 255) & (run[0] == 255)).any()) else set()
+    assert directions == {"up", "down"}
+
+
+def test_what_overflows_half_precision_is_large_and_infinities_of_the_code_stay():
+    wide = torch.tensor([1.0, 1e6, -1e6])
+    made = wide.half()
+    saturate(made, [wide])
+    assert made.tolist() == [1.0, 16384.0, -16384.0]
+    wide = torch.tensor([1e6, math.inf])
+    made = wide.half()
+    saturate(made, [wide])
+    assert made.tolist() == [math.inf, math.inf]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+def test_numbers_of_the_candidate_are_met_on_a_grid_and_on_both_sides_in_single_precision(dtype):
+    draw = torch.randn(64, 50, generator=seeded()).to(dtype)
+    to_grid(draw, seeded(), zero=True, written=(0.625, 0.3, 1000.0))
+    assert (draw == 0.625).any() and (draw == -0.625).any()
+    assert draw.abs().max() < 10
+    beside = (draw.double().abs() / 0.625 - 1).abs()
+    assert bool(((beside > 0) & (beside < 1e-6)).any()) is (dtype == torch.float32)
+    assert bool((draw.abs() == torch.tensor(0.3, dtype=dtype)).any()) is (dtype == torch.float32)
+
+
+def test_many_numbers_of_the_candidate_leave_room_for_those_of_the_problem():
+    draw = torch.randn(64, 50, generator=seeded())
+    many = [0.125 * one for one in range(1, 8)] * 3
+    to_grid(draw, seeded(), zero=True, numbers=(1.59375,), written=many)
+    assert (draw == 1.59375).sum() > 64 * 50 / 32
+    moved = torch.randn(64, 50, generator=seeded())
+    plant(moved, seeded(), (1.59375,), (), many)
+    assert (moved == 1.59375).sum() > 64 * 50 / 32
+
+
+def test_a_sparse_grid_leaves_most_slices_and_begins_some_with_zero():
+    draw = torch.randn(40, 3, 3, generator=seeded())
+    before = draw.clone()
+    to_sparse_grid(draw, seeded(), zero=False)
+    changed = (draw != before).any(-1).any(-1)
+    assert 0 < int(changed.sum()) <= 4
+    assert int((draw[:, 0, 0] == 0).sum()) == 2
+    few = before[:4].clone()
+    to_sparse_grid(few, seeded(), zero=False)
+    assert torch.equal(few, before[:4])

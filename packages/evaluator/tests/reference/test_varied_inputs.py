@@ -229,6 +229,44 @@ def test_what_only_the_sample_allows_is_wrong(evaluator, name):
     assert "this trial had" in verdict.error_message
 
 
+COUNTED = """
+class Model(nn.Module):
+    def forward(self, x, count, negated):
+        total = torch.topk(x, count, -1).values.sum(-1)
+        return -total if negated else total
+def get_inputs():
+    return [torch.randn(8, 20), 3, False]
+"""
+LARGEST = """
+@triton.jit
+def largest(x_ptr, out_ptr, width, count, BLOCK: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * width + column, mask=column < width, other=-float("inf"))
+    tl.store(out_ptr + row, tl.sum(tl.where(column < count, tl.sort(x, descending=True), 0.0), axis=0))
+
+class ModelNew(nn.Module):
+    def forward(self, x, count, negated):
+        {refuses}
+        out = torch.empty(x.shape[0], dtype=x.dtype, device=x.device)
+        largest[(x.shape[0],)](x, out, x.shape[1], {count}, BLOCK=triton.next_power_of_2(x.shape[1]))
+        return out
+"""
+
+
+@pytest.mark.parametrize("sizes", ["8, 20", "3, 3"])
+@pytest.mark.parametrize(
+    ("refuses", "count", "status"),
+    [
+        ("assert count == 3 and not negated", "count", "correct"),
+        ("assert not negated", "3", "correct"),
+        ("pass", "count", "incorrect"),
+    ],
+)
+def test_host_code_may_refuse_other_plain_numbers_but_not_ignore_them(evaluator, sizes, refuses, count, status):
+    problem, candidate = COUNTED.replace("8, 20", sizes), LARGEST.format(refuses=refuses, count=count)
+    assert judged(evaluator, problem, candidate).status == status
+
+
 FIXED = """
 class Model(nn.Module):
     def forward(self, x):

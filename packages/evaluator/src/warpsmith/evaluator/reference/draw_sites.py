@@ -82,6 +82,8 @@ LOOKS: Final = QUESTIONS | CASTS | MOVES
 """Functions that leave a constant an unchanged (or only cast) input."""
 INTO_INTEGERS: Final = frozenset({"long", "int", "short", "char", "byte", "to", "type", "floor_divide"})
 SCALINGS: Final = frozenset({"mul", "mul_", "__mul__", "__rmul__", "div", "div_", "__truediv__", "true_divide"})
+MOVINGS: Final = frozenset({"add", "add_", "__add__", "__radd__", "sub", "sub_", "__sub__"})
+"""Functions that add a number to a draw."""
 BOUNDING: Final = frozenset({"clamp", "clip", "clamp_", "remainder", "fmod", "sigmoid", "softmax", "__mod__"})
 """Functions that map numbers of any range to a range that the code chose."""
 COMPARISONS: Final = frozenset(
@@ -95,7 +97,7 @@ class Origin:
 
     Attributes:
         draws: sites of random draws that it was computed from, since its range was last bounded.
-        drawn: whether it is a random draw, or one times a number: no relation between its elements is promised.
+        drawn: whether it is a random draw, or one times or plus a number: no relation between its elements is promised.
         tables: sites of tables that it was computed from, since its range was last bounded.
         written: whether its numbers are integers computed from `arange` alone.
         constant: the constant that it is, while nothing was computed from it.
@@ -303,10 +305,20 @@ class Catch(TorchFunctionMode):
         elif not floating:
             _tag(made, Origin(written=all_written))
         else:
-            scaled = len(tensors) == 1 and origins[0].drawn and name in SCALINGS
+            scaled = len(tensors) == 1 and origins[0].drawn and name in SCALINGS | MOVINGS
             if scaled and self.plan.on_grid and made.numel() and not made.is_complex():
-                mutations.plant(made, self.numbers, self.long_numbers, self._dice("scaled", made))
+                self._plant(made, tensors[0], moved=name in MOVINGS)
             _tag(made, Origin(draws, scaled, tables))
+
+    def _plant(self, made: torch.Tensor, source: torch.Tensor, *, moved: bool) -> None:
+        """Plant numbers in a draw that was scaled or moved; one that was moved stays as far from it as it was.
+
+        The code may use both, as the two corners of a box.
+        """
+        before = made.clone() if moved and made is not source else made
+        mutations.plant(made, self._dice("scaled", made), self.numbers, self.long_numbers, self.plan.written)
+        if before is not made and source.is_floating_point():
+            source.detach().add_((made - before).to(source.dtype))
 
     def draw(self, made: torch.Tensor, *, from_zero: bool = False, site: str = "", most: int = FAR) -> frozenset[str]:
         """Vary a floating draw and return its site; `from_zero`: its range includes zero as its minimum."""

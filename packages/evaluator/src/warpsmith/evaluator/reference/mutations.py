@@ -246,16 +246,16 @@ def to_grid(
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
 
 
-def to_sparse_grid(tensor: torch.Tensor, generator: torch.Generator, *, zero: bool, **planted: Sequence[float]) -> None:
+def to_sparse_grid(tensor: torch.Tensor, generator: torch.Generator, **settings: Any) -> None:
     """Round a few slices of a draw to a grid, and let half of these begin with a zero.
 
     For draws that tolerate no grid as a whole: among dozens of small matrices on a grid one is singular. A zero in its
-    first place does not make a matrix so.
+    first place does not make a matrix so. The settings are those of `to_grid`.
     """
     if tensor.dim() < 2 or len(tensor) < LEAST_SPARSE:
         return
     on_grid = tensor.detach().clone()
-    to_grid(on_grid, generator, zero=zero, **planted)
+    to_grid(on_grid, generator, **settings)
     order = torch.randperm(len(tensor), **_drawn_by(generator))[:SPARSE]
     low, high = float(tensor.min()), float(tensor.max())
     for number, at in enumerate(order.tolist()):
@@ -288,13 +288,23 @@ def _with_numbers(
 
 
 def plant(
-    tensor: torch.Tensor, numbers: Sequence[float], long_numbers: Sequence[float], generator: torch.Generator
+    tensor: torch.Tensor,
+    generator: torch.Generator,
+    numbers: Sequence[float],
+    long_numbers: Sequence[float],
+    written: Sequence[float] = (),
 ) -> None:
-    """Replace some elements of a gridded draw that was scaled by numbers of the problem's source, except zero."""
+    """Replace some elements of a gridded draw that was scaled or moved by the numbers of `to_grid`, except zero."""
+    single = tensor.dtype == torch.float32
     wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
     low, high = float(wide.min()), float(wide.max())
-    given = [*numbers, *(long_numbers if tensor.dtype == torch.float32 else ())]
-    tensor.detach().copy_(_with_numbers(wide, [one for one in given if one and low <= one <= high], Dice(generator)))
+    short, long = _neighbourhood(written, tensor.dtype)
+    for given, share in (
+        ([*numbers, *(long_numbers if single else ())], PLANTED_SHARE),
+        ([*short, *(long if single else ())], WRITTEN_SHARE),
+    ):
+        wide = _with_numbers(wide, [one for one in given if one and low <= one <= high], Dice(generator), share)
+    tensor.detach().copy_(wide)
 
 
 def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Generator) -> None:

@@ -102,6 +102,7 @@ class InputSizes:
         numbers: magnitudes of the numbers in the source: a forward may compare with them.
         integers: the integers in the source.
         tree: the source's syntax.
+        fixed: the statements of it that the model and its arguments depend on.
     """
 
     def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
@@ -112,7 +113,9 @@ class InputSizes:
         self.integers = written_integers(tree)
         self._module = _Module(tree)
         self._needed = self._module.closure(["get_inputs"])
-        self._own = self._needed - self._fixed()
+        fixed = self._fixed()
+        self.fixed = self._module.binding(fixed)
+        self._own = self._needed - fixed
         used = self._module.binding(self._own | {"get_inputs"})
         self._shapes = [one for one in used if _is_shape(one, self._module.statements)]
         self._holders = [one for one in used if _holds_sizes(one) or one in self._shapes]

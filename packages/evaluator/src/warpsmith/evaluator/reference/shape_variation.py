@@ -42,6 +42,10 @@ MOST_UNREAD: Final = 8
 SAMPLE: Final = MadeWith(seed=1)
 BATCHES_OF_ONE: Final = 1 / 2
 DISTINCT_ATTEMPTS: Final = 8
+TELLING: Final = 1 / 2
+"""How often a size is one that the candidate's source names, or beside one."""
+UNTOLD: Final = 4
+"""Multiples of it tell nothing: a block may cover them exactly."""
 
 
 @dataclass(frozen=True)
@@ -87,21 +91,26 @@ class Resizing:
     parts: tuple[tuple[str, ...], ...] = ()
     batches: tuple[str, ...] = ()
 
-    def draw(self, rng: random.Random) -> dict[str, int]:
+    def draw(self, rng: random.Random, written: Sequence[float] = ()) -> dict[str, int]:
         """Return other sizes, each an odd multiple of the step that it must keep if possible (see `smaller`).
 
-        Names with equal sizes get different ones if possible, unless the sizes are regular.
+        Half of those that can are one of the numbers `written` in the candidate's source, or beside one. Names with
+        equal sizes get different ones if possible, unless the sizes are regular.
         """
         drawn: dict[str, int] = {}
+        told: set[str] = set()
         taken: dict[int, set[int]] = {}
         groups: list[tuple[tuple[str, ...], int]] = [((name,), size) for name, size in self.sizes.items()]
         groups += [(group, self.sizes[_whole(group[0])]) for group in self.parts]
         for names, size in groups:
-            other = self._other(size, taken.setdefault(size, set()), rng)
+            telling = self._telling(size, written, rng) if self.is_free else []
+            told.update(names if telling else ())
+            other = self._other(size, taken.setdefault(size, set()), rng, telling)
             taken[size].add(other)
             drawn |= dict.fromkeys(names, other)
-        if self.batches and rng.random() < BATCHES_OF_ONE:
-            batch = rng.choice(self.batches)
+        batches = [name for name in self.batches if name not in told]
+        if batches and rng.random() < BATCHES_OF_ONE:
+            batch = rng.choice(batches)
             drawn = {name: size for name, size in drawn.items() if _whole(name) != batch} | {batch: 1}
         return self.with_bounds(drawn)
 
@@ -120,13 +129,26 @@ class Resizing:
             if size not in sides and size - 1 in sides & names.keys()
         }
 
-    def _other(self, size: int, taken: set[int], rng: random.Random) -> int:
+    @property
+    def is_free(self) -> bool:
+        """Whether a size need not stay a multiple of anything."""
+        return not (self.coarse or self.keeps_narrow or self.regular) and self.aligned == "none"
+
+    def _telling(self, size: int, written: Sequence[float], rng: random.Random) -> list[int]:
+        """Return the sizes at which a candidate may act otherwise, as its source compares with them, or none."""
+        if rng.random() >= TELLING:
+            return []
+        beside = [number + side for number in written if type(number) is int for side in (0, 0, -1, 1)]
+        return [one for one in beside if -(-size // 2) <= one < size and one % UNTOLD]
+
+    def _other(self, size: int, taken: set[int], rng: random.Random, telling: Sequence[int] = ()) -> int:
         if self.keeps_narrow and size <= COARSEST:
             return size
         step = _step(size, self.coarse, self.regular)
         if self._keeps_alignment(size):
             step = max(step, math.gcd(size, COARSEST))
         found = [smaller(size, step, rng, halves=self.regular) for _ in range(DISTINCT_ATTEMPTS)]
+        found = [*rng.sample(telling, len(telling)), *found]
         return next((other for other in found if other not in taken), found[0])
 
     def _keeps_alignment(self, size: int) -> bool:
@@ -400,5 +422,5 @@ def answer_to_others(
         sizes: the sizes, if they are chosen already.
         exact: whether to compute the fp64 form as well.
     """
-    answer = tried_answer(session, rng, sizes or resizing.draw(rng), draws, finite=finite, exact=exact)
+    answer = tried_answer(session, rng, sizes or resizing.draw(rng, draws.written), draws, finite=finite, exact=exact)
     return answer if answer is not None and resizing.fits(session.inputs, answer) else None

@@ -9,6 +9,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 MOST_WRITTEN: Final = 24
@@ -81,21 +82,28 @@ def boundaries(low: int, high: int, count: int, rng: random.Random, *, special: 
         rng: chooses.
         special: integers of the sources; their neighbours are taken as well.
     """
-    kinds: list[Callable[[], int]] = [lambda base=base: _near_a_power(base, low, high, rng) for base in (2, 10)]
-    if high > LEAST_SQUARED:
-        kinds.append(lambda: _near_a_square(low, high, rng))
+    squares = [_near_a_square] if high > LEAST_SQUARED else []
+    kinds: list[Callable[[], int]] = [partial(one, low, high, rng) for one in (_near_two, _near_ten, *squares)]
     if special:
         kinds.append(lambda: rng.choice(special) + rng.choice((-1, 1)))
     drawn = (rng.choice(kinds)() for _ in range(2 * count))
     return list(dict.fromkeys(number for number in drawn if low <= number < high))[:count]
 
 
+def _near_two(low: int, high: int, rng: random.Random) -> int:
+    return _near_a_power(2, low, high, rng)
+
+
+def _near_ten(low: int, high: int, rng: random.Random) -> int:
+    return _near_a_power(10, low, high, rng)
+
+
 def _near_a_power(base: int, low: int, high: int, rng: random.Random) -> int:
     sign = -1 if high <= 1 or (low < 0 and rng.random() < 1 / 2) else 1
     farthest = max(-low if sign < 0 else high, 1)
     least = max(low if sign > 0 else -high, 1)
-    first, last = _exponent(base, least), _exponent(base, farthest)
-    return sign * (base ** rng.randint(first, last) + rng.choice(BELOW))
+    power: int = base ** rng.randint(_exponent(base, least), _exponent(base, farthest))
+    return sign * (power + rng.choice(BELOW))
 
 
 def _exponent(base: int, number: int) -> int:

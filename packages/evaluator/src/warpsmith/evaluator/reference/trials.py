@@ -237,7 +237,7 @@ def foresee(
         None, if the problem does not tolerate these sizes.
     """
     way = _way(learned, trial.way)
-    sizes = way.draw(rng)
+    sizes = way.draw(rng, trial.written)
     answer = shape_variation.answer_to_others(session, way, rng, finite=learned.finite, sizes=sizes, exact=False)
     return (trial, None) if answer is None else (replace(trial, sizes=sizes), answer)
 
@@ -300,11 +300,11 @@ def _made(trial: Trial, draws: DrawPlan) -> Trial:
 
 def _with_integers_kept(learned: Learned) -> Learned:
     """Return what is known of a problem as if its plain integers and truth values could not vary."""
-    kept = {
-        name: {site: level for site, level in levels.items() if not site.startswith(PLAIN_INTEGERS)}
-        for name, levels in (("levels", learned.levels), ("together", learned.together), ("remote", learned.remote))
-    }
-    return replace(learned, **kept)
+    levels, together, remote = (
+        {site: level for site, level in some.items() if not site.startswith(PLAIN_INTEGERS)}
+        for some in (learned.levels, learned.together, learned.remote)
+    )
+    return replace(learned, levels=levels, together=together, remote=remote)
 
 
 def reorders(draws: DrawPlan) -> bool:

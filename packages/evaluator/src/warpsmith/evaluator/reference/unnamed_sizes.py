@@ -5,13 +5,12 @@ runs. A later run asks for other sides in their place, so that an input has anot
 """
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import torch
 from torch import nn
-
-from warpsmith.evaluator.reference.telling_numbers import written_in
 
 SIDE: Final = "side "
 """Prefix of the name of such a size; the sample's value follows."""
@@ -20,6 +19,8 @@ SPREAD: Final = frozenset({"rand", "randn", "zeros", "ones", "empty"})
 """Functions of torch and NumPy that take the sides of a shape as arguments."""
 SHAPED: Final = SPREAD | {"randint", "normal", "full", "random", "uniform", "standard_normal", "integers"}
 """Functions that take a shape as a tuple, by its place or as `size`."""
+
+_DIGITS: Final = re.compile(r"\d{1,9}")
 
 
 class Sides:
@@ -60,13 +61,18 @@ def sides_among(sizes: Mapping[str, int]) -> dict[int, int]:
     return {int(name.removeprefix(SIDE)): size for name, size in sizes.items() if name.startswith(SIDE)}
 
 
-def held_by(source: ast.Module, model: nn.Module, init: Any) -> frozenset[int]:
+def held_by(source: ast.Module, fixed: Iterable[ast.stmt], model: nn.Module, init: Any) -> frozenset[int]:
     """Return the integers that are no such size: those of the source, those of a model, and what these make up.
+
+    `fixed` are the statements that the model depends on, of which the texts count as well.
 
     An integer of the source is a named size, or is none for a reason (`named_sizes.py`). What a module holds, or what
     its constructor is given, sets the shapes of parameters or stands for a size in its forward.
     """
     integers = {node.value for node in ast.walk(source) if isinstance(node, ast.Constant) and type(node.value) is int}
+    for statement in fixed:
+        constants = (node.value for node in ast.walk(statement) if isinstance(node, ast.Constant))
+        integers |= {one for value in constants if isinstance(value, str) for one in _integers(value)}
     for module in model.modules():
         integers |= {value for value in vars(module).values() if type(value) is int}
     tensors = [*model.parameters(), *model.buffers()]
@@ -80,7 +86,7 @@ def _integers(value: Any) -> Iterable[int]:
     elif isinstance(value, torch.Tensor):
         yield from value.shape
     elif isinstance(value, str):
-        yield from (int(number) for number in written_in(value) if type(number) is int)
+        yield from (int(number) for number in _DIGITS.findall(value))
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _integers(item)
@@ -89,11 +95,9 @@ def _integers(value: Any) -> Iterable[int]:
 
 
 def _composed(integers: Iterable[int]) -> set[int]:
-    """Return the sums, products and powers of two of the integers: such a size changes with what it is made of."""
-    some = sorted({abs(one) for one in integers if 0 < abs(one) < 1 << 20})[:MOST_SIDES]
+    """Return the products and powers of the integers: such a size changes with what it is made of."""
+    some = sorted({abs(one) for one in integers if 1 < abs(one) < 1 << 20})[:MOST_SIDES]
     pairs = {one * other for one in some for other in some}
-    sums = {one + other for one in some for other in some} | {abs(one - other) for one in some for other in some}
     powers = {one**other for one in some if one < 1 << 10 for other in some if other < 8}
-    shifts = {one << other for one in some for other in some if other < 24}
-    quotients = {one // other for one in some for other in some}
-    return pairs | sums | powers | shifts | quotients | {one * other for one in pairs for other in some}
+    shifts = {one << other for one in (1, *some) for other in some if other < 24}
+    return pairs | powers | shifts | {one * other for one in pairs for other in some}

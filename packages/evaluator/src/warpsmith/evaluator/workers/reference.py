@@ -36,6 +36,7 @@ from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPla
 from warpsmith.evaluator.reference.draw_sites import Catch
 from warpsmith.evaluator.reference.named_sizes import InputSizes
 from warpsmith.evaluator.reference.scalar_draws import Blocks
+from warpsmith.evaluator.reference.telling_numbers import LARGEST_NUMBER
 from warpsmith.evaluator.reference.unnamed_sizes import Sides, held_by, sides_among
 from warpsmith.evaluator.timing.worker_rounds import Call, Rounds
 from warpsmith.evaluator.workers import calling, gpu_stand_in, operation_count
@@ -108,7 +109,7 @@ class Reference:
             self.model: nn.Module = self._construct().to(device.torch_device)
             self.tables = self._tables(seed + 1)
         self._held_numbers = _numbers_held(self.model)
-        self._held_integers = held_by(self.sizes.tree, self.model, self.init)
+        self._held_integers = held_by(self.sizes.tree, self.sizes.fixed, self.model, self.init)
         self.other_names = module_state.aliases(self.model)
         buffers = self._named_once(module_state.buffers(self.model))
         self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
@@ -557,7 +558,7 @@ def _numbers_held(model: nn.Module) -> frozenset[float]:
     """Return the magnitudes of the plain numbers that modules hold: thresholds that a constructor was given."""
     held = (value for module in model.modules() for value in vars(module).values())
     numbers = (abs(float(value)) for value in held if type(value) in {int, float})
-    return frozenset(number for number in numbers if number <= named_sizes.LARGEST_NUMBER)
+    return frozenset(number for number in numbers if number <= LARGEST_NUMBER)
 
 
 def _form(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size]:
