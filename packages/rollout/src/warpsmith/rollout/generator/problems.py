@@ -20,6 +20,12 @@ Size = Literal["cpu", "gpu"]
 SOLUTION_LANGUAGES: Final[tuple[SolutionLanguage, ...]] = get_args(SolutionLanguage)
 """The kernel languages that solutions can be in; problems themselves have none."""
 
+
+def solution_language(language: str) -> SolutionLanguage:
+    """Return the language of the solutions where `language` is judged: that one, or Triton if it has none."""
+    return next((one for one in SOLUTION_LANGUAGES if one == language), "triton")
+
+
 _PATIENCE = 10_000
 """Consecutive draws without a new problem before the generator gives up."""
 
