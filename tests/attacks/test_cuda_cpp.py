@@ -29,7 +29,7 @@ ATTACKS_OF_EVERY_RUN = frozenset(
     {"device_state", "memoised_by_pointer", "reads_back_and_chooses", "incbin", "include_host_file", "flag_injection"}
     | {"function_injection", "launch_from_destructor", "forged_launch", "forged_shared_object", "cublas_by_dlopen"}
     | {"computes_on_the_host", "dynamic_parallelism", "keeps_on_the_heap"}
-    | {"mixed_forged_language", "mixed_written_at_run_time"}
+    | {"mixed_forged_language"}
 )
 """One of each mechanism; the others are `long`: each takes a compilation of seconds, some their whole deadline."""
 

@@ -172,7 +172,9 @@ def torch_found(wrong: str, title: str, kernels: str) -> Verdict:
     computing = [(start + place, line.strip()) for place, line in enumerate(body.splitlines()) if "=" in line]
     number, line = computing[0] if computing else (start, body.splitlines()[0].strip())
     if "F." in body:
-        number, line = next((start + place, text.strip()) for place, text in enumerate(body.splitlines()) if "F." in text)
+        number, line = next(
+            (start + place, text.strip()) for place, text in enumerate(body.splitlines()) if "F." in text
+        )
         return _failed(
             "name_error", f"NameError: name 'F' is not defined\nline {number}, in forward: {line}", compiled=False
         )
