@@ -80,7 +80,7 @@ def refused_by_nvcc(wrong: str, place: re.Pattern[str], what: str) -> Verdict:
 
 
 def _refused(number: int, line: str, what: str) -> Verdict:
-    message = f"candidate.py({number}): error: {what}\n  {line.strip()}"
+    message = f"candidate.py({number}): error: {what}\n    {line.strip()}"
     return Verdict("compile_error", False, False, error_category="cuda_compilation_error", error_message=message)
 
 
