@@ -43,7 +43,7 @@ class Case:
 
     @property
     def name(self):
-        return f"{self.problem.name} {self.pattern.name}"
+        return f"{self.problem.name} {self.pattern.name if self.pattern else ''}"
 
     @property
     def source(self):

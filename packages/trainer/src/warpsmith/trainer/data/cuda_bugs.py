@@ -114,16 +114,27 @@ _CONFUSED = (
     ("sinf(", "cosf("),
     ("fmaxf(", "fminf("),
     ("x + ", "x - "),
-    (" += x;", " -= x;"),
+    ("x * ", "x / "),
 )
+_CHANGES_A_VALUE = re.compile(r"\s+(?:x|y|value|top|acc|total|squares) \+?= ")
 
 
 def wrong_operation(solution: str, rng: random.Random) -> Attempt | None:
-    """Take one operation for its neighbour: wrong numbers."""
-    swaps = [(a, b) for pair in _CONFUSED for a, b in (pair, pair[::-1]) if a in solution]
+    """Take one operation for its neighbour, not in an index: wrong numbers."""
+    lines = solution.splitlines()
+    pairs = [(a, b) for pair in _CONFUSED for a, b in (pair, pair[::-1])]
+    swaps = [
+        (number, a, b)
+        for number, line in enumerate(lines)
+        for a, b in pairs
+        if _CHANGES_A_VALUE.match(line) and a in line.partition("=")[2]
+    ]
     if not swaps:
         return None
-    return Attempt(solution.replace(*rng.choice(swaps), 1), incorrect(rng, *WRONG_SHARES))
+    number, a, b = rng.choice(swaps)
+    name, sign, value = lines[number].partition("=")
+    lines[number] = f"{name}{sign}{value.replace(a, b, 1)}"
+    return Attempt("\n".join(lines) + "\n", incorrect(rng, *WRONG_SHARES))
 
 
 _FUNCTIONS = ("expf", "fabsf", "fmaxf", "sqrtf", "tanhf", "logf")
