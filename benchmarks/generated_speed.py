@@ -5,6 +5,7 @@ good:naive is how much faster the fastest good solution is than the fastest naiv
 naive solutions can gain.
 
     python benchmarks/generated_speed.py --problems 3 --draws 2
+    python benchmarks/generated_speed.py --language cuda_cpp --draws 0   # is every solution in CUDA C++ correct?
 """
 
 import argparse
@@ -19,7 +20,15 @@ from typing import Any, Final
 from _machine import describe, need_gpu, write_result
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
-from warpsmith.rollout.generator import GeneratedProblem, Grade, Solution, generate
+from warpsmith.rollout.generator import (
+    SOLUTION_LANGUAGES,
+    GeneratedProblem,
+    Grade,
+    Solution,
+    SolutionLanguage,
+    generate,
+    solution_language,
+)
 
 HERE = Path(__file__).parent
 GRADES: Final[tuple[Grade, ...]] = ("naive", "good")
@@ -27,10 +36,12 @@ MOST_DRAWN: Final = 4000
 """Problems to draw until each family has enough."""
 
 
-def problems_by_family(seed: int, count: int, families: Sequence[str]) -> dict[str, list[GeneratedProblem]]:
+def problems_by_family(
+    seed: int, count: int, families: Sequence[str], language: SolutionLanguage
+) -> dict[str, list[GeneratedProblem]]:
     """Return `count` problems of each family, their bytes spread evenly over those that were drawn."""
     drawn: dict[str, list[GeneratedProblem]] = defaultdict(list)
-    for problem in generate(seed=seed, count=min(MOST_DRAWN, 240 * count), size="gpu"):
+    for problem in generate(seed=seed, count=min(MOST_DRAWN, 240 * count), size="gpu", language=language):
         if not families or problem.family in families:
             drawn[problem.family].append(problem)
     return {family: spread(drawn[family], count) for family in sorted(drawn)}
@@ -116,22 +127,25 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1, help="solutions of each grade and problem; 0 judges all")
     parser.add_argument("--families", default="", help="names separated by commas; default: all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "generated_speed.json")
+    parser.add_argument("--language", choices=SOLUTION_LANGUAGES, default="triton", help="of the solutions")
+    parser.add_argument("--out", type=Path, help="default: results/generated_speed.json, or that of the language")
     arguments = parser.parse_args()
+    language = solution_language(arguments.language)
+    out = arguments.out or HERE / "results" / f"generated_speed{'' if language == 'triton' else f'_{language}'}.json"
     need_gpu()
     head = describe(("torch", "triton", "warpsmith-evaluator", "warpsmith-rollout"))
     chosen = [name for name in arguments.families.split(",") if name]
-    found = problems_by_family(arguments.seed, arguments.problems, chosen)
+    found = problems_by_family(arguments.seed, arguments.problems, chosen, language)
     if unknown := set(chosen) - found.keys():
         parser.error(f"there is no family {', '.join(sorted(unknown))}")
     families: dict[str, Any] = {}
-    with Evaluator(EvaluatorConfig(device="cuda", slots=1, timeout_s=60)) as evaluator:
+    with Evaluator(EvaluatorConfig(device="cuda", slots=1, timeout_s=60, language=language)) as evaluator:
         for family, problems in found.items():
             rows = [judge_problem(evaluator, problem, arguments.draws) for problem in problems]
             families[family] = {**summary(rows), "problems": rows}
             print(family, summary(rows), flush=True)
             # Written after each family, so that an interrupted run leaves what it has.
-            write_result(arguments.out, {**head, "seed": arguments.seed, "families": families})
+            write_result(out, {**head, "seed": arguments.seed, "language": language, "families": families})
 
 
 if __name__ == "__main__":

@@ -55,9 +55,6 @@ def test_results_are_compared(tmp_path):
     assert (found["first"], found["second"], found["probability"]) == (0.25, 0.75, 1.0)
 
 
-OPTIMIZE_CUDA = ("--environment", "kernelbench_optimize", "--set", "evaluator.language=cuda_cpp")
-
-
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
@@ -66,10 +63,9 @@ OPTIMIZE_CUDA = ("--environment", "kernelbench_optimize", "--set", "evaluator.la
         (["problems", "--size", "huge", "--output", "x"], "cpu, gpu"),
         (["problems", "--solutions", "best", "--output", "x"], "naive, good"),
         (["problems", "--solutions", "naive", "--output", "x"], "has no naive solution"),
+        (["problems", "--language", "cuda", "--output", "x"], "triton, cuda_cpp"),
         (["evaluate", "x", "--size", "gpu"], "too large for the interpreter"),
         (["generate", "x", "y", "--size", "gpu"], "too large for the interpreter"),
-        (["evaluate", "x", *OPTIMIZE_CUDA], "those of generated problems are in triton, not cuda_cpp"),
-        (["generate", "x", "y", *OPTIMIZE_CUDA], "those of generated problems are in triton, not cuda_cpp"),
         (["compare", "missing", "missing"], "evaluate --output"),
         (["evaluate", "x", "--environment", "kernelbensh"], "Did you mean `kernelbench`"),
         (["evaluate", "x", "--prompt-style", "short"], "'full' or 'compact'"),

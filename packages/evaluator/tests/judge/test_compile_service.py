@@ -279,7 +279,7 @@ def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_
     same_code = TRITON.same_code
     monkeypatch.setattr(TRITON, "same_code", lambda *given: held.append(given) or same_code(*given))
 
-    def start(source, launches):
+    def start(source, launches, language):
         started.append(launches)
         job = compile_service.Job(b"")
         job.future.set_result(compile_service.Compilation(True, binaries=(code,)))

@@ -163,6 +163,17 @@ def test_generated_problems_bring_their_solutions(tmp_path):
     assert {(entry.problem, entry.kernel) for entry in read.entries} == {(row.text, row.solution) for row in rows}
 
 
+@pytest.mark.parametrize("language", ["triton", "cuda_cpp"])
+def test_a_kernel_whose_language_nobody_says_has_that_of_its_text(tmp_path, language):
+    rows = generated(seed=0, count=6, language=language)
+    write_directory(rows, tmp_path / "folder")
+    assert {entry.language for entry in read_dataset(tmp_path / "folder").entries} == {language}
+    path = tmp_path / "rows.jsonl"
+    pairs = [{"problem": row.text, "kernel": row.solution} for row in rows]
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in pairs))
+    assert {entry.language for entry in read_dataset(path).entries} == {language}
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", sorted(ROWS))
 def test_a_missing_column_is_named_with_file_and_row_and_nothing_is_written(tmp_path, capsys, monkeypatch, kind, form):

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from warpsmith.evaluator.errors import BadProblemError, JudgeUnavailableError
+from warpsmith.evaluator.languages.cuda_cpp import toolkit
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.reader import RunReader
 from warpsmith.rollout.cli import main
@@ -217,3 +218,85 @@ def test_the_turns_hold_prompt_and_answer(dataset, tmp_path, monkeypatch, judged
     assert ROWS[0].text.strip() in turn["messages"][-1]["content"]
     assert turn["completion"] == f"```python\n{ROWS[0].solution.strip()}\n```"
     assert (turn["role"], turn["source"], turn["valid"], turn["reward"]) == ("dataset", "dataset/pairs", True, 0.8)
+
+
+CUDA = """\
+import torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r\"\"\"
+__global__ void kernel(const float* x, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i];
+}
+torch::Tensor run(torch::Tensor x) {
+  auto out = torch::empty_like(x);
+  kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+  return out;
+}
+\"\"\"
+module = load_inline("copied", "torch::Tensor run(torch::Tensor x);", SOURCE, functions=["run"])
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return module.run(x)
+"""
+
+
+@pytest.fixture
+def in_both(tmp_path):
+    """A data set whose first two kernels are in CUDA C++, by their text alone, and whose last one is in Triton."""
+    path = tmp_path / "both.jsonl"
+    rows = [row(ROWS[0], CUDA), row(ROWS[0], CUDA.replace("if (i < n)", "if (i < m)")), row(ROWS[1], ROWS[1].solution)]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    return path
+
+
+@pytest.mark.slow
+def test_kernels_in_cuda_are_compiled_and_undecided_without_a_gpu_and_never_count_as_correct(
+    in_both, tmp_path, monkeypatch, capsys
+):
+    try:
+        toolkit.find()
+    except toolkit.ToolkitError as error:
+        pytest.skip(str(error))
+    output = tmp_path / "out"
+    assert run(monkeypatch, in_both, output, "--backend", "cuda", "--set", "evaluator.compile_timeout_s=120") == 0
+    turns = RunReader(output).table("turns").to_pylist()
+    assert [(one["verdict"]["status"], one["verdict"]["compiled"]) for one in turns] == [
+        ("undecided", True),
+        ("compile_error", False),
+    ]
+    assert all("load_inline" in one["messages"][-1]["content"] for one in turns), "the prompt asks for CUDA C++"
+    counts = json.loads((output / "summary.json").read_text())["claims"]["correct"]
+    assert (counts["rows"], counts["correct"], counts["wrong"]) == (2, 0, 1)
+    assert counts["by_status"] == {"compile_error": 1, "undecided": 1}
+    assert "a GPU can decide" in capsys.readouterr().out
+    languages = pq.read_table(output / "rows.parquet").column("language").to_pylist()
+    assert languages == ["cuda_cpp", "cuda_cpp"]
+
+
+def test_servers_are_asked_for_the_language_of_the_kernels(in_both, tmp_path, monkeypatch, capsys):
+    asked = []
+
+    @contextmanager
+    def opened(config, evaluator, **options):
+        asked.append(evaluator.language)
+        yield Judge(lambda kernel: CORRECT)
+
+    monkeypatch.setattr(verification, "open_evaluator", opened)
+    servers = ("--set", "evaluation.type=server", "--set", "evaluation.servers=http://127.0.0.1:1")
+    assert run(monkeypatch, in_both, tmp_path / "out", *servers) == 2
+    assert "a server judges one language" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+    assert run(monkeypatch, in_both, tmp_path / "cuda", *servers, "--backend", "cuda") == 0
+    assert run(monkeypatch, in_both, tmp_path / "triton", *servers, "--backend", "triton") == 0
+    assert asked == ["cuda_cpp", "triton"]
+    assert len(outcomes_in(tmp_path / "cuda")) == 2
+    assert len(outcomes_in(tmp_path / "triton")) == 1
+
+
+def test_a_language_that_no_kernel_has_is_refused(dataset, tmp_path, monkeypatch, capsys):
+    assert run(monkeypatch, dataset, tmp_path / "out", "--backend", "cuda") == 2
+    assert "all kernels of" in " ".join(capsys.readouterr().err.split())

@@ -149,11 +149,11 @@ def test_a_server_of_another_language_than_prompts_ask_for_is_refused_at_the_sta
     with stand_in(closed_port(), ["namespaces"], correct, USUAL | {"language": judged}) as url:
         rollout = RolloutConfig(evaluation=ServerEvaluation(servers=(url,)))
         with (
-            pytest.raises(OtherConditionsError, match=f"judges {judged}, and prompts ask for {asked}") as caught,
+            pytest.raises(OtherConditionsError, match=f"judges {judged}, and it is asked for {asked}") as caught,
             open_evaluator(rollout, EvaluatorConfig(language=asked)),
         ):
             pass
-        assert f'Set evaluator.language = "{judged}"' in caught.value.remedy
+        assert f"Start a server of {asked} (--backend), or ask for {judged}" in caught.value.remedy
         with open_evaluator(rollout, EvaluatorConfig(language=judged)):
             pass
 

@@ -7,6 +7,7 @@ import pytest
 
 from warpsmith.trainer.config import AlgorithmSection, SftConfig, TrainerConfig, load_grpo, load_sft
 from warpsmith.trainer.errors import ConfigError
+from warpsmith.trainer.rollouts.session import load_held_out, load_problems
 
 RECOMPUTE = "algorithm.old_logprobs=recompute algorithm.correction.type="
 SERVER = "rollout.evaluation.type=server rollout.evaluation.servers=http://10.0.0.7:18188"
@@ -237,17 +238,14 @@ def test_the_reward_is_refused_where_only_the_optimizer_takes_turns(file: Path) 
 CUDA = "evaluator.language=cuda_cpp"
 
 
-def test_an_optimizer_does_not_start_from_generated_solutions_in_another_language(file: Path) -> None:
-    optimize = "rollout.environment.type=kernelbench_optimize"
-    with pytest.raises(
-        ConfigError, match=r'in triton, not cuda_cpp; set rollout\.environment\.type = "kernelbench_two'
-    ):
-        load_grpo(file, [optimize, CUDA])
-    with pytest.raises(ConfigError, match=r"held_out\.source: kernelbench_optimize"):
-        load_grpo(file, [optimize, CUDA, *FILES.split(), "held_out.problems=4"])
-    load_grpo(file, [optimize])
-    load_grpo(file, [optimize, CUDA, *FILES.split()])
-    assert load_grpo(file, ["rollout.environment.type=kernelbench_two_role", CUDA]).evaluator.language == "cuda_cpp"
+def test_an_optimizer_starts_from_generated_solutions_in_the_language(file: Path) -> None:
+    for name in ("kernelbench_optimize", "kernelbench_two_role"):
+        config = load_grpo(file, [f"rollout.environment.type={name}", CUDA])
+        rows = [*load_problems(config), *load_held_out(config)]
+        assert rows
+        assert all("load_inline" in (row.start or "") for row in rows)
+    rows = load_problems(load_grpo(file, ["rollout.environment.type=kernelbench_optimize"]))
+    assert all("triton" in (row.start or "") for row in rows)
 
 
 def test_the_language_counts_where_servers_judge(file: Path) -> None:
@@ -267,18 +265,22 @@ def test_a_language_that_no_prompt_asks_for_is_refused(
         load_grpo(file, ["evaluator.language=tilelang"])
 
 
-@pytest.mark.parametrize("source", [{"type": "generated"}, {"type": "kernelbook", "path": "x.parquet"}])
-def test_a_source_of_triton_answers_refuses_another_language(source: dict[str, Any]) -> None:
-    tables: dict[str, Any] = {"run": {"dir": "r"}, "policy": {"path": "p"}}
-    for language in ("triton", "cuda_cpp"):
-        settings = tables | {"data": {"source": source | {"language": language}}}
-        if language == "triton":
-            config = SftConfig.model_validate(settings)
-            # Runs from before this key can be resumed.
-            assert "language" not in config.model_dump(mode="json")["data"]["source"]
-            continue
-        with pytest.raises(ValueError, match='answers in Triton alone, none in cuda_cpp; use type = "records"'):
-            SftConfig.model_validate(settings)
+def sft_with(source: dict[str, Any]) -> SftConfig:
+    return SftConfig.model_validate({"run": {"dir": "r"}, "policy": {"path": "p"}, "data": {"source": source}})
+
+
+def test_a_source_of_triton_answers_refuses_another_language() -> None:
+    source = {"type": "kernelbook", "path": "x.parquet"}
+    assert "language" not in sft_with(source | {"language": "triton"}).model_dump(mode="json")["data"]["source"]
+    with pytest.raises(ValueError, match='answers in Triton alone, none in cuda_cpp; use type = "records"'):
+        sft_with(source | {"language": "cuda_cpp"})
+
+
+def test_generated_answers_in_triton_are_no_key_so_that_runs_from_before_it_can_be_resumed() -> None:
+    dumped = {one: sft_with({"language": one}).model_dump(mode="json") for one in ("triton", "cuda_cpp")}
+    assert "language" not in dumped["triton"]["data"]["source"]
+    assert dumped["cuda_cpp"]["data"]["source"]["language"] == "cuda_cpp"
+    assert SftConfig.model_validate(dumped["cuda_cpp"]) == sft_with({"language": "cuda_cpp"})
 
 
 def test_a_file_that_names_every_table_is_no_dump() -> None:

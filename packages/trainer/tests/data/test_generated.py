@@ -1,6 +1,7 @@
 """Examples of generated problems: the task's prompt, the solution, and later turns that train answers alone."""
 
 import ast
+import random
 
 import pytest
 from pydantic import ValidationError
@@ -11,6 +12,7 @@ from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import generate
 from warpsmith.rollout.prompts import Message, PromptStyle, build_prompt
 from warpsmith.trainer.config.sources import GeneratedSource
+from warpsmith.trainer.data import cuda_bugs
 from warpsmith.trainer.data.generated import Repairs, read_generated, sft_examples
 from warpsmith.trainer.data.sample import Sample
 
@@ -145,3 +147,38 @@ def test_second_turns_of_large_problems_break_their_own_solution() -> None:
         assert shown.strip()
         assert shown.strip() != problem.solution.strip()
         assert extract_kernel(messages[-1]["content"]) == problem.solution
+
+
+def test_examples_in_cuda_ask_for_cuda_and_answer_in_it() -> None:
+    section = GeneratedSource(problems=40, language="cuda_cpp", size="gpu", solutions="both", repair_share=0.5)
+    for sample in read_generated(section, 0):
+        assert isinstance(sample, Sample)
+        asked, answered = sample.messages[-2]["content"], sample.messages[-1]["content"]
+        assert "load_inline" in asked
+        assert "__global__" in answered
+        assert "@triton.jit" not in asked + answered
+        assert extract_kernel(answered)
+
+
+def test_wrong_attempts_in_cuda_break_in_different_ways() -> None:
+    problems = generate(seed=0, count=120, language="cuda_cpp")
+    feedbacks = set()
+    for problem, messages in zip(
+        problems, sft_examples(problems, 2, "compact", repairs=Repairs(1.0), language="cuda_cpp"), strict=True
+    ):
+        shown, verdict = attempts_in(messages)[0]
+        assert shown.strip() != problem.solution.strip()
+        feedbacks.add(verdict.split()[0])
+    assert feedbacks >= {"incorrect", "compile", "runtime", "rejected:"}
+
+
+def test_flawed_answers_in_cuda_differ_from_the_solutions() -> None:
+    problems = generate(seed=1, count=60, language="cuda_cpp", size="gpu")
+    for problem in problems:
+        for bug in cuda_bugs.BUGS:
+            wrong = bug.make(problem.source, problem.solution)
+            if wrong != problem.solution:
+                assert bug.verdict(wrong, random.Random(0)).status != "correct"
+    examples = sft_examples(problems, 0, "full", flawed_share=1.0, repairs=Repairs(0.0), language="cuda_cpp")
+    for problem, messages in zip(problems, examples, strict=True):
+        assert extract_kernel(messages[-1]["content"]) != problem.solution

@@ -18,6 +18,7 @@ from warpsmith.evaluator.languages.cuda_cpp.flags import FlagError, checked
         (["-Xptxas", "-v,-dlcm=ca", "-Xptxas=-O3"], ["-Xptxas", "-dlcm=ca", "-Xptxas", "-O3"]),
         (["-Xcompiler", "-O3,-fPIC", "--compiler-options", "'-fPIC'"], []),
         (["--expt-relaxed-constexpr", "--extended-lambda"],) * 2,
+        (["-rdc=false", "--relocatable-device-code=false"], []),
         (["-lcudart", "-ldl", "-lm"], []),
     ],
 )

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.slow
 BUILD = r'''
 import torch
 import torch.nn as nn
+import triton
+import triton.language as tl
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = r"""
@@ -149,6 +151,15 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 """
 module = load_inline("recorded", CPP, SOURCE)
 
+@triton.jit
+def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+@triton.jit
+def misspelt(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr, tl.sum(tl.arange(0, BLOCK), 4))
+
 '''
 ROWS, COLUMNS = 3, 5
 BYTES = 4 * ROWS * COLUMNS
@@ -240,6 +251,7 @@ def test_a_launch_has_its_kernel_its_grid_and_its_arguments(judged):
     _, kernel, grid, arguments, options = launch
     assert (kernel, grid) == (ADD, [1, 1, 1])
     assert options.pop("build")
+    assert options.pop("language") == "cuda_cpp"
     assert options == {"block": [8, 4, 1], "shared": 0, "stream": 0, "cooperative": False, "cluster": [0, 0, 0]}
     left, right, out = (pointer(arguments[name]) for name in "012")
     assert (left[0], left[2], left[3]) == (right[0], right[2], right[3]) == ("inputs", 0, BYTES)
@@ -286,7 +298,8 @@ def test_what_the_constructor_copied_to_a_variable_is_in_each_recording(judged):
     symbol, launch = found.launches
     assert (symbol[1], launch[1]) == ("cudaMemcpyToSymbol", ADD)
     assert symbol[3] == {"source": ["raw", struct.pack("<f", 2.5), []]}
-    assert symbol[4] == {"build": launch[4]["build"], "variable": "table", "offset": 4, "size": 4}
+    places = {"variable": "table", "offset": 4, "size": 4}
+    assert symbol[4] == {"build": launch[4]["build"], "language": "cuda_cpp"} | places
     assert len(found.recordings) == 1
 
 
@@ -411,3 +424,34 @@ def test_kernels_and_variables_of_one_name_in_two_builds_are_told_apart(judged, 
     assert plain[4]["build"] == first[4]["build"] != second[4]["build"] == other[4]["build"]
     assert second[3] == {"source": ["raw", struct.pack("<f", 4.0), []]}
     assert len(found.recordings) == 1
+
+
+def test_launches_of_both_languages_are_recorded_in_their_order_each_with_its_own(judged):
+    forward = """\
+first = module.plain(x, y)
+second = torch.empty_like(first)
+copy[(1,)](first, second, first.numel(), BLOCK=16, num_warps=1)
+return module.plain(second, y)"""
+    found = undecided(judged(forward))
+    kernels = [(event[1].rpartition(" ")[0] or event[1], event[4]["language"]) for event in found.launches]
+    assert [language for _, language in kernels] == ["cuda_cpp", "triton", "cuda_cpp"]
+    assert [event[1] for event in found.launches[::2]] == [ADD, ADD]
+    first, second, third = found.launches
+    assert second[4] == {"num_warps": 1, "language": "triton"}
+    assert second[3]["n"] == ["value", ROWS * COLUMNS]
+    assert second[3]["x_ptr"][1:3] == list(pointer(first[3]["2"])[:2])
+    assert second[3]["out_ptr"][1:3] == list(pointer(third[3]["0"])[:2])
+    (recording,) = found.recordings
+    assert [launch["language"] for launch in recording.launches] == ["cuda_cpp", "triton", "cuda_cpp"]
+
+
+def test_a_triton_kernel_beside_a_build_has_the_compile_errors_of_triton(judged):
+    found = judged("out = module.plain(x, y)\nmisspelt[(1,)](out, BLOCK=16)\nreturn out")
+    assert (found.verdict.status, found.verdict.error_category) == ("compile_error", "triton_compilation_error")
+    assert "misspelt" in found.verdict.error_message
+    assert not found.verdict.compiled
+
+
+def test_a_candidate_whose_build_is_not_launched_from_is_judged_by_its_triton_kernels(judged):
+    found = undecided(judged("out = torch.empty_like(x)\ncopy[(1,)](x, out, x.numel(), BLOCK=16)\nreturn out"))
+    assert [event[4]["language"] for event in found.launches] == ["triton"]

@@ -12,6 +12,7 @@ from warpsmith.evaluator.ipc.tensor_slots import contiguous, pack
 from warpsmith.evaluator.languages.cuda_cpp import compilation
 from warpsmith.evaluator.languages.cuda_cpp.builds import Build
 from warpsmith.evaluator.languages.cuda_cpp.language import CUDA_CPP
+from warpsmith.evaluator.languages.cuda_cpp.with_triton import CUDA_CPP as WITH_TRITON
 from warpsmith.evaluator.recordings.errors import IllegalAccessError
 from warpsmith.evaluator.workers.player_cuda import Arena, DeviceReplay
 
@@ -111,15 +112,15 @@ def game(device, cubins):
     x = view(inputs, slots[0])
     x.copy_(torch.arange(N, device="cuda") + 1.0)
 
-    def set_up(*events):
+    def set_up(*events, language=CUDA_CPP, binaries=None):
         launches = [event for event in events if event[0] == "launch" and event[1] != "cudaMemcpyToSymbol"]
-        binaries = [{"build": "b", "cubins": [] if number else cubins} for number in range(len(launches))]
+        code = [{"build": "b", "cubins": [] if number else cubins} for number in range(len(launches))]
         replay = DeviceReplay(
             device,
             {"inputs": Arena(inputs, slots), "state": Arena(state, [])},
             [["alloc", 0, 4 * N], *events],
-            binaries,
-            language=CUDA_CPP,
+            binaries or code,
+            language=language,
             outputs=[RESULT],
             answer=slots,
         )
@@ -231,3 +232,35 @@ def test_without_kernels_nothing_is_computed(game):
     set_up, play, _ = game
     found = play(set_up(launch("doubled")), ghost=True, poison=0)
     assert not found.any()
+
+
+IN_TRITON = """\
+import triton
+import triton.language as tl
+
+@triton.jit
+def plus_one(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n) + 1.0, mask=i < n)
+"""
+
+
+def test_launches_of_both_languages_play_in_their_order(device, cubins, game, tmp_path):
+    set_up, play, x = game
+    between = ["tensor", "fresh", 1, "float32", [N], [1], 0]
+    arguments = {"x_ptr": between, "out_ptr": RESULT, "n": ["value", N], "BLOCK": ["value", N]}
+    first = launch("doubled", X, pointer("fresh", 1))
+    first[4]["language"] = "cuda_cpp"
+    second = ["launch", "plus_one", [1], arguments, {"num_warps": 4, "language": "triton"}]
+    events = [["alloc", 1, 4 * N], first, second]
+    asked = {name: value for name, value in WITH_TRITON.launches_of(events)[1].items() if name != "language"}
+    made = WITH_TRITON.parts["triton"].compile(IN_TRITON, [asked], tmp_path, device.handle.arch, binaries=True)
+    assert made["ok"], made["message"]
+    code = [{"build": "b", "cubins": cubins}, made["binaries"][0]]
+    replay = set_up(*events, language=WITH_TRITON, binaries=code)
+    assert replay._call.is_fenced
+    assert torch.equal(play(replay), 2 * x + 1)
+    assert torch.equal(play(replay, garbage=True), 2 * x + 1)
+    content(replay._call.answers).zero_()
+    plainly(replay)
+    assert torch.equal(view(replay._call.answers, replay._call.outputs[0][0]), 2 * x + 1)

@@ -25,12 +25,11 @@ from warpsmith.rollout.collector import Rows
 from warpsmith.rollout.config import SessionConfig
 from warpsmith.rollout.datasets import commands as dataset_commands
 from warpsmith.rollout.environments.registry import descriptions, max_turns
-from warpsmith.rollout.generator import SOLUTION_LANGUAGE, Grade, Size, Split
+from warpsmith.rollout.generator import Grade, Size, SolutionLanguage, Split, solution_language
 from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice
 from warpsmith.rollout.rewards.registry import scorer_for
 from warpsmith.rollout.settings.session import session_config
 from warpsmith.rollout.turn_recording import TurnRow
-from warpsmith.rollout.turns import OPTIMIZER
 
 PURPOSE = """Generate problems, sample a policy on them, evaluate checkpoints, and verify data sets of kernels.
 
@@ -120,6 +119,7 @@ def problems(
     solutions: Annotated[
         str, typer.Option(help="Which solutions to write: good, or with --size gpu also naive (right but slow).")
     ] = "good",
+    language: Annotated[str, typer.Option(help="Kernel language of the solutions: triton or cuda_cpp.")] = "triton",
     generations: Annotated[
         Path | None, typer.Option(help="Also write the solutions to this directory, laid out as a KernelBench run.")
     ] = None,
@@ -132,7 +132,12 @@ def problems(
     """
     chosen, grade = _split(split) or "train", _one_of(Grade, solutions, "grade of solutions")
     rows = datasets.generated(
-        seed=seed, count=count, split=chosen, levels=parse_levels(levels) or GENERATED_LEVELS, size=_size(size) or "cpu"
+        seed=seed,
+        count=count,
+        split=chosen,
+        levels=parse_levels(levels) or GENERATED_LEVELS,
+        size=_size(size) or "cpu",
+        language=_one_of(SolutionLanguage, language, "language of solutions"),
     )
     rows = [datasets.with_solution(row, grade) for row in rows]
     files = datasets.write_directory(rows, out, generations=generations)
@@ -180,9 +185,8 @@ def evaluate(
     if out is not None:
         _check_file(out)
     _check_size(size, config)
-    _check_starts(problems, config)
     chosen = ProblemChoice(
-        problems, count, _split(split), parse_levels(levels), seed, "held_out", _size(size)
+        problems, count, _split(split), parse_levels(levels), seed, "held_out", _size(size), _language(config)
     ).problems()
     rows = sampled_turns(checkpoint, chosen, config, samples=samples, seed=seed, role="held_out", run="evaluate")
     _publish(metrics.summarise(rows), out, as_json=as_json)
@@ -235,8 +239,9 @@ def generate(
         raise UsageError(f"{run} already holds a run.", "Choose another directory.")
     _check_writable(run)
     _check_size(size, config)
-    _check_starts(problems, config)
-    chosen = ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "train", _size(size)).problems()
+    chosen = ProblemChoice(
+        problems, count, _split(split), parse_levels(levels), seed, "train", _size(size), _language(config)
+    ).problems()
     turns = _recorded_turns(checkpoint, chosen, config, run, samples=samples, seed=seed)
     typer.echo(f"{turns} turns under {run}; read them with `warpsmith-records summary {run}`")
 
@@ -407,24 +412,16 @@ def _size(name: str | None) -> Size | None:
     return None if name is None else _one_of(Size, name, "size")
 
 
+def _language(config: SessionConfig) -> SolutionLanguage:
+    return solution_language(config.evaluator.language)
+
+
 def _check_size(size: str | None, config: SessionConfig) -> None:
     """Refuse to interpret problems of GPU size. Which devices servers have is not known here."""
     if size == "gpu" and config.evaluator.device == "cpu" and config.evaluation.type != "server":
         raise UsageError(
             "--size gpu: these problems are too large for the interpreter.",
             "Judge on a GPU with --set evaluator.device=cuda, or leave --size out.",
-        )
-
-
-def _check_starts(problems: str, config: SessionConfig) -> None:
-    """Refuse an optimizer that would start from generated solutions, in another language than is judged."""
-    language = config.evaluator.language
-    if problems == "generated" and config.first_agent == OPTIMIZER and language != SOLUTION_LANGUAGE:
-        raise UsageError(
-            "--environment kernelbench_optimize starts from the problems' own kernels, and those of generated problems "
-            f"are in {SOLUTION_LANGUAGE}, not {language}.",
-            "Use --environment kernelbench_two_role, --problems with solutions in that language, or --set "
-            f"evaluator.language={SOLUTION_LANGUAGE}.",
         )
 
 

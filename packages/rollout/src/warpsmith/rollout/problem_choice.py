@@ -6,7 +6,7 @@ from typing import Final
 
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
-from warpsmith.rollout.generator import Size, Split
+from warpsmith.rollout.generator import Size, SolutionLanguage, Split
 
 GENERATED: Final = "generated"
 GENERATED_COUNT: Final = 50
@@ -25,6 +25,7 @@ class ProblemChoice:
         seed: seed of generated problems.
         default_split: see `split`.
         size: size of generated problems; None for `cpu`. Files have none.
+        language: of the solutions of generated problems.
     """
 
     where: str
@@ -34,6 +35,7 @@ class ProblemChoice:
     seed: int
     default_split: Split
     size: Size | None = None
+    language: SolutionLanguage = "triton"
 
     def problems(self) -> list[ProblemRow]:
         """Return the problems; of a directory or file the first ones, in its order.
@@ -45,7 +47,7 @@ class ProblemChoice:
         if self.where == GENERATED:
             count, split = self.count or GENERATED_COUNT, self.split or self.default_split
             levels, size = self.levels or GENERATED_LEVELS, self.size or "cpu"
-            return generated(seed=self.seed, count=count, split=split, levels=levels, size=size)
+            return generated(seed=self.seed, count=count, split=split, levels=levels, size=size, language=self.language)
         for option, value in (("split", self.split), ("size", self.size)):
             if value is not None:
                 raise UsageError(

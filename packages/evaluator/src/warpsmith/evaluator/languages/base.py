@@ -170,6 +170,7 @@ class KernelLanguage(ABC):
         records_on_device: whether host code that needs a device or contents can be recorded on it.
         probe: a correct candidate that adds two tensors, for servers that check their devices; empty if there is none.
         copy_to_variable: the name of a launch event that copies to a variable of a module instead; empty if none does.
+        own_kinds: kinds of described arguments that no other language has.
     """
 
     name: ClassVar[str]
@@ -182,9 +183,15 @@ class KernelLanguage(ABC):
     compiles_for_amd: ClassVar[bool] = False
     records_on_device: ClassVar[bool] = True
     copy_to_variable: ClassVar[str] = ""
+    own_kinds: ClassVar[frozenset[str]] = frozenset()
     probe: ClassVar[str] = ""
 
     # Callers -------------------------------------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> "Mapping[str, KernelLanguage]":
+        """The languages of a candidate's kernels by name; several where it can combine them (`languages.combined`)."""
+        return {self.name: self}
 
     def check(self, config: "EvaluatorConfig") -> None:  # noqa: B027  (most need nothing of the machine)
         """Raise a typed error if this machine or configuration cannot judge the language, before a judge starts."""
@@ -310,6 +317,10 @@ class KernelLanguage(ABC):
     @abstractmethod
     def describe(self, value: Any, tensor: DescribeTensor) -> Described:
         """Describe an argument that is neither a tensor nor a tuple; `tensor` describes a tensor inside it."""
+
+    def describes(self, value: Any) -> bool:
+        """Whether a launch of this language can have such an argument; exact only where `own_kinds` is not empty."""
+        return True
 
     @abstractmethod
     def category_told(self, error: BaseException) -> str | None:

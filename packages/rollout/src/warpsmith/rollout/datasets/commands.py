@@ -2,12 +2,14 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
 from warpsmith.evaluator.bench.command import INCOMPLETE_EXIT_CODE, STOPPED_EXIT_CODE, warn_about
+from warpsmith.evaluator.check_options import LANGUAGES
 from warpsmith.evaluator.config import ISOLATION_HELP
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.datasets.output_folder import output_folder
@@ -33,6 +35,10 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Take only the first usab
 Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Evaluations at once; default: one per core, three on a GPU, 8 for each server."),
+]
+Backend = Annotated[
+    Literal["triton", "cuda"] | None,
+    typer.Option(help="Judge only kernels in this language: Triton, or CUDA C++; all by default."),
 ]
 Isolation = Annotated[str, typer.Option(help=ISOLATION_HELP)]
 Set = Annotated[
@@ -65,12 +71,15 @@ def verify(
     type_: Type = None,
     column: Columns = [],  # noqa: B006 - typer reads it once and it is never changed
     limit: Limit = None,
+    backend: Backend = None,
     workers: Workers = None,
     isolation: Isolation = "landlock",
     set_: Set = [],  # noqa: B006 - as above
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
 ) -> None:
     """Judge the kernels of a data set: of those that it calls correct, how many are?
+
+    Kernels are in Triton or CUDA C++. Without a GPU those in CUDA C++ are compiled and end as `undecided`.
 
     Writes every verdict to the run directory --output as it comes, as turns of the role `dataset`: summaries, reports
     and SFT read them like a policy's. Also rows.parquet, each row's claim beside its verdict, and summary.json.
@@ -86,7 +95,7 @@ def verify(
     from warpsmith.rollout.datasets import verification, verification_summary
 
     config = session_config(set_, evaluator={"minimum_isolation": isolation})
-    read = _read(dataset, type_, column, limit)
+    read = _in_language(_read(dataset, type_, column, limit), backend)
     if not any(entry.kernel is not None for entry in read.entries):
         raise UsageError(
             f"The {len(read.entries):,} rows of {dataset} are problems without kernels; there is nothing to verify.",
@@ -110,6 +119,24 @@ def _read(path: Path, type_: str | None, column: list[str], limit: int | None) -
     for line in read.refused():
         sys.stderr.write(f"{line}\n")
     return read
+
+
+def _in_language(read: Dataset, backend: str | None) -> Dataset:
+    """Return a data set without the kernels in another language.
+
+    Raises:
+        UsageError: no kernel is in the language.
+    """
+    if backend is None:
+        return read
+    language = LANGUAGES[backend]
+    kept = [entry for entry in read.entries if entry.kernel is None or entry.language == language]
+    others = sorted({entry.language for entry in read.entries if entry.kernel is not None} - {language})
+    if others and all(entry.kernel is None for entry in kept):
+        raise UsageError(
+            f"--backend {backend}: all kernels of {read.path} are in {' and '.join(others)}.", "Leave out --backend."
+        )
+    return replace(read, entries=kept)
 
 
 def _end(waiting: int, *, stopped: bool) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.languages.cuda_cpp.with_triton import CUDA_CPP
 from warpsmith.evaluator.problem import Problem
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.datasets.problems import ProblemRow
@@ -107,6 +108,11 @@ class Entry:
     def as_row(self, source: str) -> ProblemRow:
         """Return the problem for prompts; `source` names the data set."""
         return ProblemRow(self.name, self.problem, self.level, source, self.kernel)
+
+
+def language_in(kernel: str) -> Language:
+    """Return the language of a kernel, by its text: CUDA C++ if it builds extensions, perhaps beside Triton."""
+    return "cuda_cpp" if CUDA_CPP.is_in(kernel) else "triton"
 
 
 def _digest(*parts: str) -> str:

@@ -10,7 +10,7 @@ from warpsmith.evaluator.errors import DatasetError as BadRowError
 from warpsmith.evaluator.problem import Problem, from_row
 from warpsmith.records.errors import UsageError
 from warpsmith.records.text import files_in, read_text
-from warpsmith.rollout.datasets.formats import Cells, Column, DatasetReader, Entry
+from warpsmith.rollout.datasets.formats import Cells, Column, DatasetReader, Entry, language_in
 from warpsmith.rollout.datasets.refusals import BadRow, Refusal
 from warpsmith.rollout.datasets.row_files import columns_of, find_files
 from warpsmith.rollout.errors import DatasetError
@@ -122,7 +122,14 @@ def _from_file(file: Path) -> Entry | Refusal:
     except (BadProblemError, DatasetError) as error:
         return Refusal("its problem is not in KernelBench's form", str(file), error.message)
     return Entry(
-        _name(problem), problem.source, problem.level, kernel, label=problem.source_id, file=file, place=str(file)
+        _name(problem),
+        problem.source,
+        problem.level,
+        kernel,
+        language_in(kernel or ""),
+        label=problem.source_id,
+        file=file,
+        place=str(file),
     )
 
 

@@ -14,7 +14,7 @@ from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.records.errors import UsageError
 from warpsmith.records.text import files_in, read_text
 from warpsmith.rollout.errors import DatasetError
-from warpsmith.rollout.generator import GeneratedProblem, Grade, Size, Split, generate
+from warpsmith.rollout.generator import GeneratedProblem, Grade, Size, SolutionLanguage, Split, generate
 
 _SOLUTION = ".solution.py"
 GENERATED: Final = "generated/"
@@ -66,10 +66,16 @@ class ProblemRow:
 
 
 def generated(
-    *, seed: int, count: int, split: Split = "train", levels: Sequence[int] = (1, 2, 3), size: Size = "cpu"
+    *,
+    seed: int,
+    count: int,
+    split: Split = "train",
+    levels: Sequence[int] = (1, 2, 3),
+    size: Size = "cpu",
+    language: SolutionLanguage = "triton",
 ) -> list[ProblemRow]:
-    """Return generated problems; `source` is `generated/<split>`."""
-    problems = generate(seed=seed, count=count, split=split, levels=levels, size=size)
+    """Return generated problems with solutions in a language; `source` is `generated/<split>`."""
+    problems = generate(seed=seed, count=count, split=split, levels=levels, size=size, language=language)
     return [from_generated(problem, split) for problem in problems]
 
 

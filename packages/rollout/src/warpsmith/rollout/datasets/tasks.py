@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from warpsmith.evaluator.extract import extract_kernel
 from warpsmith.evaluator.parsing import parse
-from warpsmith.rollout.datasets.formats import Cells, Claim, Column, DatasetReader, Entry, Language
+from warpsmith.rollout.datasets.formats import Cells, Claim, Column, DatasetReader, Entry, Language, language_in
 from warpsmith.rollout.datasets.refusals import BadRow
 
 _MOST_ATTEMPTS: Final = 200
@@ -49,7 +49,10 @@ class KernelllmReader(DatasetReader):
         answer, label = cells.text("kernel"), cells.value("label")
         kernel = extract_kernel(answer) if answer else None
         key = Entry("", problem).problem_key[:12]
-        return Entry(f"kernelllm/{key}", problem, kernel=kernel, label="" if label is None else str(label))
+        language = language_in(kernel or "")
+        return Entry(
+            f"kernelllm/{key}", problem, kernel=kernel, language=language, label="" if label is None else str(label)
+        )
 
 
 class PairsReader(DatasetReader):
@@ -60,7 +63,7 @@ class PairsReader(DatasetReader):
     schema: ClassVar = (
         Column("problem", "problem", "text", "the module in KernelBench's form"),
         Column("kernel", "kernel", "text", "the module that defines ModelNew", required=False),
-        Column("language", "language", "text", "triton (default) or cuda_cpp", required=False),
+        Column("language", "language", "text", "triton or cuda_cpp; by the kernel's text if missing", required=False),
         Column("name", "name", "text", "the problem's name", required=False),
         Column("level", "level", "integer", "its level", required=False),
         Column("label", "id", "object", "the row's name", required=False),
@@ -77,15 +80,17 @@ class PairsReader(DatasetReader):
             problem=problem,
             level=cells.integer("level"),
             kernel=cells.text("kernel") or None,
-            language=_language(cells.text("language")),
+            language=_language(cells.text("language"), cells.text("kernel")),
             claim=Claim(cells.boolean("correct"), cells.number("speedup"), cells.text("error") or None),
             label="" if label is None else str(label),
         )
 
 
-def _language(name: str) -> Language:
+def _language(name: str, kernel: str) -> Language:
     match name:
-        case "" | "triton":
+        case "":
+            return language_in(kernel)
+        case "triton":
             return "triton"
         case "cuda_cpp":
             return "cuda_cpp"

@@ -7,7 +7,7 @@ knows by these names what has a verdict.
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -104,7 +104,7 @@ def verify(
         The outcomes of all kernels.
 
     Raises:
-        UsageError: `output` has verdicts under other settings, or the configured evaluator cannot judge a language.
+        UsageError: `output` has verdicts under other settings, or servers are to judge several languages.
         EvaluatorError: no evaluator is available. Finished verdicts stay recorded.
         VerificationStoppedError: interrupted from the keyboard.
     """
@@ -112,6 +112,7 @@ def verify(
     _check_settings(output, settings_of(config))
     known = outcomes_in(output)
     waiting = [entry for key, entry in entries.items() if not (key in known and known[key].settled)]
+    check_languages(waiting, config)
     with Reporter(len(waiting), "kernels", console) as reporter:
         if known:
             reporter.note(f"{len(entries) - len(waiting):,} kernels have a verdict already; {len(waiting):,} remain.")
@@ -175,20 +176,24 @@ def at_once(config: SessionConfig, workers: int | None) -> int:
 
 
 def _evaluator_of(language: Language, config: SessionConfig, workers: int | None) -> EvaluatorConfig:
-    """Return the configuration of the evaluator of one kernel language.
-
-    Raises:
-        UsageError: servers are configured, which judge Triton alone.
-    """
-    if isinstance(config.evaluation, ServerEvaluation):
-        if language != "triton":
-            raise UsageError(
-                f"The data set has kernels in {language}, and evaluation servers judge Triton alone.",
-                "Judge in this process or in Ray: --set evaluation.type=process.",
-            )
-        return config.evaluator
+    """Return the configuration of the evaluator of one kernel language; servers must judge that language."""
     slots = {"slots": workers} if workers and config.evaluation.type == "process" else {}
     return config.evaluator.model_copy(update={"language": language, **slots})
+
+
+def check_languages(entries: Iterable[Entry], config: SessionConfig) -> None:
+    """Refuse kernels in several languages for evaluation servers, before the first one is judged.
+
+    Raises:
+        UsageError: it says how to judge them one language after the other.
+    """
+    languages = {entry.language for entry in entries}
+    if isinstance(config.evaluation, ServerEvaluation) and len(languages) > 1:
+        raise UsageError(
+            f"The data set has kernels in {' and '.join(sorted(languages))}, and a server judges one language.",
+            "Judge one language at a time, each in a directory of its own: --backend triton, then --backend cuda with "
+            "servers that were started with --backend cuda.",
+        )
 
 
 def _judge_all(entries: Sequence[Entry], recorder: "_Recorder", workers: int | None) -> None:

@@ -92,8 +92,8 @@ class ServerEvaluator:
             elif (judged := conditions.get("language", self._language)) != self._language:
                 raise OtherConditionsError(
                     url,
-                    f"The evaluation server {url} judges {judged}, and prompts ask for {self._language} "
-                    "(evaluator.language).",
-                    f'Set evaluator.language = "{judged}", or start the server with that language (--backend).',
+                    f"The evaluation server {url} judges {judged}, and it is asked for {self._language} "
+                    "(evaluator.language, or the kernels of a data set).",
+                    f"Start a server of {self._language} (--backend), or ask for {judged}.",
                 )
         return conditions

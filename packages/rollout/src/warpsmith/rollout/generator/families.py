@@ -14,6 +14,9 @@ from warpsmith.rollout.generator.chains import (
     torch_lines,
     triton_lines,
 )
+from warpsmith.rollout.generator.cuda import rows as cuda_rows
+from warpsmith.rollout.generator.cuda.operations import binary_line, cuda_lines
+from warpsmith.rollout.generator.cuda.patterns import CudaStage, pointwise, product
 from warpsmith.rollout.generator.operations import BINARY
 from warpsmith.rollout.generator.render import Draft, Tensor
 
@@ -58,6 +61,7 @@ def _elementwise(rng: random.Random, length: int) -> Draft:
         inputs=(Tensor("x", _any_shape(rng)),),
         torch=torch_lines(chain, "x"),
         kernel=triton_lines(chain, "x"),
+        cuda=CudaStage(cuda_lines(chain, "x")),
     )
 
 
@@ -70,6 +74,7 @@ def binary(rng: random.Random) -> Draft:
         inputs=(Tensor("x", shape), Tensor("y", shape)),
         torch=(f"x = {operation.torch.format(x='x', y='y')}",),
         kernel=(f"x = {operation.triton.format(x='x', y='y')}",),
+        cuda=CudaStage((binary_line(operation),), "i"),
     )
 
 
@@ -83,6 +88,7 @@ def binary_chain(rng: random.Random) -> Draft:
         inputs=(Tensor("x", shape), Tensor("y", shape)),
         torch=(*torch_lines(first, "x"), *torch_lines(second, "y"), f"x = {operation.torch.format(x='x', y='y')}"),
         kernel=(*triton_lines(first, "x"), *triton_lines(second, "y"), f"x = {operation.triton.format(x='x', y='y')}"),
+        cuda=CudaStage((*cuda_lines(first, "x"), *cuda_lines(second, "y"), binary_line(operation)), "i"),
     )
 
 
@@ -99,6 +105,7 @@ def broadcast(rng: random.Random) -> Draft:
         torch=(*torch_lines(chain, "x"), f"x = {operation.torch.format(x='x', y='y')}"),
         kernel=(*triton_lines(chain, "x"), f"x = {operation.triton.format(x='x', y='y')}"),
         second_load=load,
+        cuda=CudaStage((*cuda_lines(chain, "x"), binary_line(operation)), "i % c" if along_row else "i / c"),
     )
 
 
@@ -130,6 +137,7 @@ def reduction(rng: random.Random) -> Draft:
             f"tl.store(out_ptr + r, {triton_form})",
         ),
         reduces=True,
+        cuda=lambda columns: cuda_rows.reduction(name, columns, cuda_lines(chain, "x")),
     )
 
 
@@ -162,6 +170,7 @@ def softmax(rng: random.Random) -> Draft:
         inputs=(Tensor("x", rng.choice(_NARROW)),),
         torch=(*torch_lines(chain, "x"), f"return {_SOFT[name][0]}"),
         kernel=(*triton_lines(chain, "x"), *shift, *finish, _STORE_ROW),
+        cuda=lambda columns: cuda_rows.softmax(columns, cuda_lines(chain, "x"), logarithm=name == "log_softmax"),
     )
 
 
@@ -198,6 +207,7 @@ def norm(rng: random.Random) -> Draft:
         torch=(*torch_lines(chain, "x"), f"x = {torch_form}", "return x * self.weight" if scaled else "return x"),
         kernel=(*triton_lines(chain, "x"), *body, *scale, _STORE_ROW),
         weight=scaled,
+        cuda=lambda columns: cuda_rows.norm(name, columns, cuda_lines(chain, "x"), weight=scaled),
     )
 
 
@@ -227,6 +237,7 @@ def matmul(rng: random.Random) -> Draft:
             "kernel[(1,)](x, y, out, m, k, n, BLOCK=64)",
             "return out",
         ),
+        cuda=product(cuda_lines(chain, "x"), batched=False),
     )
 
 
@@ -247,6 +258,7 @@ def _pointwise(
     inputs: tuple[Tensor, ...],
     torch: tuple[str, ...],
     kernel: tuple[str, ...],
+    cuda: CudaStage,
     second_load: str = "y = tl.load(y_ptr + i, mask=m)",
 ) -> Draft:
     """One program per BLOCK elements of the flattened output."""
@@ -274,6 +286,7 @@ def _pointwise(
             f"kernel[(triton.cdiv(n, {BLOCK}),)]({tensors}, n, {'x.shape[1], ' if broadcasts else ''}BLOCK={BLOCK})",
             "return out",
         ),
+        cuda=pointwise([cuda], {one.name: one.name for one in inputs}),
     )
 
 
@@ -284,6 +297,7 @@ def _rowwise(
     inputs: tuple[Tensor, ...],
     torch: tuple[str, ...],
     kernel: tuple[str, ...],
+    cuda: Callable[[int], cuda_rows.Row],
     reduces: bool = False,
     weight: bool = False,
 ) -> Draft:
@@ -310,6 +324,7 @@ def _rowwise(
         ),
         init=("self.weight = nn.Parameter(torch.rand(columns) + 0.5)",) if weight else (),
         init_arguments=(("columns", columns),) if weight else (),
+        cuda=cuda_rows.row_patterns(cuda(columns)),
     )
 
 

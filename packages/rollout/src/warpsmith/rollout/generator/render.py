@@ -1,4 +1,4 @@
-"""Renders drafts as texts: a problem in KernelBench's form, and a Triton solution of it.
+"""Renders drafts as texts: a problem in KernelBench's form, and a Triton solution of it; `cuda` has CUDA C++.
 
 Every solution has one skeleton (imports, kernels, `ModelNew` whose `forward` allocates and launches), so that a
 small language model can learn the form from few examples.
@@ -6,7 +6,7 @@ small language model can learn the form from few examples.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 _PROBLEM = """\
 import torch
@@ -67,6 +67,25 @@ class Tensor:
         return f"torch.rand({', '.join(map(str, self.shape))}) * 4.0 - 2.0"
 
 
+class SolutionPattern(Protocol):
+    """A way to write a solution in one kernel language, with named choices."""
+
+    @property
+    def name(self) -> str:
+        """Unique in its problem and language."""
+
+    @property
+    def grade(self) -> Literal["naive", "good"]:
+        """Whether its choices are slow or fast."""
+
+    @property
+    def choices(self) -> Mapping[str, tuple[int, ...]]:
+        """Values to draw, by name."""
+
+    def text(self, draft: "ProblemDraft", inputs: Sequence[Input], choices: Mapping[str, int]) -> str:
+        """Return the solution with these choices."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProblemDraft:
     """A problem before it is rendered as text.
@@ -77,6 +96,7 @@ class ProblemDraft:
         torch: lines of `Model.forward`.
         init: lines that both constructors share, after `super().__init__()`.
         init_arguments: names of the constructors' arguments, and what is passed for them.
+        cuda: patterns of solutions in CUDA C++, at least one of each grade.
     """
 
     composition: str
@@ -84,6 +104,7 @@ class ProblemDraft:
     torch: tuple[str, ...]
     init: tuple[str, ...] = ()
     init_arguments: tuple[tuple[str, int | str], ...] = ()
+    cuda: "tuple[SolutionPattern, ...]"
 
     @property
     def constructor(self) -> str:
@@ -119,9 +140,9 @@ def problem_text(draft: ProblemDraft, inputs: Sequence[Input], sizes: Mapping[st
     text = _PROBLEM.format(
         constants="".join(f"\n{name} = {size}" for name, size in sizes.items()) + "\n" if sizes else "",
         constructor=draft.constructor,
-        init=_indented(draft.init, 8),
-        arguments=_arguments(inputs),
-        forward=_indented(draft.torch, 8).rstrip(),
+        init=indented(draft.init, 8),
+        arguments=arguments_of(inputs),
+        forward=indented(draft.torch, 8).rstrip(),
         inputs=", ".join(one.maker for one in inputs),
         init_inputs=", ".join(str(value) for _, value in draft.init_arguments),
     )
@@ -139,7 +160,7 @@ class Kernel:
     @property
     def text(self) -> str:
         """The function with its decorator."""
-        return f"@triton.jit\ndef {self.name}({self.parameters}):\n{_indented(self.lines, 4)}"
+        return f"@triton.jit\ndef {self.name}({self.parameters}):\n{indented(self.lines, 4)}"
 
 
 def solution_text(
@@ -148,22 +169,25 @@ def solution_text(
     """Return a solution: Triton kernels, and `ModelNew` whose `forward` has the lines `launch`."""
     return _SOLUTION.format(
         kernels="\n".join(kernel.text for kernel in kernels),
-        init=_solution_init(draft),
-        arguments=_arguments(inputs),
-        forward=_indented(launch, 8).rstrip(),
+        init=solution_init(draft),
+        arguments=arguments_of(inputs),
+        forward=indented(launch, 8).rstrip(),
     )
 
 
-def _arguments(inputs: Sequence[Input]) -> str:
+def arguments_of(inputs: Sequence[Input]) -> str:
+    """Return the parameter list of `forward`."""
     return ", ".join(["self", *(one.name for one in inputs)])
 
 
-def _solution_init(draft: ProblemDraft) -> str:
+def solution_init(draft: ProblemDraft) -> str:
+    """Return the constructor of `ModelNew`; empty if it needs none."""
     if not draft.init:
         return ""
     lines = [f"    def __init__({draft.constructor}):", "        super().__init__()"]
-    return "\n".join(lines) + "\n" + _indented(tuple(line.replace("nn.", "torch.nn.") for line in draft.init), 8)
+    return "\n".join(lines) + "\n" + indented(tuple(line.replace("nn.", "torch.nn.") for line in draft.init), 8)
 
 
-def _indented(lines: tuple[str, ...], spaces: int) -> str:
+def indented(lines: tuple[str, ...], spaces: int) -> str:
+    """Return lines as text, each with spaces before it."""
     return "".join(f"{' ' * spaces}{line}\n" for line in lines)

@@ -7,8 +7,6 @@ from pydantic import BeforeValidator, Field, model_validator
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.rollout.config import RolloutConfig
-from warpsmith.rollout.generator import SOLUTION_LANGUAGE
-from warpsmith.rollout.turns import OPTIMIZER
 from warpsmith.trainer.config.algorithm import AlgorithmSection
 from warpsmith.trainer.config.curriculum import AnyCurriculum, UniformCurriculum
 from warpsmith.trainer.config.health import HealthSection
@@ -192,21 +190,6 @@ class TrainerConfig(Section):
             raise ValueError(
                 f'{large} = "gpu": these problems are too large for the interpreter; '
                 f'set evaluator.device = "cuda", or {large} = "cpu"'
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _starts_are_in_the_language(self) -> Self:
-        """Refuse an optimizer that starts from generated solutions where another language than theirs is judged."""
-        sources = {"problems.type": self.problems, "held_out.source": self.held_out and self.held_out.source}
-        generated = [key for key, source in sources.items() if isinstance(source, GeneratedProblems | GeneratedHeldOut)]
-        language = self.evaluator.language
-        if generated and language != SOLUTION_LANGUAGE and self.rollout.first_agent == OPTIMIZER:
-            raise ValueError(
-                f"{generated[0]}: kernelbench_optimize starts from the problems' own kernels, and those of generated "
-                f"problems are in {SOLUTION_LANGUAGE}, not {language}; set rollout.environment.type = "
-                '"kernelbench_two_role", where the generator writes the start, use files with solutions in that '
-                f'language, or set evaluator.language = "{SOLUTION_LANGUAGE}"'
             )
         return self
 

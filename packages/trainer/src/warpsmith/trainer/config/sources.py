@@ -3,7 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from warpsmith.rollout.generator import Size
 from warpsmith.rollout.prompts import PromptStyle
@@ -127,7 +134,7 @@ class GeneratedSource(_Source):
 
     type: Literal["generated"] = "generated"
     problems: int = Field(default=2000, ge=1, description="Number of problems.")
-    language: _Language = "triton"
+    language: AnswerLanguage = Field(default="triton", description="Kernel language that is asked for and answered in.")
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems.")
     size: Size = Field(default="cpu", description="Size of the problems, as in `[problems]` of the run that follows.")
     solutions: Solutions = Field(
@@ -152,6 +159,12 @@ class GeneratedSource(_Source):
         description="Who is asked, for a run with agents: `generator`, `optimizer` (starts from the naive solution and "
         "answers with the good one), or `both` (one of them, at even odds); nobody in particular when not given.",
     )
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual_language(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave Triton out, so that runs from before this key can be resumed."""
+        found: dict[str, Any] = write(self)
+        return {name: value for name, value in found.items() if (name, value) != ("language", "triton")}
 
     @model_validator(mode="after")
     def _optimizer_has_starts(self) -> Self:

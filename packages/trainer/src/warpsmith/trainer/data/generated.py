@@ -11,7 +11,8 @@ from warpsmith.rollout.generator import GeneratedProblem, Grade
 from warpsmith.rollout.history import Attempt
 from warpsmith.rollout.prompts import Message, PromptStyle, build_prompt
 from warpsmith.rollout.turns import GENERATOR, OPTIMIZER, Agent
-from warpsmith.trainer.config.sources import ExampleAgent, GeneratedSource
+from warpsmith.trainer.config.sources import AnswerLanguage, ExampleAgent, GeneratedSource
+from warpsmith.trainer.data.bugs import bugs_of
 from warpsmith.trainer.data.kernel_bugs import with_bug
 from warpsmith.trainer.data.sample import Refusal, Sample
 from warpsmith.trainer.data.wrong_attempts import wrong_attempt
@@ -46,13 +47,14 @@ def chats_of(section: GeneratedSource, problems: Sequence[ProblemRow], seed: int
         flawed_share=section.flawed_share,
         repairs=Repairs(section.repair_share, section.repair_attempts),
         agent=section.agent,
+        language=section.language,
     )
 
 
 def source_problems(section: GeneratedSource, seed: int, count: int) -> list[ProblemRow]:
     """Return the problems of a source, each with the solution to imitate: good, naive, or one of both at even odds."""
     rng = random.Random(f"{seed}/solutions")
-    rows = generated(seed=seed, count=count, levels=section.levels, size=section.size)
+    rows = generated(seed=seed, count=count, levels=section.levels, size=section.size, language=section.language)
     grades: tuple[Grade, ...] = ("good", "naive") if section.solutions == "both" else (section.solutions,)
     return [with_solution(row, rng.choice(grades)) for row in rows]
 
@@ -65,6 +67,7 @@ def sft_examples(
     repairs: Repairs = Repairs(),
     flawed_share: float = 0.0,
     agent: ExampleAgent | None = None,
+    language: AnswerLanguage = "triton",
 ) -> list[list[Message]]:
     """Return one conversation a problem: the task's own prompt and the known solution as the answer.
 
@@ -80,6 +83,7 @@ def sft_examples(
             mixed quality, as scraped ones are. Which problems is drawn from `seed`.
         agent: who is asked; an optimizer starts from the problem's naive solution, with made-up times. `both` draws
             one of them for each problem from `seed`.
+        language: kernel language of the solutions, which prompts ask for.
 
     Raises:
         DatasetError: a problem has no solution, or for an optimizer no naive one.
@@ -88,7 +92,7 @@ def sft_examples(
     flaws, dice = random.Random(f"{seed}/flaws"), random.Random(f"{seed}/agents")
     agents: tuple[Agent | None, ...] = (GENERATOR, OPTIMIZER) if agent == "both" else (agent,)
     asked = (_asked(_flawed(_row(problem), flaws, flawed_share), dice, agents) for problem in problems)
-    return [_example(exercise, rng, prompt_style, repairs) for exercise in asked]
+    return [_example(exercise, rng, prompt_style, repairs, language) for exercise in asked]
 
 
 def answer_text(solution: str, style: PromptStyle) -> str:
@@ -115,7 +119,7 @@ def _flawed(problem: ProblemRow, rng: random.Random, share: float) -> _Exercise:
     if problem.solution is None:
         raise DatasetError(f"Problem {problem.name} has no solution.", "Use problems that come with solutions.")
     flawed = rng.random() < share
-    answer = with_bug(problem.text, problem.solution, rng) if flawed else problem.solution
+    answer = with_bug(problem.text, problem.solution, rng, bugs_of(problem.solution)) if flawed else problem.solution
     return _Exercise(problem, problem.solution, answer)
 
 
@@ -135,12 +139,16 @@ def _asked(exercise: _Exercise, rng: random.Random, agents: Sequence[Agent | Non
     return replace(exercise, agent=agent, start=Attempt(exercise.problem.naive, timed))
 
 
-def _example(exercise: _Exercise, rng: random.Random, style: PromptStyle, repairs: Repairs) -> list[Message]:
+def _example(
+    exercise: _Exercise, rng: random.Random, style: PromptStyle, repairs: Repairs, language: AnswerLanguage
+) -> list[Message]:
     # One draw for each example, so that what one of them shows does not change the next.
     own = random.Random(rng.random())
     shown = own.randint(1, repairs.attempts) if own.random() < repairs.share else 0
     attempts = [_attempt(exercise, own) for _ in range(shown)]
-    prompt = build_prompt(exercise.problem, attempts, style=style, agent=exercise.agent, start=exercise.start)
+    prompt = build_prompt(
+        exercise.problem, attempts, style=style, agent=exercise.agent, start=exercise.start, language=language
+    )
     return [*prompt, {"role": "assistant", "content": answer_text(exercise.answer, style)}]
 
 

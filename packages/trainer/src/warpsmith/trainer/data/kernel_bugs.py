@@ -6,7 +6,7 @@ them writes them as often as it read them. The evaluator can, so reinforcement l
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from warpsmith.evaluator.verdict import Verdict
@@ -14,6 +14,10 @@ from warpsmith.evaluator.verdict import Verdict
 _MASK = re.compile(r", mask=[^,()]+(?:, other=[^),]*)?")
 _GRID = re.compile(r"triton\.cdiv\((\w+), (\w+)\)")
 _FORWARD = re.compile(r"    def forward\(self.*?\n(?=\S|\Z)", re.DOTALL)
+
+
+WRONG_SHARES = (0.5, 0.93, 0.98, 0.99, 1.0, 1.0, 1.0)
+"""Shares of wrong elements where the computation is wrong: mostly all."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +35,21 @@ class KernelBug:
     verdict: Callable[[str, random.Random], Verdict]
 
 
-def with_bug(problem: str, solution: str, rng: random.Random) -> str:
-    """Return the solution with one of `BUGS`, drawn among those that apply to it; see `draw_bug`."""
-    return draw_bug(problem, solution, rng)[1]
+def with_bug(problem: str, solution: str, rng: random.Random, bugs: Sequence[KernelBug] = ()) -> str:
+    """Return the solution with one of `bugs`, drawn among those that apply to it; see `draw_bug`."""
+    return draw_bug(problem, solution, rng, bugs)[1]
 
 
-def draw_bug(problem: str, solution: str, rng: random.Random) -> tuple[KernelBug, str]:
-    """Return one of `BUGS`, drawn among those that apply to a solution, and the solution with it.
+def draw_bug(problem: str, solution: str, rng: random.Random, bugs: Sequence[KernelBug] = ()) -> tuple[KernelBug, str]:
+    """Return one of `bugs`, drawn among those that apply to a solution, and the solution with it.
 
     Args:
         problem: the problem's text.
         solution: a right answer to it.
         rng: draws the bug.
+        bugs: of the solution's language; `BUGS`, those of Triton, if there are none.
     """
-    made = [(bug, bug.make(problem, solution)) for bug in BUGS]
+    made = [(bug, bug.make(problem, solution)) for bug in bugs or BUGS]
     return rng.choice([(bug, text) for bug, text in made if text != solution])
 
 
@@ -78,7 +83,7 @@ def _in_place(problem: str, solution: str) -> str:
     return solution.replace("tl.store(out_ptr", "tl.store(x_ptr")
 
 
-def _torch_does_it(problem: str, solution: str) -> str:
+def torch_does_it(problem: str, solution: str) -> str:
     """Call torch's operators where a kernel was asked for."""
     asked = _FORWARD.search(problem)
     if asked is None or "self." in asked.group():
@@ -157,12 +162,19 @@ def _input_written(wrong: str, rng: random.Random) -> Verdict:
 
 
 def _torch_found(wrong: str, rng: random.Random) -> Verdict:
+    return torch_found(wrong, "Triton", "@triton.jit kernels")
+
+
+def torch_found(wrong: str, title: str, kernels: str) -> Verdict:
+    """Return the verdict on a forward that calls torch; `title` and `kernels` name the language and its kernels."""
     body = wrong[wrong.rindex("def forward") :]
     start = wrong.count("\n", 0, len(wrong) - len(body)) + 1
     computing = [(start + place, line.strip()) for place, line in enumerate(body.splitlines()) if "=" in line]
     number, line = computing[0] if computing else (start, body.splitlines()[0].strip())
     if "F." in body:
-        number, line = next(found for found in computing if "F." in found[1])
+        number, line = next(
+            (start + place, text.strip()) for place, text in enumerate(body.splitlines()) if "F." in text
+        )
         return _failed(
             "name_error", f"NameError: name 'F' is not defined\nline {number}, in forward: {line}", compiled=False
         )
@@ -170,8 +182,8 @@ def _torch_found(wrong: str, rng: random.Random) -> Verdict:
     name = used.group(1) if used else next((word for sign, word in _SIGNS.items() if sign in line), "neg")
     return Verdict(
         "rejected", False, False,
-        error_message=f"forward computes with torch instead of Triton: aten::{name} (line {number}: {line}). Compute "
-        "in @triton.jit kernels.",
+        error_message=f"forward computes with torch instead of {title}: aten::{name} (line {number}: {line}). Compute "
+        f"in {kernels}.",
     )  # fmt: skip
 
 
@@ -190,6 +202,6 @@ BUGS = (
     KernelBug("plain_block", _plain_block, _block_not_known),
     KernelBug("no_import", _no_import, _name_missing),
     KernelBug("in_place", _in_place, _input_written),
-    KernelBug("torch_does_it", _torch_does_it, _torch_found),
+    KernelBug("torch_does_it", torch_does_it, _torch_found),
 )
 """All bugs. None changes what is computed line by line, so that each fits into any kernel."""

@@ -9,7 +9,9 @@ import random
 from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.history import Attempt
-from warpsmith.trainer.data.kernel_bugs import draw_bug, incorrect, kernel_name, not_comparable
+from warpsmith.trainer.data import cuda_bugs
+from warpsmith.trainer.data.bugs import bugs_of, is_cuda
+from warpsmith.trainer.data.kernel_bugs import WRONG_SHARES, draw_bug, incorrect, kernel_name, not_comparable
 
 
 def wrong_attempt(problem: str, solution: str, rng: random.Random) -> Attempt:
@@ -21,19 +23,18 @@ def wrong_attempt(problem: str, solution: str, rng: random.Random) -> Attempt:
         rng: draws what is wrong, and the figures of the verdict.
     """
     if rng.random() < 0.5:
-        bug, wrong = draw_bug(problem, solution, rng)
+        bug, wrong = draw_bug(problem, solution, rng, bugs_of(solution))
         return Attempt(wrong, bug.verdict(wrong, rng))
-    breaks = [_skip_a_line, _wrong_operation, _undefined_name, _cut_short]
+    if is_cuda(solution):
+        breaks = [cuda_bugs.skip_a_line, cuda_bugs.wrong_operation, cuda_bugs.undefined_name, _cut_short]
+    else:
+        breaks = [_skip_a_line, _wrong_operation, _undefined_name, _cut_short]
     rng.shuffle(breaks)
     for broken in breaks:
         attempt = broken(solution, rng)
         if attempt is not None:
             return attempt
     raise AssertionError("cutting a solution short always works")
-
-
-_WRONG_SHARES = (0.5, 0.93, 0.98, 0.99, 1.0, 1.0, 1.0)
-"""Shares of wrong elements where the computation is wrong: mostly all."""
 
 
 def _computing_lines(solution: str) -> list[int]:
@@ -53,7 +54,7 @@ def _skip_a_line(solution: str, rng: random.Random) -> Attempt | None:
         return None
     lines = solution.splitlines()
     del lines[rng.choice(candidates)]
-    return Attempt("\n".join(lines) + "\n", incorrect(rng, *_WRONG_SHARES))
+    return Attempt("\n".join(lines) + "\n", incorrect(rng, *WRONG_SHARES))
 
 
 _CONFUSED = (
@@ -70,7 +71,7 @@ def _wrong_operation(solution: str, rng: random.Random) -> Attempt | None:
     swaps = [(a, b) for pair in _CONFUSED for a, b in (pair, pair[::-1]) if a in solution]
     if not swaps:
         return None
-    return Attempt(solution.replace(*rng.choice(swaps), 1), incorrect(rng, *_WRONG_SHARES))
+    return Attempt(solution.replace(*rng.choice(swaps), 1), incorrect(rng, *WRONG_SHARES))
 
 
 def _undefined_name(solution: str, rng: random.Random) -> Attempt | None:

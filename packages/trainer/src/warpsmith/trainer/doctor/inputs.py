@@ -16,7 +16,7 @@ from warpsmith.policy.quantization import check_quantization
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.environments.registry import max_turns
-from warpsmith.rollout.generator import SOLUTION_LANGUAGE
+from warpsmith.rollout.generator import SOLUTION_LANGUAGES, solution_language
 from warpsmith.rollout.history import Attempt
 from warpsmith.rollout.prompts import build_prompt
 from warpsmith.rollout.turns import OPTIMIZER
@@ -235,7 +235,7 @@ def judgement(config: Config) -> Iterator[Finding]:
 
     settings = config.placement.evaluator(config.evaluator).model_copy(update={"slots": 1, "ready_workers": 1})
     language = language_of(settings.language)
-    if settings.language != SOLUTION_LANGUAGE and not language.probe:
+    if settings.language not in SOLUTION_LANGUAGES and not language.probe:
         yield Finding("judgement", "warning", "not tried", f"{language.title} has no kernel to try it with.")
         return
     text, kernel = _known_kernel(settings.language)
@@ -258,12 +258,12 @@ def judgement(config: Config) -> Iterator[Finding]:
 
 def _known_kernel(language: str) -> tuple[str, str]:
     """Return a problem and a correct kernel: a generated one's, or the probe of another language."""
-    if language != SOLUTION_LANGUAGE:
+    if language not in SOLUTION_LANGUAGES:
         from warpsmith.evaluator.languages.registry import language_of
         from warpsmith.evaluator.server.probe import PROBLEM
 
         return PROBLEM, language_of(language).probe
     from warpsmith.rollout.datasets import generated
 
-    (problem,) = generated(seed=0, count=1, levels=(1,))
+    (problem,) = generated(seed=0, count=1, levels=(1,), language=solution_language(language))
     return problem.text, problem.solution or ""

@@ -23,6 +23,7 @@ from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
 from warpsmith.rollout.deadlines import within
 from warpsmith.rollout.evaluators.open import open_evaluator
+from warpsmith.rollout.generator import solution_language
 from warpsmith.rollout.prompts import build_prompt
 from warpsmith.rollout.samplers.pool import SamplerPool
 from warpsmith.rollout.samplers.ray_actor import RemoteSampler
@@ -382,7 +383,12 @@ def load_problems(config: TrainerConfig) -> list[ProblemRow]:
     section = config.problems
     if isinstance(section, GeneratedProblems):
         return generated(
-            seed=section.seed, count=section.count, split="train", levels=section.levels, size=section.size
+            seed=section.seed,
+            count=section.count,
+            split="train",
+            levels=section.levels,
+            size=section.size,
+            language=solution_language(config.evaluator.language),
         )
     return _of_levels(section, "problems")
 
@@ -404,7 +410,8 @@ def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
     if isinstance(source, GeneratedHeldOut):
         size = source.size or (trained.size if isinstance(trained, GeneratedProblems) else "cpu")
         levels = source.levels or trained.levels
-        return generated(seed=section.seed, count=count, split="held_out", levels=levels, size=size)
+        language = solution_language(config.evaluator.language)
+        return generated(seed=section.seed, count=count, split="held_out", levels=levels, size=size, language=language)
     rows = _of_levels(source, "held_out.source")
     if count > len(rows):
         raise ConfigError(

@@ -1,12 +1,14 @@
-"""The compilation of one candidate's launches: all at once, or launch by launch."""
+"""The compilation of one candidate's launches: all at once, launch by launch, or each in its language's way."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.compiling.service import Compilation, CompileService, Job
+from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 
 MOST_ALIKE: Final = 16
@@ -75,9 +77,17 @@ class CompileRun(ABC):
 
 def run_of(service: CompileService, source: str) -> CompileRun:
     """Return the compilation of one candidate: launch by launch if a device runs the code, otherwise all at once."""
-    if service.language.builds_ahead:
-        return Ahead(service)
-    return LaunchByLaunch(service, source) if service.loads_code else AllAtOnce(service, source)
+    parts = service.language.parts
+    if len(parts) > 1:
+        return ByLanguage({name: _run_of(service, source, part) for name, part in parts.items()})
+    return _run_of(service, source, service.language)
+
+
+def _run_of(service: CompileService, source: str, language: KernelLanguage) -> CompileRun:
+    if language.builds_ahead:
+        return Ahead(service, language)
+    kind = LaunchByLaunch if service.loads_code else AllAtOnce
+    return kind(service, source, language)
 
 
 class AllAtOnce(CompileRun):
@@ -85,9 +95,10 @@ class AllAtOnce(CompileRun):
 
     loads_code = False
 
-    def __init__(self, service: CompileService, source: str) -> None:
+    def __init__(self, service: CompileService, source: str, language: KernelLanguage | None = None) -> None:
         self._service = service
         self._source = source
+        self._language = language or service.language
         self._job: Job | None = None
         self._launches: list[Launch] = []
         self._settled = False
@@ -102,7 +113,8 @@ class AllAtOnce(CompileRun):
     def start(self, launches: list[Launch]) -> None:
         """Start with the first known launches: most candidates launch the same in every trial."""
         if launches and self._job is None:
-            self._job, self._launches = self._service.start(self._source, launches), launches
+            self._job = self._service.start(self._source, launches, self._language)
+            self._launches = launches
 
     def settle(self, launches: list[Launch]) -> None:
         """Compile all launches of the trials. Launches reported later are ignored."""
@@ -145,9 +157,10 @@ class LaunchByLaunch(CompileRun):
 
     loads_code = True
 
-    def __init__(self, service: CompileService, source: str) -> None:
+    def __init__(self, service: CompileService, source: str, language: KernelLanguage | None = None) -> None:
         self._service = service
         self._source = source
+        self._language = language or service.language
         self._jobs: dict[bytes, Job] = {}
         self._same: dict[bytes, bytes] = {}
         self._compiled: dict[bytes, list[_Compiled]] = {}
@@ -194,12 +207,12 @@ class LaunchByLaunch(CompileRun):
         key = codec.encode([launch])
         if key not in self._jobs and key not in self._same:
             compiled = self._compiled.get(_form(launch), [])
-            same_code = self._service.language.same_code
+            same_code = self._language.same_code
             like = next((one.key for one in compiled if same_code(one.launch, launch, one.binary)), None)
             if like is not None:
                 self._same[key] = like
             else:
-                self._jobs[key] = self._service.start(self._source, [launch])
+                self._jobs[key] = self._service.start(self._source, [launch], self._language)
         return self._same.get(key, key)
 
     def _note(self, key: bytes, launch: Launch, binary: Any) -> None:
@@ -244,9 +257,10 @@ class LaunchByLaunch(CompileRun):
 class Ahead(CompileRun):
     """The compilation of one candidate's builds, each when host code asks for it; launches name their build."""
 
-    def __init__(self, service: CompileService) -> None:
+    def __init__(self, service: CompileService, language: KernelLanguage | None = None) -> None:
         self.loads_code = service.loads_code
         self._service = service
+        self._language = language or service.language
         self._jobs: dict[str, Job] = {}
         self._used: set[str] = set()
 
@@ -257,9 +271,9 @@ class Ahead(CompileRun):
 
     def built(self, text: str) -> Compilation:
         """See `CompileRun`."""
-        name = self._service.language.build_name(text)
+        name = self._language.build_name(text)
         if name not in self._jobs:
-            self._jobs[name] = self._service.start(text, [])
+            self._jobs[name] = self._service.start(text, [], self._language)
         return self._service.wait(self._jobs[name])
 
     def reported(self, launch: Launch, *, counted: bool) -> Compilation | None:
@@ -277,7 +291,7 @@ class Ahead(CompileRun):
         found = self._service.wait(self._jobs[name]) if name in self._jobs else Compilation(ok=False)
         if not found.ok:
             raise WireError(f"{str(launch['kernel'])[:80]} is launched from a build that was not compiled.")
-        self._service.language.check_launch(launch, found.binaries[0])
+        self._language.check_launch(launch, found.binaries[0])
         self._used.add(name)
         return found.binaries[0]
 
@@ -316,6 +330,95 @@ class Ahead(CompileRun):
         for job in self._jobs.values():
             self._service.give_up(job)
         self._jobs = {}
+
+
+class ByLanguage(CompileRun):
+    """The compilation of one candidate that can use several languages; a launch's `language` says which.
+
+    Args:
+        runs: the compilation of each language's launches, by its name.
+    """
+
+    def __init__(self, runs: Mapping[str, CompileRun]) -> None:
+        self.loads_code = any(run.loads_code for run in runs.values())
+        self._runs = runs
+        self._launched: dict[str, CompileRun] = {}
+
+    @property
+    def begun_ahead(self) -> bool:  # type: ignore[override]
+        """Whether a build was asked for."""
+        return any(run.begun_ahead for run in self._runs.values())
+
+    def built(self, text: str) -> Compilation:
+        """See `CompileRun`: the first language has the builds."""
+        return next(iter(self._runs.values())).built(text)
+
+    def reported(self, launch: Launch, *, counted: bool) -> Compilation | None:
+        """See `CompileRun`."""
+        ((run, own),) = self._each([launch])
+        return run.reported(own[0], counted=counted)
+
+    def begin(self, launches: list[Launch]) -> None:
+        """See `CompileRun`."""
+        for run, own in self._each(launches):
+            run.begin(own)
+
+    def start(self, launches: list[Launch]) -> None:
+        """See `CompileRun`."""
+        for run, own in self._each(launches):
+            run.start(own)
+
+    def settle(self, launches: list[Launch]) -> None:
+        """See `CompileRun`."""
+        for run, own in self._each(launches):
+            run.settle(own)
+
+    def result(self) -> Compilation:
+        """Return the first failure, or success. Builds beside launches in other languages count only if launched."""
+        runs = list(self._launched.values()) or [run for run in self._runs.values() if run.begun_ahead]
+        found = [run.result() for run in runs]
+        failed = next((one for one in found if not one.ok), None)
+        if failed is not None or not found:
+            return failed or Compilation(ok=False)
+        seconds, cached = sum(one.seconds for one in found), all(one.cached for one in found)
+        return Compilation(True, tf32=any(one.tf32 for one in found), seconds=seconds, cached=cached)
+
+    def await_code(self, launches: list[Launch], *, counted: bool) -> None:
+        """See `CompileRun`."""
+        for run, own in self._each(launches):
+            run.await_code(own, counted=counted)
+
+    def code_of(self, launches: list[Launch], *, counted: bool) -> list[dict[str, Any]]:
+        """See `CompileRun`: in the order of the launches."""
+        if not self.loads_code:
+            return []
+        found = {id(run): iter(run.code_of(own, counted=counted)) for run, own in self._each(launches)}
+        return [next(found[id(self._runs[launch["language"]])]) for launch in launches]
+
+    def resources_of(self, launches: list[Launch]) -> list[Any]:
+        """See `CompileRun`: known only if every language tells them."""
+        found = {id(run): run.resources_of(own) for run, own in self._each(launches)}
+        if not all(found.values()):
+            return []
+        each = {name: iter(one) for name, one in found.items()}
+        return [next(each[id(self._runs[launch["language"]])]) for launch in launches]
+
+    def _each(self, launches: list[Launch]) -> Iterator[tuple[CompileRun, list[Launch]]]:
+        """Yield the compilation of each language with its launches, as that language has them."""
+        for name, run in self._runs.items():
+            own = [_without_language(launch) for launch in launches if launch["language"] == name]
+            if own:
+                self._launched[name] = run
+                yield run, own
+
+    def close(self) -> None:
+        """Cancel the compilations that are still running."""
+        for run in self._runs.values():
+            run.close()
+
+
+def _without_language(launch: Launch) -> Launch:
+    return {name: value for name, value in launch.items() if name != "language"}
 
 
 @dataclass(frozen=True)

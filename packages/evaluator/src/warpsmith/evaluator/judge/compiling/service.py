@@ -14,6 +14,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.compressed_store import PackedStore, pack, unpack
 from warpsmith.evaluator.ipc.messages import Kind, Message
+from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.languages.chips import chip_name
 from warpsmith.evaluator.processes.failure_attribution import STARVED_SHARE
 from warpsmith.evaluator.processes.machine import Machine
@@ -66,9 +67,14 @@ RETRIES: Final = RetryPolicy([Retries(ONCE, of(_CrashedError)), Retries(ONCE, of
 
 @dataclass
 class Job:
-    """One compilation, shared by all evaluations that need the same launches."""
+    """One compilation, shared by all evaluations that need the same launches.
+
+    Attributes:
+        language: of the kernels; None for one that was answered from the cache.
+    """
 
     key: bytes
+    language: KernelLanguage | None = None
     future: Future[Compilation] = field(default_factory=Future)
     waiting: int = 1
     worker: Worker | None = None
@@ -95,9 +101,16 @@ class CompileService:
         self._kept = PackedStore(CACHE_ENTRIES, CACHE_BYTES)
         self._threads = started_executor(machine.config.slots, "compile")
 
-    def start(self, source: str, launches: list[dict[str, Any]]) -> Job:
-        """Return the compilation of these launches: a cached one, one under way, or a new one."""
-        key = self._key(source, launches)
+    def start(self, source: str, launches: list[dict[str, Any]], language: KernelLanguage | None = None) -> Job:
+        """Return the compilation of these launches: a cached one, one under way, or a new one.
+
+        Args:
+            source: the candidate's, or the text of a build.
+            launches: `kernel`, `arguments` and `options` of each.
+            language: one of the service's language's `parts`; by default the service's language.
+        """
+        language = language or self.language
+        key = self._key(language, source, launches)
         with self._lock:
             known = self._under_way.get(key)
             # A job that has just failed stays until `_keep` runs: a retry must not join it.
@@ -105,7 +118,7 @@ class CompileService:
                 return _joined(known)
             kept = self._kept.get(key)
             if kept is None:
-                job = self._under_way[key] = Job(key)
+                job = self._under_way[key] = Job(key, language)
                 job.future = self._threads.submit(self._compile, job, source, launches)
         if kept is not None:
             return _answered(key, _compilation(codec.Fields(unpack(kept))))
@@ -130,9 +143,10 @@ class CompileService:
                 job.worker.kill()
         job.future.cancel()
 
-    def _key(self, source: str, launches: list[dict[str, Any]]) -> bytes:
+    def _key(self, language: KernelLanguage, source: str, launches: list[dict[str, Any]]) -> bytes:
         digest = hashlib.sha256(self._salt)
-        for part in (source.encode("utf-8", "surrogatepass"), *sorted(codec.encode(launch) for launch in launches)):
+        encoded = sorted(codec.encode(launch) for launch in launches)
+        for part in (language.name.encode(), source.encode("utf-8", "surrogatepass"), *encoded):
             digest.update(len(part).to_bytes(8, "little") + part)
         return digest.digest()
 
@@ -157,7 +171,8 @@ class CompileService:
 
         def attempt() -> Compilation:
             with self._worker(job) as worker:
-                return self._asked(worker, source, launches, time.monotonic() + self._config.compile_timeout_s)
+                deadline = time.monotonic() + self._config.compile_timeout_s
+                return self._asked(worker, job.language or self.language, source, launches, deadline)
 
         try:
             found = with_retries(attempt, RETRIES)
@@ -185,7 +200,9 @@ class CompileService:
                 job.worker = None
             worker.close()
 
-    def _asked(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
+    def _asked(
+        self, worker: Worker, language: KernelLanguage, source: str, launches: list[dict[str, Any]], deadline: float
+    ) -> Compilation:
         """Return a worker's result.
 
         Raises:
@@ -193,11 +210,11 @@ class CompileService:
             *LOST: the worker was lost, or lacked what it needs.
         """
         try:
-            return self._ask(worker, source, launches, deadline)
+            return self._ask(worker, language, source, launches, deadline)
         except WorkerDiedError as error:
             if error.lost_with_zygote or error.killed or (error.ended and error.ended.code == EXHAUSTED_CODE):
                 raise
-            crashed = self._broken(f"{self.language.title}'s compiler crashed on the kernels ({error}).")
+            crashed = _broken(language, f"{language.title}'s compiler crashed on the kernels ({error}).")
             raise _CrashedError(str(error), crashed) from error
         except WorkerTimeoutError as error:
             starved = error.starved_seconds
@@ -205,19 +222,17 @@ class CompileService:
                 raise
             message = (
                 f"The kernels did not compile within {self._config.compile_timeout_s:g} s. "
-                f"{self.language.slow_compile_advice}"
+                f"{language.slow_compile_advice}"
             )
             return Compilation(False, "timeout", message)
         except (WireError, _native.FrameError) as error:
-            return self._broken(f"The compile worker sent an invalid reply: {error}")
+            return _broken(language, f"The compile worker sent an invalid reply: {error}")
 
-    def _ask(self, worker: Worker, source: str, launches: list[dict[str, Any]], deadline: float) -> Compilation:
-        worker.send(
-            Kind.COMPILE,
-            {"source": source, "launches": launches, "binaries": self.loads_code},
-            [],
-            deadline - time.monotonic(),
-        )
+    def _ask(
+        self, worker: Worker, language: KernelLanguage, source: str, launches: list[dict[str, Any]], deadline: float
+    ) -> Compilation:
+        fields = {"language": language.name, "source": source, "launches": launches, "binaries": self.loads_code}
+        worker.send(Kind.COMPILE, fields, [], deadline - time.monotonic())
         message = self._reply(worker, deadline)
         if message.kind is not Kind.COMPILED:
             raise WireError(f"The compile worker sent {message.kind.name}; COMPILED was expected.")
@@ -247,12 +262,13 @@ class CompileService:
                     raise WorkerTimeoutError(error.role, error.cpu_seconds, 0.0) from error
                 extended = max(later, min(time.monotonic() + LEAST_EXTENSION_S, most))
 
-    def _broken(self, message: str) -> Compilation:
-        return Compilation(False, self.language.compilation_category, message)
-
     def close(self) -> None:
         """Start no more compilations. Those under way end with the machine's workers."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _broken(language: KernelLanguage, message: str) -> Compilation:
+    return Compilation(False, language.compilation_category, message)
 
 
 def _has_failed(future: Future[Compilation]) -> bool:

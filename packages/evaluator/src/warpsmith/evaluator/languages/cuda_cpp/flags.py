@@ -17,6 +17,7 @@ _ALLOWED: Final = re.compile(
     | (-|--)maxrregcount=\d{1,3} | (--|-)expt-relaxed-constexpr | (--|-)expt-extended-lambda | (--|-)extended-lambda
     | -D\w+(=[\w.+-]*)? | -U\w+ | -fPIC | -fopenmp | -ffast-math | -funroll-loops | -march=native | -mtune=native
     | --threads=?\d* | -t=?\d+ | (-|--)resource-usage | (--|-)restrict | (--|-)extra-device-vectorization
+    | (-|--)(rdc|relocatable-device-code)=false
     | -diag-suppress[=\s]?[\d,]+ | --diag-suppress[=\s]?[\d,]+ | -ldl | -lm | -lcudart | -lcuda | -lstdc\+\+
     """,
     re.VERBOSE,
@@ -30,7 +31,10 @@ _CHIP: Final = re.compile(
     r"(-arch|--gpu-architecture|-gencode|--generate-code|-code|--gpu-code)(=.*)?|arch=[\w,=\[\]]+|(sm|compute)_\w+"
 )
 """The evaluator sets the chip itself."""
-_NO_EFFECT: Final = re.compile(r"-v|-Wall|-Wextra|-Wno-.*|--threads.*|-t.*|-l\w+|-fPIC|-fopenmp|-g|-march=.*|-mtune=.*")
+_NO_EFFECT: Final = re.compile(
+    r"-v|-Wall|-Wextra|-Wno-.*|--threads.*|-t.*|-l\w+|-fPIC|-fopenmp|-g|-march=.*|-mtune=.*"
+    r"|--?(rdc|relocatable-device-code)=false"
+)
 _PAIRED: Final = {"-Xptxas": _PTXAS, "--ptxas-options": _PTXAS, "-Xcompiler": None, "--compiler-options": None}
 _SEPARATE: Final = frozenset(
     {"-maxrregcount", "--maxrregcount", "-std", "--std", "-diag-suppress", "--diag-suppress", "-D", "-U", "--threads"}

@@ -205,16 +205,23 @@ class HostLibrary:
         self._bridge = bridge
         self._library = library = ctypes.CDLL(str(path))
         library.warpsmith_start.restype = ctypes.c_char_p
-        for name in ("warpsmith_name", "warpsmith_argument", "warpsmith_variable"):
+        for name in ("warpsmith_name", "warpsmith_argument", "warpsmith_variable", "warpsmith_attribute_name"):
             getattr(library, name).restype = ctypes.c_char_p
+        library.warpsmith_attribute.restype = ctypes.POINTER(Value)
         failed = library.warpsmith_start(ctypes.byref(bridge.table))
         if failed:
             raise RuntimeError(failed.decode("utf-8", "replace"))
         self.names = [library.warpsmith_name(number).decode() for number in range(library.warpsmith_count())]
+        self._attributes = {
+            library.warpsmith_attribute_name(number).decode(): bridge.decoded(library.warpsmith_attribute(number)[0])
+            for number in range(library.warpsmith_attribute_count())
+        }
 
     def module(self, name: str, documentation: Mapping[str, str]) -> ModuleType:
-        """Return a Python module with the library's functions."""
+        """Return a Python module with the library's functions and attributes."""
         made = ModuleType(name)
+        for own, value in self._attributes.items():
+            setattr(made, own, value)
         for number, own in enumerate(self.names):
             setattr(made, own, self._function(number, own, documentation.get(own)))
         return made

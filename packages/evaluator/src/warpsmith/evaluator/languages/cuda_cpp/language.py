@@ -61,6 +61,7 @@ class CudaCpp(KernelLanguage):
     builds_ahead = True
     records_on_device = False
     copy_to_variable = SYMBOL
+    own_kinds = frozenset({"raw"})
     probe = probe.CANDIDATE
 
     def check(self, config: "EvaluatorConfig") -> None:
@@ -152,6 +153,12 @@ class CudaCpp(KernelLanguage):
     def describe(self, value: Any, tensor: DescribeTensor) -> Described:
         """See `KernelLanguage`: an argument's bytes, and the tensor behind each pointer in them."""
         return ["raw", value.content, [[offset, tensor(one)] for offset, one in value.pointers]]
+
+    def describes(self, value: Any) -> bool:
+        """See `KernelLanguage`: what the runtime recorded."""
+        from warpsmith.evaluator.languages.cuda_cpp.arguments import RawArgument
+
+        return isinstance(value, RawArgument)
 
     def category_told(self, error: BaseException) -> str | None:
         """See `KernelLanguage`."""

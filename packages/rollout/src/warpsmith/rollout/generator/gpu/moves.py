@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from warpsmith.rollout.generator.chains import Chain, key, optional_chain, slug_of, torch_lines, triton_lines
+from warpsmith.rollout.generator.cuda import patterns
+from warpsmith.rollout.generator.cuda import rows as cuda_rows
+from warpsmith.rollout.generator.cuda.operations import binary_line, cuda_lines
 from warpsmith.rollout.generator.gpu.pointwise import SLOW_BLOCKS
 from warpsmith.rollout.generator.gpu.rows import COUNTED_ROW, SHORT_ROW, row_warps, several_rows
 from warpsmith.rollout.generator.gpu.sizes import FLOAT_BYTES, Budget, draw_columns
@@ -34,6 +37,7 @@ def transpose(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(uniform("x", "ROWS", "COLUMNS"), uniform("y", "COLUMNS", "ROWS")),
         touched=rows * each,
         patterns=tuple(_transpose_patterns(lines)),
+        cuda=patterns.transpose((*cuda_lines(chain, "x"), binary_line(operation))),
     )
 
 
@@ -96,6 +100,7 @@ def gather(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(uniform("x", "ROWS", "COLUMNS"), SizedInput("index", "torch.randint(0, ROWS, (COUNT,))")),
         touched=count * each + table * row,
         patterns=tuple(_gather_patterns(chain, columns)),
+        cuda=patterns.gather(cuda_lines(chain, "x"), columns),
     )
 
 
@@ -220,6 +225,7 @@ def scan(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(uniform("x", "ROWS", "COLUMNS"),),
         touched=rows * each,
         patterns=tuple(_scan_patterns(triton_lines(chain, "x"), columns)),
+        cuda=cuda_rows.scan(columns, cuda_lines(chain, "x")),
     )
 
 

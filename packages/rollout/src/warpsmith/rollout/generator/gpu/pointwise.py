@@ -16,6 +16,8 @@ from warpsmith.rollout.generator.chains import (
     torch_lines,
     triton_lines,
 )
+from warpsmith.rollout.generator.cuda.operations import binary_line, cuda_lines, step_line
+from warpsmith.rollout.generator.cuda.patterns import CudaStage, pointwise
 from warpsmith.rollout.generator.gpu.sizes import FLOAT_BYTES, Budget, draw_columns
 from warpsmith.rollout.generator.gpu.solutions import GpuDraft, Lines, Pattern, graded, uniform
 from warpsmith.rollout.generator.operations import BINARY, UNARY
@@ -57,6 +59,7 @@ def elementwise(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(uniform("x", *shape),),
         touched=2 * _bytes(sizes),
         patterns=tuple(pointwise_patterns(("x",), _merged(steps))),
+        cuda=pointwise([CudaStage(cuda_lines(part, "x")) for part in _halves(chain)], {"x": "x"}),
     )
 
 
@@ -78,6 +81,10 @@ def binary(rng: random.Random, budget: Budget) -> GpuDraft:
         patterns=tuple(pointwise_patterns(
             ("x", "y"), (*_first_stage(first), Stage(last, Operand("y", "i")))
         )),
+        cuda=pointwise(
+            [*_first_cuda(first), CudaStage((*cuda_lines(second, "y"), binary_line(operation)), "i")],
+            {"x": "x", "y": "y"},
+        ),
     )  # fmt: skip
 
 
@@ -97,6 +104,10 @@ def broadcast(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(uniform("x", "ROWS", "COLUMNS"), uniform("y", *(("COLUMNS",) if along_row else ("ROWS", "1")))),
         touched=(rows * each + fixed) * FLOAT_BYTES,
         patterns=tuple(pointwise_patterns(("x", "y"), (*_first_stage(chain), stage))),
+        cuda=pointwise(
+            [*_first_cuda(chain), CudaStage((binary_line(operation),), "i % c" if along_row else "i / c")],
+            {"x": "x", "y": "y"},
+        ),
     )
 
 
@@ -121,6 +132,14 @@ def epilogue(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(uniform("x", "ROWS", "COLUMNS"),),
         touched=(2 * rows + 1) * columns * FLOAT_BYTES,
         patterns=tuple(pointwise_patterns(("x",), (*_first_stage(chain), bias, last))),
+        cuda=pointwise(
+            [
+                *_first_cuda(chain),
+                CudaStage(("x = x + y;",), "i % c"),
+                CudaStage((step_line(activation, "x"), f"x = x * {scale}f;")),
+            ],
+            {"x": "x", "y": "self.bias"},
+        ),
     )
 
 
@@ -189,6 +208,15 @@ def _has_columns(stage: Stage) -> bool:
 
 def _first_stage(chain: Chain) -> tuple[Stage, ...]:
     return (Stage(triton_lines(chain, "x")),) if chain else ()
+
+
+def _first_cuda(chain: Chain) -> tuple[CudaStage, ...]:
+    return (CudaStage(cuda_lines(chain, "x")),) if chain else ()
+
+
+def _halves(chain: Chain) -> list[Chain]:
+    half = (len(chain) + 1) // 2
+    return [chain[:half], chain[half:]] if len(chain) > 1 else [chain]
 
 
 def _merged(stages: list[Stage]) -> tuple[Stage, ...]:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from warpsmith.rollout.generator.chains import Chain, key, optional_chain, slug_of, torch_lines, triton_lines
+from warpsmith.rollout.generator.cuda.operations import cuda_lines
+from warpsmith.rollout.generator.cuda.patterns import product
 from warpsmith.rollout.generator.gpu.pointwise import Stage, pointwise_kernel
 from warpsmith.rollout.generator.gpu.sizes import FLOAT_BYTES, Budget, styled
 from warpsmith.rollout.generator.gpu.solutions import GpuDraft, Lines, Pattern, graded, uniform
@@ -39,6 +41,7 @@ def matmul(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(uniform("x", "M", "K", reach=1.0), uniform("y", "K", "N", reach=1.0)),
         touched=m * each + fixed,
         patterns=tuple(_patterns(chain, n, batched=False)),
+        cuda=product(cuda_lines(chain, "x"), batched=False),
     )
 
 
@@ -57,6 +60,7 @@ def batched_matmul(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(uniform("x", "BATCH", "M", "K", reach=1.0), uniform("y", "BATCH", "K", "N", reach=1.0)),
         touched=batch * each,
         patterns=tuple(_patterns(chain, n, batched=True)),
+        cuda=product(cuda_lines(chain, "x"), batched=True),
     )
 
 

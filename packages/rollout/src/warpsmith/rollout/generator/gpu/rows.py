@@ -15,6 +15,8 @@ from warpsmith.rollout.generator.chains import (
     torch_lines,
     triton_lines,
 )
+from warpsmith.rollout.generator.cuda import rows as cuda_rows
+from warpsmith.rollout.generator.cuda.operations import cuda_lines
 from warpsmith.rollout.generator.gpu.pointwise import Stage, pointwise_kernel
 from warpsmith.rollout.generator.gpu.sizes import FLOAT_BYTES, Budget, draw_columns
 from warpsmith.rollout.generator.gpu.solutions import GpuDraft, Lines, Pattern, SizedInput, graded, uniform
@@ -256,6 +258,7 @@ def reduction(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(_normal("x") if name == "max" else _matrix(),),
         touched=rows * each,
         patterns=(*_by_column(found, chain, columns), *row_patterns(_reduced(found, chain, columns))),
+        cuda=cuda_rows.row_patterns(cuda_rows.reduction(name, columns, cuda_lines(chain, "x"))),
     )
 
 
@@ -343,6 +346,7 @@ def logsumexp(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(_matrix(),),
         touched=rows * each,
         patterns=tuple(row_patterns(RowKernel(columns, triton_lines(chain, "x"), body, passes, one_value=True))),
+        cuda=cuda_rows.row_patterns(cuda_rows.logsumexp(columns, cuda_lines(chain, "x"))),
     )
 
 
@@ -369,6 +373,9 @@ def softmax(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(_matrix(),),
         touched=rows * each,
         patterns=tuple(row_patterns(row)),
+        cuda=cuda_rows.row_patterns(
+            cuda_rows.softmax(columns, cuda_lines(chain, "x"), logarithm=name == "log_softmax")
+        ),
     )
 
 
@@ -404,6 +411,7 @@ def norm(rng: random.Random, budget: Budget) -> GpuDraft:
         inputs=(_matrix(),),
         touched=rows * each + fixed,
         patterns=tuple(row_patterns(_normed(name, chain, columns, scaled))),
+        cuda=cuda_rows.row_patterns(cuda_rows.norm(name, columns, cuda_lines(chain, "x"), weight=scaled)),
     )
 
 

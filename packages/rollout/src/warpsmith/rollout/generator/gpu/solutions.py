@@ -8,15 +8,17 @@ import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
 
-from warpsmith.rollout.generator.render import Kernel, ProblemDraft, solution_text
+from warpsmith.rollout.generator.render import Input, Kernel, ProblemDraft, SolutionPattern, solution_text
 
 Grade = Literal["naive", "good"]
 Lines = tuple[str, ...]
 
-LONGEST: Final = 1200
-"""Characters of a solution: some 450 tokens, so that it fits an answer of 512."""
+SolutionLanguage = Literal["triton", "cuda_cpp"]
+LONGEST: Final[Mapping[SolutionLanguage, int]] = MappingProxyType({"triton": 1200, "cuda_cpp": 2400})
+"""Characters of a solution: in Triton some 450 tokens, so that it fits an answer of 512; in CUDA C++ twice as many."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ class Pattern:
     launch: Lines
     choices: Mapping[str, tuple[int, ...]]
 
+    def text(self, draft: ProblemDraft, inputs: Sequence[Input], choices: Mapping[str, int]) -> str:
+        """Return the solution with these choices."""
+        return solution_text(draft, inputs, self.kernels, tuple(line.format(**choices) for line in self.launch))
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -80,16 +86,23 @@ class GpuDraft(ProblemDraft):
 
 @dataclass(frozen=True)
 class SolutionSpace:
-    """All solutions that the generator knows to a problem, up to `LONGEST` characters if there is one of each grade."""
+    """All solutions that the generator knows to a problem, up to `LONGEST` characters if there is one of each grade.
+
+    Args:
+        draft: the problem.
+        language: of the solutions' kernels.
+    """
 
     draft: GpuDraft
+    language: SolutionLanguage = "triton"
 
     @property
-    def patterns(self) -> tuple[Pattern, ...]:
+    def patterns(self) -> tuple[SolutionPattern, ...]:
         """The patterns that are short enough for a small model's answer; if none of a grade is, its shortest."""
-        patterns = self.draft.patterns
-        lengths = [len(self._text(one, _first_choices(one))) for one in patterns]
-        limits = {one.grade: max(LONGEST, _shortest(patterns, lengths, one.grade)) for one in patterns}
+        patterns: tuple[SolutionPattern, ...] = self.draft.patterns if self.language == "triton" else self.draft.cuda
+        lengths = [len(self._text(one, first_choices(one))) for one in patterns]
+        longest = LONGEST[self.language]
+        limits = {one.grade: max(longest, _shortest(patterns, lengths, one.grade)) for one in patterns}
         return tuple(one for one, length in zip(patterns, lengths, strict=True) if length <= limits[one.grade])
 
     def draw(self, grade: Grade, rng: random.Random) -> Solution:
@@ -104,19 +117,19 @@ class SolutionSpace:
                 for values in itertools.product(*pattern.choices.values()):
                     yield self._solution(pattern, dict(zip(pattern.choices, values, strict=True)))
 
-    def _solution(self, pattern: Pattern, choices: Mapping[str, int]) -> Solution:
+    def _solution(self, pattern: SolutionPattern, choices: Mapping[str, int]) -> Solution:
         return Solution(self._text(pattern, choices), pattern.grade, pattern.name, choices)
 
-    def _text(self, pattern: Pattern, choices: Mapping[str, int]) -> str:
-        launch = tuple(line.format(**choices) for line in pattern.launch)
-        return solution_text(self.draft, self.draft.inputs, pattern.kernels, launch)
+    def _text(self, pattern: SolutionPattern, choices: Mapping[str, int]) -> str:
+        return pattern.text(self.draft, self.draft.inputs, choices)
 
 
-def _shortest(patterns: Sequence[Pattern], lengths: Sequence[int], grade: Grade) -> int:
+def _shortest(patterns: Sequence[SolutionPattern], lengths: Sequence[int], grade: Grade) -> int:
     return min(length for one, length in zip(patterns, lengths, strict=True) if one.grade == grade)
 
 
-def _first_choices(pattern: Pattern) -> dict[str, int]:
+def first_choices(pattern: SolutionPattern) -> dict[str, int]:
+    """Return the first value of each choice."""
     return {name: values[0] for name, values in pattern.choices.items()}
 
 

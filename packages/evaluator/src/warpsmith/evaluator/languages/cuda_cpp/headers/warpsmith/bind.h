@@ -258,6 +258,16 @@ Function function(const char* name, Called called, Result (*)(A...)) {
   return made;
 }
 
+/// A value that a module has under a name.
+struct Attribute {
+  std::string name;
+  Argument argument;
+};
+inline std::vector<Attribute*>& attributes() {
+  static std::vector<Attribute*> made;
+  return made;
+}
+
 template <typename T>
 struct CallOf;
 template <typename T, typename Result, typename... A>
@@ -311,8 +321,25 @@ struct call_guard {};
 class gil_scoped_release {};
 class gil_scoped_acquire {};
 
+/// What `m.attr(name)` returns, to be assigned to.
+class attribute {
+ public:
+  explicit attribute(const char* name) : name_(name) {}
+  template <typename T>
+  attribute& operator=(const T& value) {
+    auto* made = new warpsmith::Attribute{name_, {}};
+    warpsmith::set(made->argument, value);
+    warpsmith::attributes().push_back(made);
+    return *this;
+  }
+
+ private:
+  std::string name_;
+};
+
 class module_ {
  public:
+  attribute attr(const char* name) { return attribute(name); }
   template <typename Result, typename... A, typename... Extra>
   module_& def(const char* name, Result (*called)(A...), const Extra&... extra) {
     return add(warpsmith::function(name, called, called), extra...);

@@ -123,6 +123,10 @@ const char* warpsmith_argument(int32_t index, int32_t number) {
   return static_cast<size_t>(number) < names.size() ? names[number].c_str() : "";
 }
 
+int32_t warpsmith_attribute_count() { return static_cast<int32_t>(warpsmith::attributes().size()); }
+const char* warpsmith_attribute_name(int32_t index) { return warpsmith::attributes()[index]->name.c_str(); }
+const Value* warpsmith_attribute(int32_t index) { return &warpsmith::attributes()[index]->argument.value; }
+
 /// Call a function with as many values as it has arguments; those of kind kMissing take their defaults.
 int32_t warpsmith_call(int32_t index, const Value* args, Value* result) {
   warpsmith::answer.clear();

@@ -143,6 +143,42 @@ Value ask(const char* name, const Arguments&... arguments) {
 }  // namespace warpsmith
 
 namespace at {
+namespace indexing {
+
+// What `tensor.index({...})` takes: places, ranges, new axes, and `...`.
+struct EllipsisIndexType {};
+constexpr EllipsisIndexType Ellipsis{};
+constexpr std::nullopt_t None = std::nullopt;
+
+class Slice {
+ public:
+  using Place = std::optional<int64_t>;
+  Slice(Place start = {}, Place stop = {}, Place step = {}) : start_(start), stop_(stop), step_(step.value_or(1)) {}
+  const Place& start() const { return start_; }
+  const Place& stop() const { return stop_; }
+  int64_t step() const { return step_; }
+
+ private:
+  Place start_, stop_;
+  int64_t step_;
+};
+
+class TensorIndex {
+ public:
+  enum class Kind { Place, Range, NewAxis, Rest };
+  TensorIndex(std::nullopt_t) : kind(Kind::NewAxis) {}
+  TensorIndex(EllipsisIndexType) : kind(Kind::Rest) {}
+  TensorIndex(const char*) : kind(Kind::Rest) {}
+  TensorIndex(Slice range) : kind(Kind::Range), range(range) {}
+  template <typename T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
+  TensorIndex(T place) : kind(Kind::Place), place(place) {}
+
+  Kind kind;
+  int64_t place = 0;
+  Slice range;
+};
+
+}  // namespace indexing
 
 inline TensorOptions dtype(c10::ScalarType type) { return TensorOptions(type); }
 inline TensorOptions device(c10::Device device) { return TensorOptions(device); }
@@ -275,6 +311,25 @@ class Tensor {
   Tensor contiguous(c10::MemoryFormat format) const { return made("contiguous_as", format); }
   Tensor to(c10::MemoryFormat format) const { return contiguous(format); }
   Tensor operator[](int64_t index) const { return made("select", int64_t{0}, index); }
+  Tensor index(std::initializer_list<indexing::TensorIndex> items) const {
+    using Kind = indexing::TensorIndex::Kind;
+    Tensor found = *this;
+    int64_t axis = 0, left = 0;
+    for (const auto& item : items) left += item.kind == Kind::Place || item.kind == Kind::Range;
+    for (const auto& item : items) {
+      if (item.kind == Kind::NewAxis) {
+        found = found.unsqueeze(axis++);
+      } else if (item.kind == Kind::Rest) {
+        axis = found.dim() - left;
+      } else {
+        --left;
+        found = item.kind == Kind::Place
+                    ? found.select(axis, item.place)
+                    : found.made("slice", axis++, item.range.start(), item.range.stop(), item.range.step());
+      }
+    }
+    return found;
+  }
   std::vector<Tensor> unbind(int64_t axis = 0) const { return all_of(ask("unbind", axis)); }
   std::vector<Tensor> chunk(int64_t count, int64_t axis = 0) const { return all_of(ask("chunk", count, axis)); }
   std::vector<Tensor> split(int64_t size, int64_t axis = 0) const { return all_of(ask("split", size, axis)); }
@@ -518,7 +573,7 @@ namespace torch {
 using namespace at;  // NOLINT: torch has what at has
 using NoGradGuard = at::NoGradGuard;
 namespace autograd {}
-namespace indexing {}
+namespace indexing = at::indexing;
 namespace nn {
 namespace functional {}
 }  // namespace nn

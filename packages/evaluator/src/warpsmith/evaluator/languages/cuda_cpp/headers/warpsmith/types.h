@@ -94,6 +94,14 @@ struct alignas(2) BFloat16 {
   WARPSMITH_BOTH explicit operator __nv_bfloat16() const { return __ushort_as_bfloat16(x); }
 };
 
+// Loads through the read-only cache, which CUDA has for its own types.
+#if defined(__CUDACC__)
+__device__ inline Half __ldg(const Half* place) { return Half(::__ldg(reinterpret_cast<const __half*>(place))); }
+__device__ inline BFloat16 __ldg(const BFloat16* place) {
+  return BFloat16(::__ldg(reinterpret_cast<const __nv_bfloat16*>(place)));
+}
+#endif
+
 // As in torch, an operation with a float or double has the other's type, one with an integer stays of half precision.
 #define WARPSMITH_NARROW_WITH(Narrow, Other, Result, op)                                       \
   WARPSMITH_BOTH inline Result operator op(Narrow a, Other b) {                                \
