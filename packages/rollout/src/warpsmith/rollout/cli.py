@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -21,12 +21,13 @@ from warpsmith.records.folders import write_file
 from warpsmith.records.text import read_json
 from warpsmith.rollout import console, datasets, metrics, settings
 from warpsmith.rollout._version import __version__
+from warpsmith.rollout.bench import commands as bench_commands
 from warpsmith.rollout.collector import Rows
 from warpsmith.rollout.config import SessionConfig
 from warpsmith.rollout.datasets import commands as dataset_commands
 from warpsmith.rollout.environments.registry import descriptions, max_turns
-from warpsmith.rollout.generator import SOLUTION_LANGUAGE, Grade, Size, Split
-from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice
+from warpsmith.rollout.generator import SOLUTION_LANGUAGE, Grade
+from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice, one_of, size_named, split_named
 from warpsmith.rollout.rewards.registry import scorer_for
 from warpsmith.rollout.settings.session import session_config
 from warpsmith.rollout.turn_recording import TurnRow
@@ -103,6 +104,7 @@ def environments() -> None:
         typer.echo(f"{name:24} {description}")
 
 
+app.add_typer(bench_commands.app)
 app.command("datasets")(dataset_commands.datasets)
 app.command("verify")(dataset_commands.verify)
 app.command("clean")(dataset_commands.clean)
@@ -130,9 +132,13 @@ def problems(
 
     Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 -o problems --generations solutions`
     """
-    chosen, grade = _split(split) or "train", _one_of(Grade, solutions, "grade of solutions")
+    chosen, grade = split_named(split) or "train", one_of(Grade, solutions, "grade of solutions")
     rows = datasets.generated(
-        seed=seed, count=count, split=chosen, levels=parse_levels(levels) or GENERATED_LEVELS, size=_size(size) or "cpu"
+        seed=seed,
+        count=count,
+        split=chosen,
+        levels=parse_levels(levels) or GENERATED_LEVELS,
+        size=size_named(size) or "cpu",
     )
     rows = [datasets.with_solution(row, grade) for row in rows]
     files = datasets.write_directory(rows, out, generations=generations)
@@ -182,7 +188,7 @@ def evaluate(
     _check_size(size, config)
     _check_starts(problems, config)
     chosen = ProblemChoice(
-        problems, count, _split(split), parse_levels(levels), seed, "held_out", _size(size)
+        problems, count, split_named(split), parse_levels(levels), seed, "held_out", size_named(size)
     ).problems()
     rows = sampled_turns(checkpoint, chosen, config, samples=samples, seed=seed, role="held_out", run="evaluate")
     _publish(metrics.summarise(rows), out, as_json=as_json)
@@ -236,7 +242,9 @@ def generate(
     _check_writable(run)
     _check_size(size, config)
     _check_starts(problems, config)
-    chosen = ProblemChoice(problems, count, _split(split), parse_levels(levels), seed, "train", _size(size)).problems()
+    chosen = ProblemChoice(
+        problems, count, split_named(split), parse_levels(levels), seed, "train", size_named(size)
+    ).problems()
     turns = _recorded_turns(checkpoint, chosen, config, run, samples=samples, seed=seed)
     typer.echo(f"{turns} turns under {run}; read them with `warpsmith-records summary {run}`")
 
@@ -399,14 +407,6 @@ def _percent(rate: float | None) -> str:
     return "n/a" if rate is None else f"{rate:.1%}"
 
 
-def _split(name: str | None) -> Split | None:
-    return None if name is None else _one_of(Split, name, "split")
-
-
-def _size(name: str | None) -> Size | None:
-    return None if name is None else _one_of(Size, name, "size")
-
-
 def _check_size(size: str | None, config: SessionConfig) -> None:
     """Refuse to interpret problems of GPU size. Which devices servers have is not known here."""
     if size == "gpu" and config.evaluator.device == "cpu" and config.evaluation.type != "server":
@@ -426,13 +426,6 @@ def _check_starts(problems: str, config: SessionConfig) -> None:
             "Use --environment kernelbench_two_role, --problems with solutions in that language, or --set "
             f"evaluator.language={SOLUTION_LANGUAGE}.",
         )
-
-
-def _one_of(choices: Any, name: str, kind: str) -> Any:
-    """Return a name that is one of a `Literal`'s; `kind` is a singular noun for the error."""
-    if name in get_args(choices):
-        return name
-    raise UsageError(f"There is no {kind} {name!r}.", f"Choose one of {', '.join(get_args(choices))}.")
 
 
 def _check_file(out: Path) -> None:

@@ -49,7 +49,8 @@ class Reporter:
             self._bar.update(self._task, advance=1, description=f"{name}: {result}"[:60])
         else:
             elapsed = time.monotonic() - self._started
-            self._console.print(f"[{self._done}/{self.total}] {elapsed:.0f} s  {name}: {result}")
+            left = elapsed / self._done * (self.total - self._done)
+            self._console.print(f"[{self._done}/{self.total}] {elapsed:.0f} s, {left:.0f} s left  {name}: {result}")
 
     def note(self, text: str) -> None:
         """Print a remark."""
