@@ -76,10 +76,11 @@ def test_tokens_that_are_not_counted_are_estimated(ask):
         (Fail(503, "loading"), ServerFailedError),
         (Broken(), BrokenAnswerError),
         (Garbage(), BrokenAnswerError),
-        (Hang(), SlowAnswerError),
+        (Hang, SlowAnswerError),
     ],
 )
 def test_a_failure_that_may_pass_is_retried_and_in_the_end_has_its_own_error(ask, failure, error, stream):
+    failure = failure() if failure is Hang else failure
     waits = {"stream": stream, "idle_timeout_s": 0.15, "retries": 2}
     with serving(Endpoint(lambda body, number: "fine" if number == 2 else failure)) as server:
         assert ask(server, endpoint=waits).text == "fine"
