@@ -15,9 +15,6 @@ from warpsmith.rollout.generator import generate
 # pytest's importlib mode leaves sys.path alone.
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
 
-from scripted_answers import verdict_of  # noqa: E402
-
-
 
 @pytest.fixture
 def problems():
@@ -45,6 +42,8 @@ def settings_for(tmp_path):
 @pytest.fixture
 def bench(tmp_path, monkeypatch, problems, scripted_judge):
     """Runs a bench with a scripted evaluator; `run.judge` is that evaluator, which tells what it was asked."""
+
+    from scripted_answers import verdict_of
 
     class Bench:
         def __init__(self):

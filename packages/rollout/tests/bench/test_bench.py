@@ -159,8 +159,10 @@ def test_a_lost_evaluation_is_repeated_on_the_answer_that_was_given(bench, setti
 
 def test_a_problem_that_cannot_be_judged_or_asked_is_refused_and_the_others_go_on(bench, settings_for, problems):
     def script(body, number):
-        return Fail(400, "maximum context length is 5") if problems[1].text in body["messages"][-1]["content"] else (
-            answer("wrong", problems[0].name if problems[0].text in body["messages"][-1]["content"] else "")
+        return (
+            Fail(400, "maximum context length is 5")
+            if problems[1].text in body["messages"][-1]["content"]
+            else (answer("wrong", problems[0].name if problems[0].text in body["messages"][-1]["content"] else ""))
         )
 
     bench.judge.rule = lambda kernel: (
@@ -228,7 +230,9 @@ def test_a_directory_takes_attempts_of_one_bench_alone(bench, settings_for, prob
         with pytest.raises(UsageError, match="the problems changed"):
             bench.run(settings_for(server), chosen=problems[:2])
         # What affects no answer may change.
-        bench.run(settings_for(server, endpoint={"in_flight": 3}, prices={"input_per_million": 1, "output_per_million": 2}))
+        bench.run(
+            settings_for(server, endpoint={"in_flight": 3}, prices={"input_per_million": 1, "output_per_million": 2})
+        )
         assert len(server.requests) == 3
     with pytest.raises(UsageError, match="have the same source"):
         bench.run(settings_for(server), chosen=[problems[0], problems[0]])
@@ -236,7 +240,9 @@ def test_a_directory_takes_attempts_of_one_bench_alone(bench, settings_for, prob
 
 def test_tokens_have_a_price(bench, settings_for, problems):
     with serving(Endpoint(lambda body, number: answer("wrong"))) as server:
-        bench.run(settings_for(server, prices={"input_per_million": 1.0, "output_per_million": 10.0}), chosen=problems[:1])
+        bench.run(
+            settings_for(server, prices={"input_per_million": 1.0, "output_per_million": 10.0}), chosen=problems[:1]
+        )
     spent = bench.result()["spent"]
     assert spent["cost"] == pytest.approx((spent["prompt_tokens"] + 10 * spent["completion_tokens"]) / 1e6)
     assert spent["currency"] == "USD"

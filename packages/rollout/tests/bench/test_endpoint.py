@@ -1,4 +1,4 @@
-"""The client against a server that fails in every way: each failure is retried, or ends the bench with its own error."""
+"""The client against a server that fails in every way: each failure is retried, or ends the bench by its own error."""
 
 import asyncio
 
@@ -128,9 +128,8 @@ def test_requests_at_once_are_bounded(ask):
 
 
 def test_a_look_at_the_endpoint_finds_what_is_wrong_with_it(check, monkeypatch):
-    with serving(Endpoint(None, models=("a", "b"))) as server:
-        with pytest.raises(UnknownModelError, match="it has a, b"):
-            check(server)
+    with serving(Endpoint(None, models=("a", "b"))) as server, pytest.raises(UnknownModelError, match="it has a, b"):
+        check(server)
     with pytest.raises(NoServerError, match="Nothing answers at"):
         check(server)
     with serving(Endpoint(None, key="secret")) as server:
@@ -145,9 +144,9 @@ def test_a_look_at_the_endpoint_finds_what_is_wrong_with_it(check, monkeypatch):
             check(server, endpoint={"api_key_env": "MINE"})
         monkeypatch.setenv("MINE", "secret\n")
         check(server, endpoint={"api_key_env": "MINE"})
-    with serving(Endpoint(None, max_model_len=512)) as server:
-        with pytest.raises(RequestRefusedError, match="context of 512 tokens"):
-            check(server)
+    short = Endpoint(None, max_model_len=512)
+    with serving(short) as server, pytest.raises(RequestRefusedError, match="context of 512 tokens"):
+        check(server)
     with serving(Endpoint(None, models=None)) as server:
         check(server)
 

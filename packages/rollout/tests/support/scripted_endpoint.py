@@ -172,10 +172,16 @@ def handler_of(endpoint):
     return Handler
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """Say nothing of clients that were killed."""
+
+
 @contextmanager
 def serving(endpoint, port=0):
-    with ThreadingHTTPServer(("127.0.0.1", port), handler_of(endpoint)) as server:
-        server.daemon_threads = True
+    with Server(("127.0.0.1", port), handler_of(endpoint)) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         endpoint.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         try:

@@ -62,9 +62,10 @@ def compare_results(
             f"The results differ in other settings than model and strategy: {_values(first, second, foreign)}.",
             f"Run one of them again; or compare all the same with {' '.join(f'--differing {n}' for n in foreign)}.",
         )
-    if first["devices"] != second["devices"] and not _is_allowed("devices", differing_too):
+    devices = [result["devices"] for result in (first, second) if result["devices"]]
+    if devices[1:] and devices[0] != devices[1] and not _is_allowed("devices", differing_too):
         raise ResultError(
-            f"The results were judged on different devices: {_devices(first)} and {_devices(second)}.",
+            f"The results were timed on different devices: {' and '.join(map(', '.join, devices))}.",
             "Run one of them again on the device of the other, or pass --differing devices.",
         )
     before, after = _measures(first), _measures(second)
@@ -93,10 +94,6 @@ def value_of(result: Mapping[str, Any], name: str) -> Any:
 
 def _values(first: Mapping[str, Any], second: Mapping[str, Any], names: Sequence[str]) -> str:
     return ", ".join(f"{name} ({value_of(first, name)!r} and {value_of(second, name)!r})" for name in names)
-
-
-def _devices(result: Mapping[str, Any]) -> str:
-    return ", ".join(result["devices"]) or "none"
 
 
 def _check_problems(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:

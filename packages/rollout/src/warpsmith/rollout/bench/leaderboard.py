@@ -75,12 +75,17 @@ def render(results: Sequence[Mapping[str, Any]]) -> str:
 
 def boards_of(results: Sequence[Mapping[str, Any]]) -> list[Board]:
     """Return a board for each set of results whose problems, devices and settings but for model and strategy agree."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, dict[tuple[str, ...], list[Mapping[str, Any]]]] = {}
     for result in results:
         common = {name: value for name, value in result["settings"].items() if name not in COMPARED}
-        key = json.dumps([result["problem_set"], result["devices"], common], sort_keys=True)
-        groups.setdefault(key, []).append(result)
-    return [_board(group) for group in groups.values()]
+        key = json.dumps([result["problem_set"], common], sort_keys=True)
+        groups.setdefault(key, {}).setdefault(tuple(result["devices"]), []).append(result)
+    for by_devices in groups.values():
+        # A result without a correct kernel was timed on no device, and stands beside any.
+        if () in by_devices and len(by_devices) > 1:
+            untimed = by_devices.pop(())
+            next(iter(by_devices.values())).extend(untimed)
+    return [_board(group) for by_devices in groups.values() for group in by_devices.values()]
 
 
 def _board(results: Sequence[Mapping[str, Any]]) -> Board:
@@ -89,9 +94,10 @@ def _board(results: Sequence[Mapping[str, Any]]) -> Board:
     rows = sorted((_row(result) for result in results), key=_order, reverse=True)
     baselines = list(dict.fromkeys(name for row in rows for name in row["speed_over"])) if timed else []
     shared = set.intersection(*(set(row["pass_at"]) for row in rows))
-    devices = ", ".join(first["devices"]) or "no device"
+    devices = next((", ".join(result["devices"]) for result in results if result["devices"]), "")
+    timed_on = f", timed on {devices}" if devices else ""
     return Board(
-        f"{first['problem_set']['problems']} problems ({first['problem_set']['sha256'][:8]}), judged on {devices}",
+        f"{first['problem_set']['problems']} problems ({first['problem_set']['sha256'][:8]}){timed_on}",
         _common(first["settings"]),
         timed,
         baselines,
@@ -125,10 +131,11 @@ def _row(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _order(row: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the sort key of a result: what is faster than the reference, then what is correct."""
-    fast = _at(row["speed"]["fast_p"], 1.0) if row["speed"] else 0.0
-    return fast, row["correct"] or 0.0
+def _order(row: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Return the sort key of a result: what is faster than the reference, then what is correct, then how fast."""
+    speed = row["speed"]
+    fast = _at(speed["fast_p"], 1.0) if speed else 0.0
+    return fast, row["correct"] or 0.0, (speed and speed["geometric_mean"]) or 0.0
 
 
 def _at(shares: Mapping[Any, float], p: float) -> float:

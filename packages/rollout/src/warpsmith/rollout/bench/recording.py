@@ -82,7 +82,7 @@ RecordedAttempt = Mapping[str, Any]
 """A recorded attempt: these columns of a row of `TURNS`."""
 
 _COLUMNS: Final = (
-    "trajectory", "turn", "completion", "finish_reason", "verdict", "valid", "invalid_reason", "generate_s",
+    "trajectory", "turn", "messages", "completion", "finish_reason", "verdict", "invalid_reason", "generate_s",
 )  # fmt: skip
 
 

@@ -63,7 +63,9 @@ def _answer(outcome: SearchOutcome, places: Mapping[str, int]) -> Answer:
 
 def result_of(described: Described, outcomes: Sequence[SearchOutcome]) -> dict[str, Any]:
     """Return the result as JSON values; docs/model-bench.md describes it."""
-    devices = sorted({one.verdict.device for outcome in outcomes for one in outcome.attempts if one.evaluated})
+    attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
+    # Of those that were timed: a candidate that never ran names no device.
+    devices = sorted({one.verdict.device for one in attempts if one.verdict.runtime_ms is not None})
     return {
         "format": FORMAT,
         "version": __version__,

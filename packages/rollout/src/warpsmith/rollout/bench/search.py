@@ -35,6 +35,7 @@ from warpsmith.rollout.turns import Turn
 Ended = Literal["attempts", "solved", "tokens", "evaluations", "lost", "refused"]
 SHORTENINGS: Final = 3
 """Times that a prompt is made shorter because the endpoint counts more tokens than were estimated."""
+UNJUDGED: Final = "The bench ended before there was a verdict; its next run judges the answer."
 REFUSED: Final = "problem: "
 """How the reason of an attempt begins whose problem cannot be asked or judged."""
 
@@ -180,16 +181,19 @@ class _Attempting:
     async def run(self, messages: list[Message], row: RecordedAttempt | None) -> tuple[Made, Attempt | None]:
         """Make the attempt, or take up the recorded one; return it, and what it is if it has a verdict."""
         made = Made(self.plan, messages, seed=seed_of(self.parts.config, self.name, self.plan.index))
-        made.answer = None if row is None else answer_of(row)
+        if row is not None and (answer := answer_of(row)) is not None:
+            # The prompt that was answered may be a shortened one.
+            made.answer, made.messages = answer, row["messages"]
         if row is not None and made.answer is None and str(row["invalid_reason"] or "").startswith(REFUSED):
             made.score = Score(None, row["invalid_reason"])
         else:
-            # A recorded verdict costs nothing here: it is in the log.
+            asked = made.answer is None
             if made.answer is None:
                 await self._ask(made)
-            new = made.answer is None or await self._judge(made, made.answer)
-            if new or row is None:
-                self.parts.recorder.record(self.name, made, self.planned)
+            # A recorded verdict costs nothing here: it is in the log.
+            judged = made.answer is not None and await self._judge(made, made.answer, new=asked)
+            if asked or judged or row is None:
+                self._record(made)
             else:
                 made.judge_s = figures_of(row).get("judge_s", 0.0)
         return made, self._attempt(made)
@@ -222,20 +226,29 @@ class _Attempting:
             return False
         return True
 
-    async def _judge(self, made: Made, answer: Answer) -> bool:
-        """Give the attempt its verdict and score; return whether it had to be judged."""
+    async def _judge(self, made: Made, answer: Answer, *, new: bool) -> bool:
+        """Give the attempt its verdict and score; return whether it had to be judged.
+
+        A new answer is recorded before it is judged: it has its price, and a kill must not lose it.
+        """
         made.kernel = extract_kernel(answer.text)
         if made.kernel is None:
             made.verdict = _without_code(answer)
             made.score = self._score(made)
             return False
         known = self.parts.judge.known(self.name.problem, made.kernel)
-        if known is None:
-            known, made.judge_s = await self.parts.judge.judge(self.name.problem, made.kernel)
+        if known is not None:
             self._decide(made, known)
-            return True
-        self._decide(made, known)
-        return False
+            return False
+        if new:
+            made.verdict, made.score = invalid(UNJUDGED), Score(None, f"evaluation: {UNJUDGED}")
+            self._record(made)
+        outcome, made.judge_s = await self.parts.judge.judge(self.name.problem, made.kernel)
+        self._decide(made, outcome)
+        return True
+
+    def _record(self, made: Made) -> None:
+        self.parts.recorder.record(self.name, made, self.planned)
 
     def _decide(self, made: Made, outcome: Outcome) -> None:
         if outcome.refusal is not None:
