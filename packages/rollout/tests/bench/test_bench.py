@@ -1,18 +1,23 @@
 """Whole benches over a scripted endpoint and evaluator: strategies, budgets, losses, records, resuming, results."""
 
+import asyncio
 import re
 
 import pytest
 from scripted_answers import answer, verdict_of
 from scripted_endpoint import Broken, Endpoint, Fail, Said, serving
 
+from warpsmith.evaluator.bench.verdict_log import VerdictLog
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.records.errors import UsageError
 from warpsmith.records.reader import RunReader
 from warpsmith.records.summary import summarize
 from warpsmith.rollout import metrics
 from warpsmith.rollout.bench.errors import EndpointFailingError, KeyRefusedError
+from warpsmith.rollout.bench.judging import Judge
+from warpsmith.rollout.bench.recording import Recorder
 from warpsmith.rollout.bench.results import read_result, write_result
+from warpsmith.rollout.bench.runner import BenchStoppedError
 
 SHOWN = re.compile(r"^(?:Your (?:last|best) attempt|An earlier attempt)", re.MULTILINE)
 
@@ -110,6 +115,23 @@ def test_a_budget_ends_a_search_before_it_is_exceeded(bench, settings_for, probl
     assert (len(outcome.attempts) == 6) == (ended == "attempts")
 
 
+@pytest.mark.parametrize("strategy", ["best_of_n", "evolve"])
+def test_a_round_that_does_not_fit_at_once_is_made_in_parts(bench, settings_for, problems, strategy):
+    budget = {"tokens": 6000}
+    with serving(Endpoint(lambda body, number: answer("wrong", number))) as server:
+        config = settings_for(
+            server, strategy={"type": strategy, "attempts": 40}, budget=budget, sampling={"max_tokens": 2000}
+        )
+        (outcome,) = bench.run(config, chosen=problems[:1])
+        assert outcome.ended == "tokens"
+        spent = sum(attempt.tokens for attempt in outcome.attempts)
+        # An answer has some twenty tokens: all that one of the greatest length would not fit in is spent.
+        assert 6000 - 2000 - 1200 < spent <= 6000
+        assert len(outcome.attempts) == len(server.requests) > 4
+        (again,) = bench.run(config, chosen=problems[:1])
+        assert again == outcome and len(server.requests) == len(outcome.attempts)
+
+
 def test_answers_without_code_are_failures_that_say_why_and_cost_no_evaluation(bench, settings_for, problems):
     said = [Said(""), Said("I think that", finish_reason="length"), Said("No.", thoughts="hm"), Said("", thoughts="x")]
     with serving(Endpoint(lambda body, number: said[number])) as server:
@@ -155,6 +177,33 @@ def test_a_lost_evaluation_is_repeated_on_the_answer_that_was_given(bench, setti
         (outcome,) = bench.run(config, chosen=problems[:1])
         assert outcome.ended == "attempts"
         assert len(server.requests) == 1
+
+
+def test_a_verdict_that_is_in_the_log_alone_comes_into_the_records(bench, settings_for, problems, monkeypatch):
+    real, killed = Recorder.record, []
+
+    def dies(recorder, name, made, planned):
+        real(recorder, name, made, planned)
+        if not killed:
+            killed.append(True)
+            raise KeyboardInterrupt
+
+    with serving(Endpoint(lambda body, number: answer("wrong", number))) as server:
+        config = settings_for(server)
+        monkeypatch.setattr(Recorder, "record", dies)
+        with pytest.raises(BenchStoppedError):
+            bench.run(config, chosen=problems[:1])
+        (row,) = turns_of(bench.output)
+        assert not row["valid"] and row["kernel"] is not None
+        monkeypatch.setattr(Recorder, "record", real)
+        # As after a kill between the log and the records.
+        with VerdictLog(bench.output) as log:
+            judge = Judge(bench.judge, log, config, bench.described.settings["judging"])
+            asyncio.run(judge.judge(problems[0], row["kernel"]))
+        (outcome,) = bench.run(config, chosen=problems[:1])
+    assert outcome.ended == "attempts" and len(server.requests) == len(bench.judge.asked) == 1
+    (row,) = turns_of(bench.output)
+    assert row["valid"] and row["verdict"]["status"] == "incorrect"
 
 
 def test_a_problem_that_cannot_be_judged_or_asked_is_refused_and_the_others_go_on(bench, settings_for, problems):

@@ -56,18 +56,7 @@ def compare_results(
     """
     _check_problems(first, second)
     differs = differing(first["settings"], second["settings"])
-    foreign = [name for name in differs if not _is_allowed(name, (*COMPARED, *differing_too))]
-    if foreign:
-        raise ResultError(
-            f"The results differ in other settings than model and strategy: {_values(first, second, foreign)}.",
-            f"Run one of them again; or compare all the same with {' '.join(f'--differing {n}' for n in foreign)}.",
-        )
-    devices = [result["devices"] for result in (first, second) if result["devices"]]
-    if devices[1:] and devices[0] != devices[1] and not _is_allowed("devices", differing_too):
-        raise ResultError(
-            f"The results were timed on different devices: {' and '.join(map(', '.join, devices))}.",
-            "Run one of them again on the device of the other, or pass --differing devices.",
-        )
+    _check_settings(first, second, differs, differing_too)
     before, after = _measures(first), _measures(second)
     return BenchComparison(
         {name: (value_of(first, name), value_of(second, name)) for name in differs},
@@ -78,6 +67,23 @@ def compare_results(
         },
         (dict(first["spent"]), dict(second["spent"])),
     )
+
+
+def _check_settings(
+    first: Mapping[str, Any], second: Mapping[str, Any], differs: Sequence[str], allowed: Sequence[str]
+) -> None:
+    foreign = [name for name in differs if not _is_allowed(name, (*COMPARED, *allowed))]
+    if foreign:
+        raise ResultError(
+            f"The results differ in other settings than model and strategy: {_values(first, second, foreign)}.",
+            f"Run one of them again; or compare all the same with {' '.join(f'--differing {n}' for n in foreign)}.",
+        )
+    devices = [result["devices"] for result in (first, second) if result["devices"]]
+    if devices[1:] and devices[0] != devices[1] and not _is_allowed("devices", allowed):
+        raise ResultError(
+            f"The results were timed on different devices: {' and '.join(map(', '.join, devices))}.",
+            "Run one of them again on the device of the other, or pass --differing devices.",
+        )
 
 
 def _is_allowed(name: str, allowed: Sequence[str]) -> bool:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from warpsmith.evaluator.bench.verdict_log import Outcome
+from warpsmith.evaluator.bench.verdict_log import Outcome, Refusal, ended_now
 from warpsmith.evaluator.extract import extract_kernel, strip_thoughts
 from warpsmith.evaluator.feedback import no_code
-from warpsmith.evaluator.verdict import Verdict, invalid
+from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
 from warpsmith.rollout.bench.budget import Budget
 from warpsmith.rollout.bench.config import BenchConfig
 from warpsmith.rollout.bench.endpoint import Answer, Endpoint, estimated_prompt
@@ -129,11 +129,12 @@ class _Search:
             except PromptTooLongError as error:
                 return SearchOutcome(self.name, made, "refused", str(error))
             count, spent = budget.affordable(made, [estimated_prompt(messages) for messages in prompts])
+            if spent and not count:
+                return SearchOutcome(self.name, made, spent)
+            # What does not fit now may fit once it is known what this part of the round has really spent.
             await self._round(plans[:count], prompts[:count])
             if self.lost:
                 return self._without_score()
-            if spent:
-                return SearchOutcome(self.name, self._made(), spent)
 
     def _made(self) -> tuple[Attempt, ...]:
         return tuple(attempt for _, attempt in sorted(self.attempts.items()))
@@ -184,18 +185,18 @@ class _Attempting:
         if row is not None and (answer := answer_of(row)) is not None:
             # The prompt that was answered may be a shortened one.
             made.answer, made.messages = answer, row["messages"]
-        if row is not None and made.answer is None and str(row["invalid_reason"] or "").startswith(REFUSED):
+        if row is not None and made.answer is None and _is_final(row):
             made.score = Score(None, row["invalid_reason"])
+            return made, None
+        new = made.answer is None
+        if made.answer is None:
+            await self._ask(made)
+        # A recorded verdict costs nothing here: it is in the log.
+        judged = made.answer is not None and await self._judge(made, made.answer, new=new)
+        if new or judged or row is None or not _is_final(row):
+            self._record(made)
         else:
-            asked = made.answer is None
-            if made.answer is None:
-                await self._ask(made)
-            # A recorded verdict costs nothing here: it is in the log.
-            judged = made.answer is not None and await self._judge(made, made.answer, new=asked)
-            if asked or judged or row is None:
-                self._record(made)
-            else:
-                made.judge_s = figures_of(row).get("judge_s", 0.0)
+            made.judge_s = figures_of(row).get("judge_s", 0.0)
         return made, self._attempt(made)
 
     async def _ask(self, made: Made) -> None:
@@ -233,40 +234,36 @@ class _Attempting:
         """
         made.kernel = extract_kernel(answer.text)
         if made.kernel is None:
-            made.verdict = _without_code(answer)
-            made.score = self._score(made)
+            self._decide(made, answer, ended_now("", verdict=_without_code(answer)))
             return False
         known = self.parts.judge.known(self.name.problem, made.kernel)
         if known is not None:
-            self._decide(made, known)
+            self._decide(made, answer, _as_cached(known) if new else known)
             return False
         if new:
             made.verdict, made.score = invalid(UNJUDGED), Score(None, f"evaluation: {UNJUDGED}")
             self._record(made)
         outcome, made.judge_s = await self.parts.judge.judge(self.name.problem, made.kernel)
-        self._decide(made, outcome)
+        self._decide(made, answer, outcome)
         return True
 
     def _record(self, made: Made) -> None:
         self.parts.recorder.record(self.name, made, self.planned)
 
-    def _decide(self, made: Made, outcome: Outcome) -> None:
-        if outcome.refusal is not None:
-            reason = f"{outcome.refusal.message} {outcome.refusal.remedy}".strip()
+    def _decide(self, made: Made, answer: Answer, outcome: Outcome) -> None:
+        verdict = outcome.verdict
+        if verdict is None:
+            refusal = outcome.refusal or Refusal("The evaluator gave no verdict.", "")
+            reason = f"{refusal.message} {refusal.remedy}".strip()
             # A verdict all the same: it carries the figures of the answer.
             made.verdict, made.score = invalid(reason), Score(None, f"{REFUSED}{reason}")
-        else:
-            made.verdict = outcome.verdict
-            made.score = self._score(made)
-
-    def _score(self, made: Made) -> Score:
+            return
         history = [self.before[index].turn for index in self.plan.parents]
-        return self.parts.scorer(self._turn(made), history)
+        made.verdict = verdict
+        made.score = self.parts.scorer(self._turn(made, answer, verdict), history)
 
-    def _turn(self, made: Made) -> Turn:
-        problem, answer = self.name.problem, made.answer
-        if made.verdict is None or answer is None:
-            raise AssertionError("A turn needs an answer and a verdict.")
+    def _turn(self, made: Made, answer: Answer, verdict: Verdict) -> Turn:
+        problem = self.name.problem
         return Turn(
             index=self.plan.index,
             problem=problem.name,
@@ -276,24 +273,35 @@ class _Attempting:
             kernel=made.kernel,
             completion_tokens=answer.completion_tokens,
             truncated=answer.finish_reason == "length",
-            verdict=made.verdict,
+            verdict=verdict,
             score=made.score.value,
             trajectory=self.name.trajectory,
         )
 
     def _attempt(self, made: Made) -> Attempt | None:
-        answer = made.answer
-        if not made.score.valid or answer is None:
+        answer, verdict = made.answer, made.verdict
+        if not made.score.valid or answer is None or verdict is None:
             return None
         return Attempt(
             self.plan,
-            self._turn(made),
+            self._turn(made, answer, verdict),
             answer.prompt_tokens,
             answer.completion_tokens,
             answer.estimated,
             answer.seconds,
             made.judge_s,
         )
+
+
+def _is_final(row: RecordedAttempt) -> bool:
+    """Return whether a recorded attempt has its verdict, or is of a problem that was refused."""
+    return row["invalid_reason"] is None or row["invalid_reason"].startswith(REFUSED)
+
+
+def _as_cached(known: Outcome) -> Outcome:
+    """Return the outcome for another answer with the same kernel, which took no time."""
+    verdict = known.verdict
+    return known if verdict is None else replace(known, verdict=replace(verdict, cached=True, seconds=Seconds()))
 
 
 def _without_code(answer: Answer) -> Verdict:

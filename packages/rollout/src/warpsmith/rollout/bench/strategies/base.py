@@ -80,7 +80,9 @@ class Strategy(Protocol):
     def plan(self, key: str, attempts: Sequence[Attempt]) -> list[Plan]:
         """Return the next round, whose attempts are made side by side; empty when the search is over.
 
+        Where the budget allows only the first ones of a round, the next call returns the others again.
+
         Args:
             key: names the search, with the bench's seed: the seed of whatever is drawn.
-            attempts: all attempts of the rounds so far, in the order of their numbers.
+            attempts: all attempts so far, in the order of their numbers.
         """

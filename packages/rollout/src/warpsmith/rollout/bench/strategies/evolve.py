@@ -27,23 +27,28 @@ class Evolve:
 
     def plan(self, key: str, attempts: Sequence[Attempt]) -> list[Plan]:
         """See `Strategy.plan`."""
-        config = self.config
-        left = config.attempts - len(attempts)
-        if left <= 0 or any(attempt.solved_untimed for attempt in attempts):
+        if any(attempt.solved_untimed for attempt in attempts):
             return []
-        if not attempts:
+        last = attempts[-1].plan.generation if attempts else 0
+        before = [attempt for attempt in attempts if attempt.plan.generation < last]
+        others = self._generation(key, before, last)[len(attempts) - len(before) :]
+        return others or self._generation(key, attempts, last + 1)
+
+    def _generation(self, key: str, before: Sequence[Attempt], generation: int) -> list[Plan]:
+        """Return a whole generation, after all attempts of those before it; the last one may be cut short."""
+        config = self.config
+        if generation == 0:
             return [
                 Plan(island * config.population + number, island=island)
                 for island in range(config.islands)
                 for number in range(config.population)
             ]
-        generation = attempts[-1].plan.generation + 1
-        survivors = survivors_of(config, attempts)
-        # Islands take turns, so that the last generation, which may be cut short, treats them alike.
-        places = [island for _ in range(config.children) for island in range(config.islands)][:left]
+        survivors = survivors_of(config, before)
+        # Islands take turns, so that the last generation treats them alike.
+        places = [island for _ in range(config.children) for island in range(config.islands)]
         return [
-            self._child(key, len(attempts) + number, survivors[island], island, generation)
-            for number, island in enumerate(places)
+            self._child(key, len(before) + number, survivors[island], island, generation)
+            for number, island in enumerate(places[: config.attempts - len(before)])
         ]
 
     def _child(self, key: str, index: int, survivors: Sequence[Attempt], island: int, generation: int) -> Plan:

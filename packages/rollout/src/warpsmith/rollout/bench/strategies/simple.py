@@ -18,7 +18,7 @@ class Independent:
 
     def plan(self, key: str, attempts: Sequence[Attempt]) -> list[Plan]:
         """See `Strategy.plan`."""
-        return [] if attempts else [Plan(index) for index in range(self.attempts)]
+        return [Plan(index) for index in range(len(attempts), self.attempts)]
 
 
 @dataclass(frozen=True)
