@@ -3,10 +3,13 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scripted_endpoint import Broken, Endpoint, Fail, Garbage, Hang, Said, serving, slow
 
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.rollout.bench import endpoint as client
+from warpsmith.rollout.bench.answers import Pieces
 from warpsmith.rollout.bench.errors import (
     BrokenAnswerError,
     BusyError,
@@ -91,6 +94,27 @@ def test_a_failure_that_may_pass_is_retried_and_in_the_end_has_its_own_error(ask
     assert told.value.remedy
     if isinstance(failure, Hang):
         failure.released.set()
+
+
+NAMES = st.sampled_from(["choices", "delta", "content", "reasoning_content", "finish_reason", "usage", "prompt_tokens"])
+TEXTS = st.text(st.characters(codec=None)) | st.just("\ud800")
+PARTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+)
+
+
+@given(st.lists(st.dictionaries(NAMES, PARTS, max_size=4), max_size=3))
+def test_pieces_of_any_form_are_an_answer_that_records_can_hold_or_refused(parts):
+    pieces = Pieces()
+    for part in parts:
+        try:
+            pieces.take(part, "delta")
+        except ValueError as error:
+            assert str(error)
+    answer = pieces.answer(ASKED)
+    answer.text.encode()
+    assert answer.prompt_tokens >= 0 and answer.completion_tokens >= 0
 
 
 def test_a_stream_that_never_ends_has_a_deadline(ask):

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from warpsmith.rollout.bench.answers import estimated_prompt
 from warpsmith.rollout.bench.config import BenchConfig
-from warpsmith.rollout.bench.endpoint import estimated_prompt
 from warpsmith.rollout.bench.strategies.base import Attempt, Plan
 from warpsmith.rollout.bench.strategies.mutations import Mutation
 from warpsmith.rollout.datasets import ProblemRow

@@ -16,8 +16,8 @@ from warpsmith.records.layout import records_dir
 from warpsmith.records.reader import RunReader
 from warpsmith.records.schema import turns_batch
 from warpsmith.records.writer import RunWriter
+from warpsmith.rollout.bench.answers import Answer
 from warpsmith.rollout.bench.config import BenchConfig
-from warpsmith.rollout.bench.endpoint import Answer
 from warpsmith.rollout.bench.strategies.base import Plan
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.prompts import Message

@@ -8,9 +8,10 @@ from warpsmith.evaluator.bench.verdict_log import Outcome, Refusal, ended_now
 from warpsmith.evaluator.extract import extract_kernel, strip_thoughts
 from warpsmith.evaluator.feedback import no_code
 from warpsmith.evaluator.verdict import Seconds, Verdict, invalid
+from warpsmith.rollout.bench.answers import Answer, estimated_prompt
 from warpsmith.rollout.bench.budget import Budget
 from warpsmith.rollout.bench.config import BenchConfig
-from warpsmith.rollout.bench.endpoint import Answer, Endpoint, estimated_prompt
+from warpsmith.rollout.bench.endpoint import Endpoint
 from warpsmith.rollout.bench.errors import ContextTooLongError, RetryableError
 from warpsmith.rollout.bench.judging import Judge
 from warpsmith.rollout.bench.prompting import SHORTER, Prompter
