@@ -129,6 +129,7 @@ def test_a_round_that_does_not_fit_at_once_is_made_in_parts(bench, settings_for,
         assert 6000 - 2000 - 1200 < spent <= 6000
         assert len(outcome.attempts) == len(server.requests) > 4
         (again,) = bench.run(config, chosen=problems[:1])
+        assert again.known and not outcome.known
         assert again == outcome and len(server.requests) == len(outcome.attempts)
 
 

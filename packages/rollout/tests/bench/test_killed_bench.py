@@ -55,8 +55,9 @@ def test_no_attempt_is_lost_or_made_twice(tmp_path):
                 time.sleep(0.002)
             if process.poll() is not None:
                 break
-            process.send_signal(signal.SIGKILL)
-            process.wait(60)
+            # The first time as Ctrl-C does.
+            process.send_signal(signal.SIGKILL if kills else signal.SIGINT)
+            assert process.wait(60) == (-signal.SIGKILL if kills else 130)
             kills += 1
         assert (process.returncode, kills > 0) == (0, True)
         repeated = len(server.requests) - TOTAL

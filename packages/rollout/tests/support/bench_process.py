@@ -51,4 +51,7 @@ def run(url, output):
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], Path(sys.argv[2]))
+    try:
+        run(sys.argv[1], Path(sys.argv[2]))
+    except runner.BenchStoppedError:
+        sys.exit(130)

@@ -65,6 +65,7 @@ class Made:
         kernel: the code in it; None if there is none.
         verdict: None if there is none yet.
         score: the score; its reason if the attempt is lost.
+        new: whether something had to be asked or judged for it.
     """
 
     plan: Plan
@@ -74,6 +75,7 @@ class Made:
     verdict: Verdict | None = None
     score: Score = field(default_factory=lambda: Score(None, "the attempt did not end"))
     judge_s: float = 0.0
+    new: bool = False
     seed: int | None = None
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 

@@ -179,7 +179,7 @@ class _Bench:
                     for place, name in waiting:
                         outcome = await run_search(parts, name, recorded.get(name.trajectory, {}))
                         outcomes[place] = outcome
-                        reporter.done(str(name), in_words(outcome))
+                        reporter.done(str(name), in_words(outcome), known=outcome.known)
 
                 # One search keeps at least one request busy.
                 workers = min(self.config.endpoint.in_flight, len(names))

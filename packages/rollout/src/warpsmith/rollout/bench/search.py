@@ -54,6 +54,7 @@ class SearchOutcome:
             judged.
         reason: why it was lost or refused; empty otherwise.
         extra_tokens: prompt and answer tokens of attempts without a verdict.
+        known: whether all of its attempts were recorded before.
     """
 
     name: SearchName
@@ -61,6 +62,7 @@ class SearchOutcome:
     ended: Ended
     reason: str = ""
     extra_tokens: tuple[int, int] = (0, 0)
+    known: bool = field(default=False, compare=False)
 
     @property
     def scored(self) -> bool:
@@ -115,8 +117,13 @@ class _Search:
     recorded: Mapping[int, RecordedAttempt]
     attempts: dict[int, Attempt] = field(default_factory=dict)
     lost: list[Made] = field(default_factory=list)
+    new: bool = False
 
     async def run(self) -> SearchOutcome:
+        """Make rounds until one ends the search."""
+        return replace(await self._ended(), known=not self.new)
+
+    async def _ended(self) -> SearchOutcome:
         config = self.parts.config
         budget = Budget(config.budget, config.sampling.max_tokens)
         while True:
@@ -150,6 +157,7 @@ class _Search:
             ]
         )
         for made, attempt in ended:
+            self.new |= made.new
             if attempt is None:
                 self.lost.append(made)
             else:
@@ -189,12 +197,13 @@ class _Attempting:
         if row is not None and made.answer is None and _is_final(row):
             made.score = Score(None, row["invalid_reason"])
             return made, None
-        new = made.answer is None
+        asked = made.answer is None
         if made.answer is None:
             await self._ask(made)
         # A recorded verdict costs nothing here: it is in the log.
-        judged = made.answer is not None and await self._judge(made, made.answer, new=new)
-        if new or judged or row is None or not _is_final(row):
+        judged = made.answer is not None and await self._judge(made, made.answer, new=asked)
+        made.new = asked or judged
+        if made.new or row is None or not _is_final(row):
             self._record(made)
         else:
             made.judge_s = figures_of(row).get("judge_s", 0.0)
