@@ -13,11 +13,13 @@ from warpsmith.records.errors import UsageError
 from warpsmith.records.reader import RunReader
 from warpsmith.records.summary import summarize
 from warpsmith.rollout import metrics
-from warpsmith.rollout.bench.errors import EndpointFailingError, KeyRefusedError
+from warpsmith.rollout.bench.errors import EndpointFailingError, KeyRefusedError, StrategyError
 from warpsmith.rollout.bench.judging import Judge
 from warpsmith.rollout.bench.recording import Recorder
 from warpsmith.rollout.bench.results import read_result, write_result
 from warpsmith.rollout.bench.runner import BenchStoppedError
+from warpsmith.rollout.bench.strategies.base import Plan
+from warpsmith.rollout.bench.strategies.simple import Independent
 
 SHOWN = re.compile(r"^(?:Your (?:last|best) attempt|An earlier attempt)", re.MULTILINE)
 
@@ -261,6 +263,20 @@ def test_an_endpoint_that_only_fails_ends_the_bench_and_nothing_is_lost(bench, s
         before = len(server.requests)
         assert len(bench.run(config)) == 18
     assert len(server.requests) - before == 18 - 4
+
+
+@pytest.mark.parametrize(
+    ("plans", "part"),
+    [
+        (lambda attempts: [Plan(len(attempts) + 1)], r"planned the attempts \[1\] .*Number plans from 0 on"),
+        (lambda attempts: [Plan(0, parents=(7,))], r"the parents \[7\]"),
+        (lambda attempts: 1 / 0, "failed: ZeroDivisionError"),
+    ],
+)
+def test_a_strategy_that_plans_what_cannot_be_made_ends_the_bench(bench, settings_for, monkeypatch, plans, part):
+    monkeypatch.setattr(Independent, "plan", lambda strategy, key, attempts: plans(attempts))
+    with serving(Endpoint(lambda body, number: answer("wrong"))) as server, pytest.raises(StrategyError, match=part):
+        bench.run(settings_for(server))
 
 
 def test_a_key_that_is_refused_in_the_middle_ends_the_bench(bench, settings_for):

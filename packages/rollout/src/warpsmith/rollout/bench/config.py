@@ -99,7 +99,7 @@ class PricesConfig(_Section):
 
     input_per_million: float | None = Field(default=None, ge=0, description="Price of a million prompt tokens.")
     output_per_million: float | None = Field(default=None, ge=0, description="Price of a million answer tokens.")
-    currency: str = Field(default="USD", min_length=1, max_length=8, description="Their currency.")
+    currency: str = Field(default="USD", description="Their currency.")
 
     @model_validator(mode="after")
     def _both(self) -> Self:
@@ -117,7 +117,7 @@ class PricesConfig(_Section):
 class BenchConfig(_Section):
     """What `warpsmith-rollout bench` takes behind `--set`."""
 
-    model: str = Field(min_length=1, description="Name of the model at the endpoint.")
+    model: str = Field(description="Name of the model at the endpoint.")
     endpoint: EndpointConfig = Field(description="Where the model is asked, and how.")
     strategy: AnyStrategy = Field(default_factory=SingleConfig, description="How a search spends its attempts.")
     samples: int = Field(default=1, ge=1, le=10_000, description="Independent searches of each problem, for pass@k.")

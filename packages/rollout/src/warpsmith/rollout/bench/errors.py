@@ -64,5 +64,11 @@ class SlowAnswerError(RetryableError):
     """An answer did not come, or did not end, in time."""
 
 
+class StrategyError(RolloutError):
+    """A strategy raised, or planned attempts that cannot be made; the bench ends."""
+
+    exit_code = 1
+
+
 class ResultError(RolloutError, UsageError):
     """A result of a bench cannot be read, or two of them cannot be compared."""

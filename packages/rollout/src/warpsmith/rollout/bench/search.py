@@ -12,7 +12,7 @@ from warpsmith.rollout.bench.answers import Answer, estimated_prompt
 from warpsmith.rollout.bench.budget import Budget
 from warpsmith.rollout.bench.config import BenchConfig
 from warpsmith.rollout.bench.endpoint import Endpoint
-from warpsmith.rollout.bench.errors import ContextTooLongError, RetryableError
+from warpsmith.rollout.bench.errors import ContextTooLongError, RetryableError, StrategyError
 from warpsmith.rollout.bench.judging import Judge
 from warpsmith.rollout.bench.prompting import SHORTER, Prompter
 from warpsmith.rollout.bench.recording import (
@@ -29,7 +29,7 @@ from warpsmith.rollout.bench.strategies.ranking import best_of
 from warpsmith.rollout.concurrency import all_or_first_error
 from warpsmith.rollout.errors import PromptTooLongError
 from warpsmith.rollout.prompts import Message
-from warpsmith.rollout.rewards.base import Scorer
+from warpsmith.rollout.rewards.base import FOREIGN_ERRORS, Scorer, describe_error
 from warpsmith.rollout.rewards.score import Score
 from warpsmith.rollout.turns import Turn
 
@@ -106,6 +106,7 @@ async def run_search(parts: SearchParts, name: SearchName, recorded: Mapping[int
         FinalEndpointError: no request can succeed.
         EvaluatorError: the evaluator is gone or unusable.
         RewardFailedError: the reward gave no score.
+        StrategyError: the strategy failed.
     """
     return await _Search(parts, name, recorded).run()
 
@@ -128,7 +129,7 @@ class _Search:
         budget = Budget(config.budget, config.sampling.max_tokens)
         while True:
             made = self._made()
-            plans = self.parts.strategy.plan(f"{config.seed}/{self.name.trajectory}", made)
+            plans = self._planned(made)
             if not plans:
                 solved = any(attempt.solved_untimed for attempt in made)
                 return SearchOutcome(self.name, made, "solved" if solved else "attempts")
@@ -143,6 +144,29 @@ class _Search:
             await self._round(plans[:count], prompts[:count])
             if self.lost:
                 return self._without_score()
+
+    def _planned(self, made: Sequence[Attempt]) -> list[Plan]:
+        """Return the next round.
+
+        Raises:
+            StrategyError: the strategy, which may be another package's, failed or did not number its plans in order.
+        """
+        config = self.parts.config
+        try:
+            plans = self.parts.strategy.plan(f"{config.seed}/{self.name.trajectory}", made)
+            fits = [plan.index for plan in plans] == list(range(len(made), len(made) + len(plans)))
+            shown = {parent for plan in plans for parent in plan.parents}
+        except FOREIGN_ERRORS as error:
+            raise StrategyError(
+                f"The strategy `{config.strategy.type}` failed: {describe_error(error)}.", "Fix the strategy."
+            ) from error
+        if not fits or shown - self.attempts.keys():
+            raise StrategyError(
+                f"The strategy `{config.strategy.type}` planned the attempts {[plan.index for plan in plans]} with the "
+                f"parents {sorted(shown)} after {len(made)} attempts.",
+                f"Number plans from {len(made)} on, and name parents among the attempts that were made.",
+            )
+        return plans
 
     def _made(self) -> tuple[Attempt, ...]:
         return tuple(attempt for _, attempt in sorted(self.attempts.items()))

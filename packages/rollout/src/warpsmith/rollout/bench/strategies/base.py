@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.bench.strategies.mutations import Mutation
@@ -84,5 +84,12 @@ class Strategy(Protocol):
 
         Args:
             key: names the search, with the bench's seed: the seed of whatever is drawn.
-            attempts: all attempts so far, in the order of their numbers.
+            attempts: all attempts so far, in the order of their numbers; the next one is `len(attempts)`.
         """
+
+
+class StrategyType(Protocol):
+    """The type of entries in `warpsmith.strategies`: a class, or another callable, that creates a strategy."""
+
+    def __call__(self, **settings: Any) -> Strategy:
+        """Return the strategy for the keys of `[strategy]` except `type`; ValueError if one is wrong."""

@@ -1,9 +1,12 @@
-"""The table `[strategy]`, by its `type`. Importable without torch."""
+"""The table `[strategy]`, by its `type`. Reading it imports no strategy; `registry.make_strategy` does."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from warpsmith.rollout.registries import StrategyName
 
 
 class _Strategy(BaseModel):
@@ -61,12 +64,36 @@ class EvolveConfig(_Strategy):
         return self
 
 
-def _typed(value: Any) -> Any:
+class OtherStrategyConfig(BaseModel):
+    """A strategy that an installed package provides. Its own keys are checked by it, before anything starts."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    type: StrategyName = Field(description="Name of the strategy, an entry point in `warpsmith.strategies`.")
+
+
+def _as_table(given: Any) -> Any:
     """Read `"name"` as the table `{type = "name"}`, and a table without `type` as `single`."""
-    if isinstance(value, str):
-        return {"type": value}
-    return {"type": "single", **value} if isinstance(value, dict) else value
+    if isinstance(given, str):
+        return {"type": given}
+    return {"type": "single", **given} if isinstance(given, Mapping) else given
 
 
-StrategyConfig = SingleConfig | RefineConfig | BestOfNConfig | EvolveConfig
-AnyStrategy = Annotated[StrategyConfig, Field(discriminator="type"), BeforeValidator(_typed)]
+def _kind_of(given: Any) -> str:
+    named = given.get("type") if isinstance(given, Mapping) else getattr(given, "type", None)
+    return str(named) if named in _OWN else "other"
+
+
+_OWN: Final = ("single", "refine", "best_of_n", "evolve")
+
+StrategyConfig = SingleConfig | RefineConfig | BestOfNConfig | EvolveConfig | OtherStrategyConfig
+AnyStrategy = Annotated[
+    Annotated[SingleConfig, Tag("single")]
+    | Annotated[RefineConfig, Tag("refine")]
+    | Annotated[BestOfNConfig, Tag("best_of_n")]
+    | Annotated[EvolveConfig, Tag("evolve")]
+    | Annotated[OtherStrategyConfig, Tag("other")],
+    Discriminator(_kind_of),
+    BeforeValidator(_as_table),
+]
+"""The table `[strategy]`, by its `type`."""

@@ -3,10 +3,11 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from warpsmith.rollout.bench.strategies.base import Attempt, Plan
 from warpsmith.rollout.bench.strategies.config import EvolveConfig
-from warpsmith.rollout.bench.strategies.mutations import Mutation, draw
+from warpsmith.rollout.bench.strategies.mutations import Mutation, draw, read_mutations
 from warpsmith.rollout.bench.strategies.ranking import best_first
 
 
@@ -61,6 +62,12 @@ class Evolve:
         shown = sorted(other.index for other in others)
         mutation = draw(self.mutations, rng, correct=parent.verdict.correct)
         return Plan(index, (*shown, parent.index), mutation, island, generation)
+
+
+def make(**settings: Any) -> Evolve:
+    """Return the strategy of the table `[strategy]`; UsageError if its mutations cannot be used."""
+    config = EvolveConfig(**settings)
+    return Evolve(config, read_mutations(config.mutations))
 
 
 def select(survivors: Sequence[Attempt], tournament: int, rng: random.Random) -> Attempt:

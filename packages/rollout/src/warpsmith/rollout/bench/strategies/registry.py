@@ -1,33 +1,26 @@
-"""From the table `[strategy]` to a strategy."""
+"""Strategies by `type`: the entry points in `warpsmith.strategies`."""
 
-from typing import assert_never
-
+from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.rollout.bench.strategies.base import Strategy
-from warpsmith.rollout.bench.strategies.config import (
-    BestOfNConfig,
-    EvolveConfig,
-    RefineConfig,
-    SingleConfig,
-    StrategyConfig,
-)
-from warpsmith.rollout.bench.strategies.evolve import Evolve
-from warpsmith.rollout.bench.strategies.mutations import read_mutations
-from warpsmith.rollout.bench.strategies.simple import Independent, Refine
+from warpsmith.rollout.bench.strategies.config import StrategyConfig
+from warpsmith.rollout.registries import STRATEGIES
+from warpsmith.rollout.rewards.base import FOREIGN_ERRORS, describe_error
 
 
 def make_strategy(config: StrategyConfig) -> Strategy:
-    """Return the strategy of a table.
+    """Return the configured strategy.
 
     Raises:
-        UsageError: its file of mutations cannot be used.
+        RegistryError: it cannot be imported.
+        UsageError: it does not take its settings, or its file of mutations cannot be used.
     """
-    match config:
-        case SingleConfig():
-            return Independent(1)
-        case RefineConfig():
-            return Refine(config.attempts)
-        case BestOfNConfig():
-            return Independent(config.attempts)
-        case EvolveConfig():
-            return Evolve(config, read_mutations(config.mutations))
-    assert_never(config)
+    factory = STRATEGIES.get(config.type)
+    try:
+        return factory(**config.model_dump(exclude={"type"}))
+    except WarpsmithError:
+        raise
+    except FOREIGN_ERRORS as error:
+        raise UsageError(
+            f"The strategy `{config.type}` does not take its settings: {describe_error(error)}.",
+            "Fix the keys of [strategy].",
+        ) from error

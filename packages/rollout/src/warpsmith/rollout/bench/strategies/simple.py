@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from warpsmith.rollout.bench.strategies.base import Attempt, Plan
 
 
+def single() -> "Independent":
+    """Return the strategy of one attempt."""
+    return Independent(1)
+
+
 @dataclass(frozen=True)
 class Independent:
     """`single` and `best_of_n`: one round of attempts that know nothing of each other.
