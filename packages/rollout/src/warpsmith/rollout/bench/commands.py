@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from warpsmith.evaluator.bench.command import INCOMPLETE_EXIT_CODE, STOPPED_EXIT_CODE, WIDE, parse_levels, warn_about
-from warpsmith.evaluator.config import ISOLATION_HELP
 from warpsmith.records.errors import UsageError
 from warpsmith.records.folders import write_file
 from warpsmith.rollout import settings
+from warpsmith.rollout.bench import options
 from warpsmith.rollout.bench.comparison import compare_results, lines_of
 from warpsmith.rollout.bench.config import BenchConfig, bench_config
 from warpsmith.rollout.bench.leaderboard import render
@@ -42,48 +42,33 @@ app = typer.Typer(name="bench", help=HELP, rich_markup_mode="markdown", invoke_w
 def bench(
     context: typer.Context,
     *,
-    model: Annotated[str | None, typer.Option(help="Name of the model at the endpoint.")] = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="Address of the endpoint with its version, such as http://127.0.0.1:8000/v1.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Run directory to write to.")] = None,
-    strategy: Annotated[str, typer.Option(help="single, refine, best_of_n or evolve.")] = "single",
-    attempts: Annotated[
-        int | None, typer.Option(min=1, help="Most attempts of a search; not of single. Default: 4, 8 and 16.")
-    ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Independent searches of each problem, for pass@k.")] = 1,
-    tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens of a search, prompts included.")] = None,
-    evaluations: Annotated[int | None, typer.Option(min=1, help="Most evaluations of a search.")] = None,
-    mutations: Annotated[Path | None, typer.Option(help="With evolve: TOML file of mutation prompts.")] = None,
-    problems: Annotated[
-        str, typer.Option(help="`generated`, a KernelBench directory, or a file (.jsonl, .json, .parquet).")
-    ] = "generated",
-    count: Annotated[int | None, typer.Option(min=1, help="Number of problems; default: 50 generated ones.")] = None,
-    split: Annotated[str | None, typer.Option(help="Of generated problems: held_out (default) or train.")] = None,
-    levels: Annotated[str, typer.Option(help="Levels, such as 1,2 or 1-3; all by default.")] = "",
-    size: Annotated[str | None, typer.Option(help="Of generated problems: cpu (default) or gpu.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of generated problems, selection and mutation.")] = 0,
-    prompt_style: Annotated[str, typer.Option(help="full, or compact for tiny models.")] = "full",
-    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer, reasoning included.")] = 8192,
-    context_tokens: Annotated[
-        int, typer.Option("--context", min=16, help="Most tokens of a prompt and its answer.")
-    ] = 32768,
-    temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature.")] = 1.0,
-    in_flight: Annotated[int, typer.Option(min=1, help="Most requests at once.")] = 16,
-    api_key_env: Annotated[
-        str, typer.Option(help="Environment variable with the API key; if it is not set, none is sent.")
-    ] = "OPENAI_API_KEY",
-    price_input: Annotated[float | None, typer.Option(min=0, help="Price of a million prompt tokens.")] = None,
-    price_output: Annotated[float | None, typer.Option(min=0, help="Price of a million answer tokens.")] = None,
-    device: Annotated[str, typer.Option(help="Where candidates are judged: cpu, or cuda, which times them.")] = "cpu",
-    isolation: Annotated[str, typer.Option(help=ISOLATION_HELP)] = "landlock",
-    set_: Annotated[
-        list[str],
-        typer.Option(
-            "--set", metavar="TABLE.KEY=VALUE", help="Change a setting of `warpsmith-rollout bench schema`; repeatable."
-        ),
-    ] = [],  # noqa: B006 - typer reads it once and it is never changed
-    as_json: Annotated[bool, typer.Option("--json", help="Print result.json on stdout and nothing else.")] = False,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
+    output: options.Output = None,
+    strategy: options.Strategy = "single",
+    attempts: options.Attempts = None,
+    samples: options.Samples = 1,
+    tokens: options.Tokens = None,
+    evaluations: options.Evaluations = None,
+    mutations: options.Mutations = None,
+    problems: options.Problems = "generated",
+    count: options.Count = None,
+    split: options.Split = None,
+    levels: options.Levels = "",
+    size: options.Size = None,
+    seed: options.Seed = 0,
+    prompt_style: options.PromptStyle = "full",
+    max_tokens: options.MaxTokens = 8192,
+    context_tokens: options.Context = 32768,
+    temperature: options.Temperature = 1.0,
+    in_flight: options.InFlight = 16,
+    api_key_env: options.ApiKeyEnv = "OPENAI_API_KEY",
+    price_input: options.PriceInput = None,
+    price_output: options.PriceOutput = None,
+    device: options.Device = "cpu",
+    isolation: options.Isolation = "landlock",
+    set_: options.Set = [],  # noqa: B006 - typer reads it once and it is never changed
+    as_json: options.AsJson = False,
 ) -> None:
     """Search for kernels with a model and score it; `HELP` is the command's help."""
     if context.invoked_subcommand is not None:
