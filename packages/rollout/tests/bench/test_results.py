@@ -20,6 +20,7 @@ from warpsmith.rollout.bench.errors import ResultError
 from warpsmith.rollout.bench.leaderboard import boards_of, render
 from warpsmith.rollout.bench.results import read_result, write_result
 from warpsmith.rollout.cli import app
+from warpsmith.rollout.datasets import write_directory
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=9), st.data())
@@ -162,6 +163,20 @@ def test_the_command_searches_compares_and_ranks(tmp_path):
     page = tmp_path / "board.html"
     assert invoke("leaderboard", tmp_path / "a", tmp_path / "b", "-o", page).exit_code == 0
     assert page.read_text().count("<tr>") == 3
+
+
+@pytest.mark.usefixtures("scripted")
+def test_problems_of_a_kernelbench_directory_are_searched(tmp_path, problems):
+    write_directory(problems, tmp_path / "problems")
+    with serving(Endpoint(lambda body, number: answer("correct"))) as server:
+        done = invoke(
+            "--model", "tiny", "--base-url", server.url, "-o", tmp_path / "run", "--isolation", "none", "--json",
+            "--problems", tmp_path / "problems", "--levels", "1,2",
+        )  # fmt: skip
+    searches = json.loads(done.stdout)["searches"]
+    assert [search["level"] for search in searches] == [1, 2] and all(search["correct"] for search in searches)
+    # KernelBench asks for kernels beside library operators.
+    assert "Beside them PyTorch may" in server.prompts[0]
 
 
 @pytest.mark.usefixtures("scripted")

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from warpsmith.evaluator.bench.settings import local_settings, server_settings
 from warpsmith.evaluator.client.address import is_address
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.instructions import unasked
 from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.bench.strategies.config import AnyStrategy, EvolveConfig, SingleConfig
@@ -175,6 +176,8 @@ class BenchConfig(_Section):
 
     @model_validator(mode="after")
     def _every_key_is_read(self) -> Self:
+        if told := unasked(self.evaluator.language):
+            raise ValueError(f"evaluator.language: {told}")
         given = self.evaluator.model_fields_set
         if isinstance(self.evaluation, ServerEvaluation) and not given >= EvaluatorConfig.model_fields.keys():
             unheard = sorted(given - set(ASKED_OF_SERVERS))
