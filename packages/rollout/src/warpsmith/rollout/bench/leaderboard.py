@@ -7,7 +7,7 @@ own script and style sheet, by their hashes.
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -109,7 +109,16 @@ def _board(results: Sequence[Mapping[str, Any]]) -> Board:
 def _common(settings: Mapping[str, Any]) -> dict[str, str]:
     judging = settings["judging"]
     found = {name: settings[name] for name in _SHOWN} | {n: judging[n] for n in _SHOWN_OF_JUDGING if n in judging}
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
+    return dict(_flat(found))
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the settings of nested tables that are set, with dotted names, as text."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif value is not None:
+            yield f"{prefix}{name}", ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _row(result: Mapping[str, Any]) -> dict[str, Any]:
