@@ -38,6 +38,7 @@ SHORT = [
             "integrations",
             "cuda-cpp",
             "bench",
+            "model-bench",
             "serving",
             "sandbox",
             "records",

@@ -26,7 +26,9 @@ def site(tmp_path_factory):
     (place / "my_parts").mkdir()
     (place / "my_parts" / "__init__.py").write_text("")
     files = {found[1]: code for code in blocks("python") if (found := re.match(r"# (my_parts/\w+\.py)\n", code))}
-    assert {f"my_parts/{part}.py" for part in ("reward", "environment", "sampler", "transport")} <= files.keys()
+    assert {
+        f"my_parts/{part}.py" for part in ("reward", "environment", "sampler", "transport", "strategy")
+    } <= files.keys()
     for name, code in files.items():
         (place / name).write_text(code)
     (project,) = (table["project"] for table in map(tomllib.loads, blocks("toml")) if "project" in table)
@@ -172,3 +174,37 @@ def test_the_data_set_of_the_document_is_found_by_its_columns_and_read(outside, 
     assert done.stdout.strip() == (
         "questions [True, False] 1 row not used: grade is not from 0 to 10; first line 3 of rows.jsonl (11)"
     ), done.stderr
+
+
+STRATEGY = """
+from warpsmith.evaluator.verdict import Verdict
+from warpsmith.rollout.bench.config import bench_config
+from warpsmith.rollout.bench.strategies.base import Attempt
+from warpsmith.rollout.bench.strategies.registry import make_strategy
+from warpsmith.rollout.turns import Turn
+
+def config(**strategy):
+    return bench_config([], {"model": "m", "endpoint": {"base_url": "http://h/v1"}, "strategy": strategy})
+
+strategy, attempts = make_strategy(config(type="climb", attempts=4).strategy), []
+for speedup in (None, 1.5, 1.2, 3.0):
+    (plan,) = strategy.plan("key", attempts)
+    print(plan.index, *plan.parents)
+    verdict = Verdict("correct", True, True, speedup=speedup) if speedup else Verdict("incorrect", True, False)
+    attempts.append(Attempt(plan, Turn(plan.index, "p", "s", 1, "", "k", 1, False, verdict), 1, 1))
+print(strategy.plan("key", attempts))
+try:
+    make_strategy(config(type="climb", steps=4).strategy)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_strategy_from_outside_plans_a_search(outside):
+    done = outside("-c", STRATEGY)
+    assert done.returncode == 0, done.stderr
+    *plans, end, refused = done.stdout.splitlines()
+    assert plans == ["0", "1", "2 1", "3 1"] and end == "[]"
+    assert refused.startswith("UsageError The strategy `climb` does not take its settings: TypeError")
+    listed = outside("-m", "warpsmith.rollout", "bench", "schema", "--json")
+    assert '"climb"' in listed.stdout

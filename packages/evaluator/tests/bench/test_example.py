@@ -44,3 +44,12 @@ def test_the_example_is_written_twice_but_over_nothing_else(tmp_path):
 def test_a_dataset_and_a_run_are_given_or_the_example_alone(given):
     with pytest.raises(UsageError, match="--example"):
         bench(**given)
+
+
+@pytest.mark.parametrize("option", ["--model", "--base-url"])
+def test_who_wants_to_ask_a_model_is_told_which_command_does(option, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["warpsmith-evaluator", "bench", option, "x"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "warpsmith-rollout bench --model NAME --base-url URL" in " ".join(capsys.readouterr().err.split())

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -21,12 +21,13 @@ from warpsmith.records.folders import write_file
 from warpsmith.records.text import read_json
 from warpsmith.rollout import console, datasets, metrics, settings
 from warpsmith.rollout._version import __version__
+from warpsmith.rollout.bench import commands as bench_commands
 from warpsmith.rollout.collector import Rows
 from warpsmith.rollout.config import SessionConfig
 from warpsmith.rollout.datasets import commands as dataset_commands
 from warpsmith.rollout.environments.registry import descriptions, max_turns
-from warpsmith.rollout.generator import Grade, Size, SolutionLanguage, Split, solution_language
-from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice
+from warpsmith.rollout.generator import Grade, SolutionLanguage, solution_language
+from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice, one_of, size_named, split_named
 from warpsmith.rollout.rewards.registry import scorer_for
 from warpsmith.rollout.settings.session import session_config
 from warpsmith.rollout.turn_recording import TurnRow
@@ -102,6 +103,7 @@ def environments() -> None:
         typer.echo(f"{name:24} {description}")
 
 
+app.add_typer(bench_commands.app)
 app.command("datasets")(dataset_commands.datasets)
 app.command("verify")(dataset_commands.verify)
 app.command("clean")(dataset_commands.clean)
@@ -130,14 +132,14 @@ def problems(
 
     Example: `warpsmith-rollout problems --count 10 --split held_out --levels 1 -o problems --generations solutions`
     """
-    chosen, grade = _split(split) or "train", _one_of(Grade, solutions, "grade of solutions")
+    chosen, grade = split_named(split) or "train", one_of(Grade, solutions, "grade of solutions")
     rows = datasets.generated(
         seed=seed,
         count=count,
         split=chosen,
         levels=parse_levels(levels) or GENERATED_LEVELS,
-        size=_size(size) or "cpu",
-        language=_one_of(SolutionLanguage, language, "language of solutions"),
+        size=size_named(size) or "cpu",
+        language=one_of(SolutionLanguage, language, "language of solutions"),
     )
     rows = [datasets.with_solution(row, grade) for row in rows]
     files = datasets.write_directory(rows, out, generations=generations)
@@ -186,7 +188,7 @@ def evaluate(
         _check_file(out)
     _check_size(size, config)
     chosen = ProblemChoice(
-        problems, count, _split(split), parse_levels(levels), seed, "held_out", _size(size), _language(config)
+        problems, count, split_named(split), parse_levels(levels), seed, "held_out", size_named(size), _language(config)
     ).problems()
     rows = sampled_turns(checkpoint, chosen, config, samples=samples, seed=seed, role="held_out", run="evaluate")
     _publish(metrics.summarise(rows), out, as_json=as_json)
@@ -240,7 +242,7 @@ def generate(
     _check_writable(run)
     _check_size(size, config)
     chosen = ProblemChoice(
-        problems, count, _split(split), parse_levels(levels), seed, "train", _size(size), _language(config)
+        problems, count, split_named(split), parse_levels(levels), seed, "train", size_named(size), _language(config)
     ).problems()
     turns = _recorded_turns(checkpoint, chosen, config, run, samples=samples, seed=seed)
     typer.echo(f"{turns} turns under {run}; read them with `warpsmith-records summary {run}`")
@@ -404,14 +406,6 @@ def _percent(rate: float | None) -> str:
     return "n/a" if rate is None else f"{rate:.1%}"
 
 
-def _split(name: str | None) -> Split | None:
-    return None if name is None else _one_of(Split, name, "split")
-
-
-def _size(name: str | None) -> Size | None:
-    return None if name is None else _one_of(Size, name, "size")
-
-
 def _language(config: SessionConfig) -> SolutionLanguage:
     return solution_language(config.evaluator.language)
 
@@ -423,13 +417,6 @@ def _check_size(size: str | None, config: SessionConfig) -> None:
             "--size gpu: these problems are too large for the interpreter.",
             "Judge on a GPU with --set evaluator.device=cuda, or leave --size out.",
         )
-
-
-def _one_of(choices: Any, name: str, kind: str) -> Any:
-    """Return a name that is one of a `Literal`'s; `kind` is a singular noun for the error."""
-    if name in get_args(choices):
-        return name
-    raise UsageError(f"There is no {kind} {name!r}.", f"Choose one of {', '.join(get_args(choices))}.")
 
 
 def _check_file(out: Path) -> None:

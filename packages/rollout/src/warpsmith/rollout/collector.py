@@ -1,13 +1,14 @@
 """Runs many episodes at once, as complete groups, and returns them as rows of the `turns` table."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from warpsmith.evaluator.client.interface import AsyncEvaluator
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.completions import Chat, ChatSampler
+from warpsmith.rollout.concurrency import all_or_first_error
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.environments.base import EnvironmentContext
@@ -160,7 +161,7 @@ class Collector:
             for index, (problem, own) in enumerate(zip(problems, setups, strict=True))
             for sample in range(samples)
         ]
-        return [row for rows in await _all_or_first_error(episodes) for row in rows]
+        return [row for rows in await all_or_first_error(episodes) for row in rows]
 
     async def _episode(self, setup: EpisodeSetup, labels: EpisodeLabels, free: asyncio.Semaphore) -> list[TurnRow]:
         async with free:
@@ -168,14 +169,3 @@ class Collector:
         if self._on_trajectory is not None:
             self._on_trajectory(rows)
         return rows
-
-
-async def _all_or_first_error(episodes: Sequence[Coroutine[None, None, list[TurnRow]]]) -> list[list[TurnRow]]:
-    """Return all results in order; the first error cancels the others and is raised unchanged."""
-    tasks = [asyncio.ensure_future(episode) for episode in episodes]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

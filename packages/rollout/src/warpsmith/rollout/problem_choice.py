@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, get_args
 
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
@@ -76,3 +76,20 @@ class ProblemChoice:
                 "Lower --count, or leave it out to take all.",
             )
         return rows[: self.count]
+
+
+def split_named(name: str | None) -> Split | None:
+    """Return the split of a command's option; UsageError if there is none of this name."""
+    return None if name is None else one_of(Split, name, "split")
+
+
+def size_named(name: str | None) -> Size | None:
+    """Return the size of a command's option; UsageError if there is none of this name."""
+    return None if name is None else one_of(Size, name, "size")
+
+
+def one_of(choices: Any, name: str, kind: str) -> Any:
+    """Return a name that is one of a `Literal`'s; `kind` is a singular noun for the error."""
+    if name in get_args(choices):
+        return name
+    raise UsageError(f"There is no {kind} {name!r}.", f"Choose one of {', '.join(get_args(choices))}.")

@@ -9,6 +9,7 @@ from warpsmith.records.choices import Choices
 from warpsmith.records.registry import Registry
 
 if TYPE_CHECKING:
+    from warpsmith.rollout.bench.strategies.base import StrategyType
     from warpsmith.rollout.environments.base import EnvironmentType
     from warpsmith.rollout.rewards.base import RewardType
     from warpsmith.rollout.samplers.base import SamplerType
@@ -32,9 +33,12 @@ TRANSPORTS: "Final[Registry[TransportType]]" = Registry("warpsmith.transports", 
 REWARDS: "Final[Registry[RewardType]]" = Registry("warpsmith.rewards", "reward", _callable)
 # environments.base.EnvironmentType
 ENVIRONMENTS: "Final[Registry[EnvironmentType]]" = Registry("warpsmith.environments", "environment", _environment)
+# bench.strategies.base.StrategyType
+STRATEGIES: "Final[Registry[StrategyType]]" = Registry("warpsmith.strategies", "search strategy", _callable)
 
 
 SamplerName = Annotated[str, Choices(SAMPLERS)]
 TransportName = Annotated[str, Choices(TRANSPORTS)]
 RewardName = Annotated[str, Choices(REWARDS)]
 EnvironmentName = Annotated[str, Choices(ENVIRONMENTS)]
+StrategyName = Annotated[str, Choices(STRATEGIES)]

@@ -75,9 +75,11 @@ def bench(
     only_generated: options.OnlyGenerated = False,
     baseline: options.Baseline = None,
     stored_baseline: options.StoredBaseline = None,
+    model: options.Model = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Judge a KernelBench run: every generation, level by level; `options.HELP` is the command's help."""
+    _check_asks_nothing(model)
     problems, run = _inputs(dataset, generations, example=example)
     config = configured(
         **tiers_of(isolation),
@@ -144,6 +146,16 @@ def _finish(result: Result, *, as_json: bool) -> None:
     _show(result, as_json)
     if not result.complete:
         raise typer.Exit(INCOMPLETE_EXIT_CODE)
+
+
+def _check_asks_nothing(model: str | None) -> None:
+    """Refuse options of the command that asks a model: prompts and feedback are not in this package."""
+    if model is not None:
+        raise UsageError(
+            "warpsmith-evaluator bench judges what a model has written, and asks none: it has no --model and no "
+            "--base-url.",
+            "Use warpsmith-rollout bench --model NAME --base-url URL, of the package warpsmith-rollout.",
+        )
 
 
 def _inputs(dataset: Path | None, generations: Path | None, *, example: bool) -> tuple[Path, Path]:

@@ -100,4 +100,6 @@ StoredBaseline = Annotated[
     Path | None,
     typer.Option(help="KernelBench's stored times (results/timing), for another speedup."),
 ]
+Model = Annotated[str | None, typer.Option("--model", "--base-url", hidden=True)]
+"""Options of `warpsmith-rollout bench`, which asks a model; here they lead to an error that says so."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print summary.json on stdout and nothing else.")]

@@ -18,7 +18,7 @@ class Reporter:
 
     def __init__(self, total: int, unit: str, console: Console | None = None) -> None:
         self.total = total
-        self._done = 0
+        self._done, self._known = 0, 0
         self._console = console or Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
         self._started = time.monotonic()
         self._bar = Progress(
@@ -42,14 +42,26 @@ class Reporter:
     ) -> None:
         self._bar.stop()
 
-    def done(self, name: str, result: str) -> None:
-        """Report one more finished item and its result."""
+    def done(self, name: str, result: str, *, known: bool = False) -> None:
+        """Report one more finished item and its result.
+
+        Args:
+            name: the item.
+            result: its result in a few words.
+            known: whether the result was there before, so that it says nothing about the time of the others.
+        """
         self._done += 1
+        self._known += known
         if self._console.is_terminal:
             self._bar.update(self._task, advance=1, description=f"{name}: {result}"[:60])
         else:
             elapsed = time.monotonic() - self._started
-            self._console.print(f"[{self._done}/{self.total}] {elapsed:.0f} s  {name}: {result}")
+            self._console.print(f"[{self._done}/{self.total}] {elapsed:.0f} s{self._left(elapsed)}  {name}: {result}")
+
+    def _left(self, elapsed: float) -> str:
+        """Return the estimated time left, for a line; empty until an item has taken time."""
+        made = self._done - self._known
+        return f", {elapsed / made * (self.total - self._done):.0f} s left" if made else ""
 
     def note(self, text: str) -> None:
         """Print a remark."""

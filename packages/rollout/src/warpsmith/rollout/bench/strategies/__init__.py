@@ -1,0 +1,1 @@
+"""Strategies: how a search spends its attempts."""
