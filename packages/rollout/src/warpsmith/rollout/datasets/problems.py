@@ -15,6 +15,7 @@ from warpsmith.records.errors import UsageError
 from warpsmith.records.text import files_in, read_text
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem, Grade, Size, Split, generate
+from warpsmith.rollout.generator.gpu.sizes import GPU_BYTES, ByteRange
 
 _SOLUTION = ".solution.py"
 GENERATED: Final = "generated/"
@@ -66,10 +67,16 @@ class ProblemRow:
 
 
 def generated(
-    *, seed: int, count: int, split: Split = "train", levels: Sequence[int] = (1, 2, 3), size: Size = "cpu"
+    *,
+    seed: int,
+    count: int,
+    split: Split = "train",
+    levels: Sequence[int] = (1, 2, 3),
+    size: Size = "cpu",
+    touched: ByteRange = GPU_BYTES,
 ) -> list[ProblemRow]:
-    """Return generated problems; `source` is `generated/<split>`."""
-    problems = generate(seed=seed, count=count, split=split, levels=levels, size=size)
+    """Return generated problems as of `generator.generate`; `source` is `generated/<split>`."""
+    problems = generate(seed=seed, count=count, split=split, levels=levels, size=size, touched=touched)
     return [from_generated(problem, split) for problem in problems]
 
 

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from warpsmith.rollout.generator import Size
 from warpsmith.rollout.prompts import PromptStyle
+from warpsmith.trainer.config.problems import TOUCHED_HELP, Touched, check_touched
 from warpsmith.trainer.section import Section, one_of
 
 Solutions = Literal["good", "naive", "both"]
@@ -130,6 +131,7 @@ class GeneratedSource(_Source):
     language: _Language = "triton"
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems.")
     size: Size = Field(default="cpu", description="Size of the problems, as in `[problems]` of the run that follows.")
+    touched: Touched | None = Field(default=None, description=TOUCHED_HELP)
     solutions: Solutions = Field(
         default="good",
         description='Answers to imitate: `good`, or with size = "gpu" also `naive` (right but slow), or `both` (one of '
@@ -152,6 +154,17 @@ class GeneratedSource(_Source):
         description="Who is asked, for a run with agents: `generator`, `optimizer` (starts from the naive solution and "
         "answers with the good one), or `both` (one of them, at even odds); nobody in particular when not given.",
     )
+
+    timed: bool = Field(
+        default=True,
+        description="Whether an optimizer's start is shown with times, as in a run that times; else with bytes moved, "
+        "as on a CPU.",
+    )
+
+    @model_validator(mode="after")
+    def _touched_is_read(self) -> Self:
+        check_touched(self.touched, self.size)
+        return self
 
     @model_validator(mode="after")
     def _optimizer_has_starts(self) -> Self:
