@@ -68,6 +68,8 @@ def _resting(kind: Any) -> Any:
     """
 
     class Resting(kind):  # type: ignore[misc]
+        param_groups: list[dict[str, Any]]
+
         def step(self, *args: Any, **kwargs: Any) -> Any:
             groups = self.param_groups
             self.param_groups = [group for group in groups if not group.get(RESTS)]

@@ -183,7 +183,9 @@ async def _scored(sampler: "Sampler | Member", ids: Sequence[int], agent: str | 
 
     # Sampled first, so that scoring a longer prompt cannot affect the cache.
     completion = await sampler.generate(ids, Sampling(max_tokens=SAMPLED_TOKENS, seed=0, agent=agent))
-    scores = await sampler.score([*ids, *completion.ids], agent)
+    # A sampler of another package can lack the second argument; it has no adapters for agents.
+    named = () if agent is None else (agent,)
+    scores = await sampler.score([*ids, *completion.ids], *named)
     return _Score(scores[: len(ids)], completion.ids, completion.logprobs, scores[len(ids) :])
 
 
