@@ -21,13 +21,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from _machine import describe
+from _machine import describe, write_result
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.policy.tiny import build_tiny
 from warpsmith.records.reader import RunReader
 from warpsmith.rollout.datasets import from_generated
-from warpsmith.rollout.generator import GeneratedProblem, generate
+from warpsmith.rollout.generator import GeneratedProblem, Split, generate
 from warpsmith.rollout.generator.gpu.sizes import ByteRange
 from warpsmith.rollout.history import Attempt
 from warpsmith.rollout.metrics import compare
@@ -49,7 +49,7 @@ seed = {seed}
 path = "{out}/policy"
 dtype = "float32"
 [data]
-max_tokens = 1000
+max_tokens = 400
 batch_size = 16
 eval_examples = 32
 eval_every = 0
@@ -77,12 +77,10 @@ seed = {seed}
 path = "{out}/sft/final_model"
 dtype = "float32"
 [problems]
-count = 512
-levels = [1]
-size = "gpu"
-touched = [16384, 65536]
-seed = {seed}
+type = "files"
+path = "{out}/train.jsonl"
 [rollout]
+operators = "none"
 prompt_style = "compact"
 gamma = 0.4
 concurrency = 64
@@ -92,20 +90,20 @@ generator_turns = 1
 optimizer_turns = 1
 [rollout.sampling]
 temperature = 1.0
-max_tokens = 330
+max_tokens = 110
 [rollout.sampler]
 device = "cpu"
 dtype = "float32"
-max_model_len = 1024
+max_model_len = 512
 max_sequences = 64
 [evaluator]
 trials = 2
 reference_sessions = 24
 [algorithm]
 estimator = "turn"
-prompts_per_step = 12
+prompts_per_step = 8
 samples_per_prompt = 6
-aggregation = {{ type = "constant", length = 160 }}
+aggregation = {{ type = "constant", length = 56 }}
 [optimizer]
 lr = 3e-4
 warmup_steps = 2
@@ -115,6 +113,7 @@ micro_batch_tokens = 2048
 [held_out]
 problems = {held_out}
 samples = 2
+source = {{ type = "files", path = "{out}/held_out.jsonl" }}
 [wandb]
 mode = "disabled"
 """
@@ -143,7 +142,7 @@ def main() -> None:
         "seconds": round(time.monotonic() - began),
         **outcome(out / "grpo"),
     }  # fmt: skip
-    RESULT.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    write_result(RESULT, found)
     print(json.dumps(found, indent=2))
 
 
@@ -152,13 +151,22 @@ def main() -> None:
 
 def make_policy(out: Path, seed: int) -> None:
     """Write the corpus, and a small decoder whose tokenizer was trained on it."""
-    problems = generate(seed=seed, count=1200, levels=(1,), size="gpu", touched=ByteRange(*TOUCHED))
     rng = random.Random(seed)
+    problems = chosen(seed, 1500, "train")
+    for name, rows in (("train", problems), ("held_out", chosen(seed + 20_000, 1200, "held_out"))):
+        lines = (json.dumps({"code": one.source, "name": one.name, "level": one.level}) for one in rows)
+        (out / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     chats = [chat for problem in problems for chat in exchanges(problem, rng)]
     rows = (json.dumps({"messages": chat}) for chat in chats)
     (out / "chats.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
     texts = [message["content"] for chat in chats[:1500] for message in chat]
-    build_tiny(out / "policy", texts, seed=seed, vocab_size=768, layers=3, hidden=128, heads=4, kv_heads=2)
+    build_tiny(out / "policy", texts, seed=seed, vocab_size=768, layers=2, hidden=96, heads=3, kv_heads=1)
+
+
+def chosen(seed: int, count: int, split: Split) -> list[GeneratedProblem]:
+    """Return the problems of `count` that are chains of operations on one input, which two kernels or one can do."""
+    drawn = generate(seed=seed, count=count, split=split, levels=(1,), size="gpu", touched=ByteRange(*TOUCHED))
+    return [one for one in drawn if one.family == "elementwise" and unfused(one, random.Random(0)) != one.solution]
 
 
 def exchanges(problem: GeneratedProblem, rng: random.Random) -> list[list[dict[str, str]]]:
