@@ -14,18 +14,21 @@ from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.collector import Collector
 from warpsmith.rollout.config import RolloutConfig
+from warpsmith.rollout.console import turn_line
 from warpsmith.rollout.environments.agents import GENERATE, OPTIMIZE, TWO_ROLE, gain_of
 from warpsmith.rollout.environments.base import AgentEnvironment, EnvironmentContext, EnvironmentType
 from warpsmith.rollout.environments.config import GainKeys
 from warpsmith.rollout.environments.registry import descriptions, max_turns
+from warpsmith.rollout.metrics import summarise
 from warpsmith.rollout.returns import discounted, discounted_by_agent
 from warpsmith.rollout.rewards.registry import scorer_for
+from warpsmith.rollout.turn_recording import bytes_over_start
 
 NAMES = ("kernelbench_generate", "kernelbench_optimize", "kernelbench_two_role")
 
 
 def kernel(word: str) -> str:
-    """A kernel that the judge below rates by its last word: `wrong`, `untimed`, or a speedup."""
+    """A kernel that the judge below rates by its last word: `wrong`, `untimed`, a number of bytes, or a speedup."""
     return f"class ModelNew: {word}"
 
 
@@ -35,6 +38,8 @@ def rate(text: str) -> Verdict:
         return Verdict("incorrect", True, False, mismatched_fraction=0.25)
     if word == "untimed":
         return Verdict("correct", True, True)
+    if word.endswith("B"):
+        return Verdict("correct", True, True, bytes_moved=int(word[:-1]))
     if word == "lost":
         return invalid("the worker is gone")
     return Verdict("correct", True, True, speedup=float(word), runtime_ms=1 / float(word), reference_ms=1.0)
@@ -83,6 +88,46 @@ def test_generator_then_optimizer_from_the_first_correct_kernel(collect):
     assert {row["num_turns"] for row in rows} == {4}
 
 
+def test_where_nothing_is_timed_the_optimizer_is_scored_by_the_bytes_of_its_start_over_its_own(collect):
+    rows, _ = collect({"type": "kernelbench_two_role", "optimizer_turns": 3}, "1024B", "512B", "4096B", "wrong")
+    assert [row["agent"] for row in rows] == ["generator", *["optimizer"] * 3]
+    # The generator's reward is not by bytes. Half of them is 1; four times as many costs loss_cap.
+    assert [row["reward"] for row in rows] == pytest.approx([0.3, 1.0, -0.5, -1.0])
+    assert [bytes_over_start(row) for row in rows] == [None, 2.0, 0.25, None]
+    assert [row["speedup_over_start"] for row in rows] == [None] * 4
+    by_agent = summarise(rows).by_agent
+    assert (by_agent["optimizer"].bytes_over_start, by_agent["optimizer"].improved) == (2.0, 1.0)
+    assert (by_agent["generator"].bytes_over_start, by_agent["generator"].improved) == (None, None)
+    assert " Fewer bytes than start:0.25x" in turn_line(rows[2])
+
+
+def test_a_start_and_a_kernel_of_different_measures_are_not_compared(collect):
+    for start, answer in (("1024B", "untimed"), ("untimed", "1024B"), ("1.0", "512B"), ("1024B", "2.0")):
+        rows, _ = collect("kernelbench_optimize", answer, given=start)
+        assert (rows[0]["reward"], bytes_over_start(rows[0]), rows[0]["speedup_over_start"]) == (0.0, None, None)
+
+
+@given(st.integers(1, 1 << 40), st.integers(1, 1 << 40))
+def test_fewer_bytes_score_above_more_within_the_bounds(start, own):
+    score = gain_of(Verdict("correct", True, True, bytes_moved=own), rate(f"{start}B"), GainKeys()).value
+    assert -0.5 <= score <= 3.0
+    assert (score > 0) == (own < start)
+
+
+def test_an_optimizer_whose_start_is_not_timed_is_asked_for_fewer_bytes(collect):
+    rows, _ = collect(
+        "kernelbench_optimize", "2048B", "512B", given="1024B", prompt_style="full", prompt_tokens=8000,
+        sampler={"max_model_len": 16384},
+    )  # fmt: skip
+    system, first = (message["content"] for message in rows[0]["messages"])
+    assert "fewer bytes" in system and "fewer bytes" in first and "faster" not in system + first
+    assert "The module to improve:\n```python\nclass ModelNew: 1024B\n```" in first
+    assert "Bytes moved: 1 KiB" in first
+    assert "Bytes moved: 2 KiB" in rows[1]["messages"][1]["content"]
+    rows, _ = collect("kernelbench_optimize", "2048B", given="1024B")
+    assert rows[0]["messages"][-1]["content"].endswith("# correct 1 KiB")
+
+
 def test_handover_gamma_credits_the_generator_with_what_its_kernel_became(collect):
     rows, _ = collect({"type": "kernelbench_two_role", "handover_gamma": 0.5}, "wrong", "1.5", "3.0", "wrong")
     last = 0.8 + 0.5 * 0.6
@@ -127,10 +172,12 @@ def test_the_naive_kernel_is_the_start_where_there_is_one(chat, problem, scripte
         (["1.0", "0.9", "2.0"], 2),  # two turns in a row that gain nothing
         (["wrong", "2.0", "wrong"], 3),
         (["untimed"], 1),  # no turn could do better
+        (["512B", "2048B", "256B"], 3),
+        (["256B"], 1),  # a quarter of the bytes: success_gain
     ],
 )
 def test_when_the_optimizer_ends(collect, words, turns):
-    rows, _ = collect("kernelbench_optimize", *words, given="1.0")
+    rows, _ = collect("kernelbench_optimize", *words, given="1024B" if words[0].endswith("B") else "1.0")
     assert len(rows) == turns
 
 

@@ -198,6 +198,20 @@ def test_each_agent_has_figures_of_its_own(turns_table) -> None:
     shown = lines(1, defaultdict(float, found))
     assert "generator: turns 3, solved 0.50, reward 0.167; optimizer: turns 2, solved 0.50" in shown
     assert "2.00x over the start, improved 0.50" in shown
+
+
+def test_an_optimizer_that_is_not_timed_has_the_ratio_of_bytes(turns_table) -> None:
+    figures = [{"name": "bytes_moved", "value": 512.0}, {"name": "start_bytes_moved", "value": 1024.0}]
+    table = turns_table(
+        [
+            {"trajectory": "a", "agent": "optimizer", "verdict": CORRECT | {"figures": figures}},
+            {"trajectory": "b", "agent": "optimizer"},
+        ]
+    )
+    found = batch_figures(table)
+    assert (found["agent_optimizer/bytes_over_start_mean"], found["agent_optimizer/improved_rate"]) == (2.0, 0.5)
+    assert "agent_optimizer/speedup_over_start_mean" not in found
+    assert "the start moves 2.00x its bytes, improved 0.50" in lines(1, defaultdict(float, found))
     assert not any(name.startswith("agent_") for name in batch_figures(turns_table([{}])))
 
 

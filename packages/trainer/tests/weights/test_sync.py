@@ -13,7 +13,7 @@ from warpsmith.rollout.samplers.base import Completion, Sampling
 from warpsmith.rollout.samplers.weights.payload import TensorEntry, WeightPayload
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.errors import ProbeError, SyncError, SyncTimeoutError
-from warpsmith.trainer.rollouts.session import load_problems, make_probe
+from warpsmith.trainer.rollouts.session import load_problems, make_probes
 from warpsmith.trainer.weights import sync
 from warpsmith.trainer.weights.gaps import Bounds
 from warpsmith.trainer.weights.probe import SAMPLED_TOKENS, Probe, compare, is_exact, rounding_for, tolerance_for
@@ -175,6 +175,6 @@ def test_the_probe_is_as_long_as_asked_whatever_the_prompts(asked: int, room: in
         },
         sync={"probe_tokens": asked, "tolerance": 2e-3, "deadline_s": 7},
     )  # fmt: skip
-    made = make_probe(config, load_problems(config), Chat())  # type: ignore[arg-type]
+    (made,) = make_probes(config, load_problems(config), Chat())  # type: ignore[arg-type]
     assert (len(made.ids), made.tolerance, made.deadline_s, made.exact) == (size, 2e-3, 7, True)
     assert len(set(made.ids)) == (1 if size == 8 else 2)

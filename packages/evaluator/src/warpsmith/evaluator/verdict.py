@@ -59,7 +59,7 @@ VERDICT_FORMAT: Final = 2
 _LISTS: Final = ("flags", "operators", "baseline_notes", "kernels")
 UNRECORDED: Final = (
     "compile_cached", "policy", "operators", "kernel_share", "baseline", "speedups", "references_ms", "baseline_notes",
-    "bound", "bound_share", "kernels", "clock", "format",
+    "bound", "bound_share", "kernels", "bytes_moved", "clock", "format",
 )  # fmt: skip
 """Fields of a verdict that a run's records do not have."""
 ERROR_CATEGORIES: Final[tuple[str, ...]] = get_args(ErrorCategory)
@@ -142,6 +142,10 @@ class Verdict:
         bound: the problem's bytes, operations and least time on this device; None unless correct.
         kernels: what the kernels of one call of forward use of the chip that they were compiled for; empty unless
             correct.
+        bytes_moved: bytes that one call reads and writes in global memory, on a device that interprets: what all
+            programs load and store without masked lanes, atomic operations twice, what host code copies and fills, and
+            twice what the chip spills. Nothing is cached: what is loaded again counts again. The most over the trials
+            on the problem's own shapes. None unless correct, on other devices, and if library operators run.
         clock: clock of the multiprocessors while the candidate was timed; None if nothing was timed, or unknown.
         timing_tier: how the time was taken: `two_clocks` (the median of the worker's events, confirmed by the judge's
             clock), `graph` (the judge's clock over graph replays, for the shortest), `events` (no graph could be
@@ -179,6 +183,7 @@ class Verdict:
     baseline_notes: tuple[BaselineNote, ...] = ()
     bound: Bound | None = None
     kernels: tuple[KernelFigures, ...] = ()
+    bytes_moved: int | None = None
     clock: Clock | None = None
     timing_tier: str = "none"
     isolation_tier: str = "none"
@@ -233,8 +238,8 @@ class Verdict:
         """Return baselines and absolute figures as numbers by name, without those that are unknown.
 
         `speedup.NAME` and `reference_ms.NAME` for each baseline; `bytes`, `flops`, `bound_ms`, `bound_share`;
-        `kernel_share`; `launches` of all kernels in a call, the most `registers`, `spill_bytes` and `shared_bytes` of
-        any kernel and the least `occupancy`; `sm_clock_mhz`.
+        `bytes_moved`; `kernel_share`; `launches` of all kernels in a call, the most `registers`, `spill_bytes` and
+        `shared_bytes` of any kernel and the least `occupancy`; `sm_clock_mhz`.
         """
         bound, kernels = self.bound, self.kernels
         known: dict[str, float | None] = {
@@ -244,6 +249,7 @@ class Verdict:
             "flops": None if bound is None else bound.flops,
             "bound_ms": None if bound is None else bound.ms,
             "bound_share": self.bound_share,
+            "bytes_moved": self.bytes_moved,
             "kernel_share": self.kernel_share,
             "launches": sum(one.launches for one in kernels) if kernels else None,
             "registers": max((one.registers for one in kernels), default=None),

@@ -58,6 +58,15 @@ def _remark(bound: Bound, share: float) -> str:
     return " (little is left to gain)" if share >= CLOSE else ""
 
 
+def traffic_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield what a call moves where that is counted, and how often it moves what must be moved once."""
+    moved, bound = verdict.bytes_moved, verdict.bound
+    if moved is None:
+        return
+    times = f", {moved / bound.bytes:.2f} times the problem's bytes" if bound is not None and bound.bytes else ""
+    yield f"Bytes moved: {size(moved)}{times}"
+
+
 def kernel_lines(verdict: Verdict) -> Iterator[str]:
     """Yield a line for each kernel: what it uses of the chip, and what limits it."""
     for kernel in verdict.kernels:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsmith.policy import lowrank
-from warpsmith.policy.config import DTypeName, LoraSettings
+from warpsmith.policy.config import NEW, DTypeName, LoraSettings
 from warpsmith.policy.errors import AdapterError, AlreadyMergedError, BaseMismatchError
 from warpsmith.policy.files import appearing_directory
 from warpsmith.policy.loading import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from peft import LoraConfig, PeftModel
 
 WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
 RECORD = "warpsmith_adapter.json"
 MERGED = "warpsmith_merged.json"
 _SAMPLED_ELEMENTS = 4096
@@ -65,6 +66,82 @@ def attach(policy: Policy, settings: LoraSettings, *, seed: int = 0) -> "PeftMod
         ) from error
     lowrank.check_layers(model)
     return model
+
+
+def attach_named(policy: Policy, settings: LoraSettings, starts: Mapping[str, str], *, seed: int = 0) -> "PeftModel":
+    """Attach several adapters of the same settings, by name, all trainable; the first one computes.
+
+    Args:
+        policy: the policy; its model is changed in place.
+        settings: of each adapter.
+        starts: by name the directory of an adapter that was trained on `policy.path`, or `new`.
+        seed: as for `attach`; each new adapter has factors of its own.
+
+    Raises:
+        AdapterError, BaseMismatchError: as for `attach` and `read_adapter`; then nothing is attached.
+    """
+    require_peft()
+    import peft
+    import torch
+
+    known = {name: read_adapter(start, policy.path, settings) for name, start in starts.items() if start != NEW}
+    first, *others = starts
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        config = lora_config(settings)
+        model = peft.get_peft_model(policy.model, config, adapter_name=first, autocast_adapter_dtype=False)
+        for name in others:
+            model.add_adapter(name, lora_config(settings), autocast_adapter_dtype=False)
+    lowrank.check_layers(policy.model)
+    parameters = dict(policy.model.named_parameters())
+    for name, factors in known.items():
+        own = {lowrank.file_name(key, name): key for key in parameters if lowrank.adapter_of(key) == name}
+        _check_factors(Path(starts[name]), set(own), factors)
+        for in_file, key in own.items():
+            parameters[key].data.copy_(factors[in_file])
+    for key, parameter in parameters.items():
+        parameter.requires_grad_(lowrank.is_factor(key))
+    return model
+
+
+def _check_factors(path: Path, expected: "set[str]", found: "Mapping[str, torch.Tensor]") -> None:
+    wrong = sorted(expected.symmetric_difference(found))
+    if wrong:
+        raise AdapterError(
+            f"{path} adapts other layers than [policy.lora]: {wrong[0]} is only in one of them.",
+            "Set policy.lora.target_modules as it was trained with.",
+        )
+
+
+def read_adapter(path: str | Path, base: str | Path, settings: LoraSettings) -> "dict[str, torch.Tensor]":
+    """Return the factors of an adapter by their names in peft's files.
+
+    Args:
+        path: a directory written by this package.
+        base: the weights that it is to be trained on further.
+        settings: what its rank and alpha must be.
+
+    Raises:
+        AdapterError: it is no such directory, is damaged, or has another rank or alpha.
+        BaseMismatchError: it was trained on other weights than `base`.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    folder = Path(path)
+    _check_base(Path(base), folder)
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        factors: dict[str, torch.Tensor] = load_file(folder / WEIGHTS)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise AdapterError(f"{folder} cannot be read: {error}.", "Write the adapter again.") from error
+    if (config.get("r"), config.get("lora_alpha")) != (settings.rank, settings.alpha):
+        raise AdapterError(
+            f"{folder} has rank {config.get('r')} and alpha {config.get('lora_alpha')}; [policy.lora] has "
+            f"{settings.rank} and {settings.alpha:g}.",
+            "Set policy.lora.rank and policy.lora.alpha to the adapter's.",
+        )
+    return factors
 
 
 def lora_config(settings: LoraSettings) -> "LoraConfig":
@@ -266,22 +343,30 @@ def _leading(part: Any) -> Any:
 
 def _refuse_wrong_base(base: Path, adapter: Path) -> list[str]:
     """Return the digests of the adapters that are already in `base`, all different from this one."""
-    record = adapter / RECORD
-    if not record.is_file() or not (adapter / WEIGHTS).is_file():
-        raise AdapterError(
-            f"{adapter} is not an adapter with a {RECORD}.", "Pass a directory written by adapters.save_adapter."
-        )
+    _check_is_adapter(adapter)
     before = merged_into(base)
     if adapter_digest(adapter) in before:
         raise AlreadyMergedError(
             f"{adapter} is already merged into {base}.", "Use it as it is, or merge into the adapter's original base."
         )
-    trained_on = json.loads(record.read_text(encoding="utf-8"))
+    _check_base(base, adapter)
+    return before
+
+
+def _check_is_adapter(adapter: Path) -> None:
+    if not (adapter / RECORD).is_file() or not (adapter / WEIGHTS).is_file():
+        raise AdapterError(
+            f"{adapter} is not an adapter with a {RECORD}.", "Pass a directory written by adapters.save_adapter."
+        )
+
+
+def _check_base(base: Path, adapter: Path) -> None:
+    _check_is_adapter(adapter)
+    trained_on = json.loads((adapter / RECORD).read_text(encoding="utf-8"))
     if fingerprint(base) != trained_on["base_fingerprint"]:
         raise BaseMismatchError(
             f"{adapter} was not trained on the weights of {base}.", f"Its base was {trained_on['base']}."
         )
-    return before
 
 
 def _stored_dtype(base: Path) -> DTypeName:

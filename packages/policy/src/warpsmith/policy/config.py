@@ -5,6 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+NEW = "new"
+"""Where an adapter starts that was not trained before."""
+AdapterName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 DTypeName = Literal["float32", "bfloat16", "float16"]
 AttentionName = Literal["sdpa", "eager", "varlen", "flash_attention_2", "flash_attention_3"]
 KernelsName = Literal["torch", "liger"]
@@ -108,3 +111,19 @@ class PolicyConfig(_Settings):
     lora: LoraSettings | None = Field(
         default=None, description="Train adapters alone; without this table all weights are trained."
     )
+    adapters: dict[AdapterName, str] = Field(
+        default_factory=dict,
+        description="With [policy.lora]: an adapter for each agent, by its name; where it starts, a peft directory "
+        "that was trained on policy.path, or `new`. One adapter for all when empty.",
+    )
+
+    @model_validator(mode="after")
+    def _named_adapters_have_settings(self) -> "PolicyConfig":
+        if self.adapters and self.lora is None:
+            raise ValueError("adapters are read with [policy.lora] alone; add that table or remove the key")
+        if len(self.adapters) == 1:
+            raise ValueError(
+                f"adapters names {next(iter(self.adapters))} alone; name one for each agent, or remove the key for one "
+                "adapter that all agents share"
+            )
+        return self

@@ -48,9 +48,34 @@ def is_factor(name: str) -> bool:
     return any(part in name for part in _FACTORS)
 
 
-def file_name(name: str) -> str:
-    """Return a factor's name in peft's files."""
-    return IN_PEFT + name.replace(f".{ADAPTER}.", ".")
+def adapter_of(name: str) -> str | None:
+    """Return which adapter a factor of this name belongs to; None for any other parameter."""
+    if not is_factor(name):
+        return None
+    return name.rpartition(".")[0].rpartition(".")[2]
+
+
+def file_name(name: str, adapter: str = ADAPTER) -> str:
+    """Return the name in peft's files of a factor of an adapter."""
+    return IN_PEFT + name.replace(f".{adapter}.", ".")
+
+
+def select(model: "nn.Module", adapter: str) -> None:
+    """Let a model compute with one of its adapters from now on; all of them stay trainable."""
+    with _same_gradients(model):
+        for layer in layers(model).values():
+            layer.set_adapter(adapter)
+
+
+@contextmanager
+def _same_gradients(model: "nn.Module") -> Iterator[None]:
+    """Undo what peft does to `requires_grad` inside the block: an optimizer knows the parameters by then."""
+    before = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    try:
+        yield
+    finally:
+        for parameter, required in before:
+            parameter.requires_grad_(required)
 
 
 def base_name(name: str) -> str:
@@ -58,8 +83,8 @@ def base_name(name: str) -> str:
     return name.replace(_BASE, ".")
 
 
-def merged_weight(layer: Any) -> "Tensor":
-    """Return W + (alpha / rank) B A of a layer, in W's dtype; the layer is unchanged.
+def merged_weight(layer: Any, adapter: str = ADAPTER) -> "Tensor":
+    """Return W + (alpha / rank) B A of a layer and one of its adapters, in W's dtype; the layer is unchanged.
 
     The sum is computed in fp32. A 4-bit W is dequantised first. Under ZeRO stage 3 all three must be gathered.
     """
@@ -67,9 +92,9 @@ def merged_weight(layer: Any) -> "Tensor":
 
     with torch.no_grad():
         weight = whole_weight(layer.get_base_layer().weight)
-        first, second = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
+        first, second = layer.lora_A[adapter].weight, layer.lora_B[adapter].weight
         product: Tensor = second.float() @ first.float()
-        scale: float = layer.scaling[ADAPTER]
+        scale: float = layer.scaling[adapter]
         return (weight.float() + scale * product).to(weight.dtype)
 
 
@@ -87,10 +112,11 @@ def whole_weight(weight: "nn.Parameter") -> "Tensor":
 def disabled(model: "nn.Module") -> Iterator[None]:
     """Make a model compute without its adapters inside the block."""
     adapted = list(layers(model).values())
-    for layer in adapted:
-        layer.enable_adapters(False)
-    try:
-        yield
-    finally:
+    with _same_gradients(model):
         for layer in adapted:
-            layer.enable_adapters(True)
+            layer.enable_adapters(False)
+        try:
+            yield
+        finally:
+            for layer in adapted:
+                layer.enable_adapters(True)

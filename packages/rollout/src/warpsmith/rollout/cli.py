@@ -397,6 +397,8 @@ def _report(result: metrics.EvaluationResult) -> str:
 
 def _agent_line(name: str, rates: metrics.AgentRates) -> str:
     line = f"{name}   trajectories {rates.trajectories}   turns {rates.turns}   correct {rates.correct:.1%}"
+    if rates.bytes_over_start is not None:
+        return f"{line}   improved {_percent(rates.improved)}   the start moves {rates.bytes_over_start:.2f}x its bytes"
     if rates.speedup_over_start is None:
         return line
     return f"{line}   improved {_percent(rates.improved)}   {rates.speedup_over_start:.2f}x over the start"

@@ -103,6 +103,11 @@ class SamplerConfig(_Section):
         description="Largest rank of the adapter that the sampler takes in place of whole weights; 0 takes whole ones. "
         "A training run sets it.",
     )
+    lora_agents: tuple[str, ...] = Field(
+        default=(),
+        description="With lora_rank: the agents that have an adapter each; one adapter for all when empty. A training "
+        "run sets it.",
+    )
     seed: int = Field(default=0, ge=0, description="Seed of the sampler.")
     start_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of starting the sampler.")
     update_timeout_s: float = Field(default=300.0, gt=0, description="Deadline of one weight update.")
@@ -247,6 +252,13 @@ class RolloutConfig(_Section):
         if isinstance(self.environment, OptimizeConfig):
             return OPTIMIZER
         return GENERATOR if isinstance(self.environment, GenerateConfig | TwoRoleConfig) else None
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """The agents that take turns; none in an environment without agents of this package."""
+        if isinstance(self.environment, TwoRoleConfig):
+            return GENERATOR, OPTIMIZER
+        return () if self.first_agent is None else (self.first_agent,)
 
     @property
     def handover_gamma(self) -> float:

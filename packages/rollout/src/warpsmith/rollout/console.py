@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from warpsmith.rollout.turn_recording import bytes_over_start
 from warpsmith.rollout.turns import OPTIMIZER
 
 Row = Mapping[str, Any]
@@ -23,9 +24,15 @@ def turn_line(row: Row) -> str:
     return (
         f"{head} Compile:{_mark(verdict['compiled'])} Correct:{_mark(verdict['correct'])} "
         f"Runtime:{runtime(verdict['runtime_ms'])} Speedup:{_figure(verdict['speedup'], 'x')} "
-        f"Reward:{row['reward']:.3f}"
-        + (f" Over start:{_figure(row.get('speedup_over_start'), 'x')}" if row.get("agent") == OPTIMIZER else "")
+        f"Reward:{row['reward']:.3f}" + (_over_start(row) if row.get("agent") == OPTIMIZER else "")
     )
+
+
+def _over_start(row: Row) -> str:
+    saved = bytes_over_start(row)
+    if saved is not None:
+        return f" Fewer bytes than start:{saved:.2f}x"
+    return f" Over start:{_figure(row.get('speedup_over_start'), 'x')}"
 
 
 def trajectory_lines(rows: Sequence[Row]) -> str:

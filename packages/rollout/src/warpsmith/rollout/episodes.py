@@ -119,7 +119,8 @@ def _add(episode: _Episode, turn: TurnRecord) -> TurnRow:
 def _new_turn(episode: _Episode) -> TurnRecord:
     environment = episode.environment
     agent = environment.agent(episode.history) if isinstance(environment, AgentEnvironment) else None
-    return TurnRecord(episode.setup.sampler.sampling(episode.labels.trajectory, len(episode.turns)), agent)
+    sampling = episode.setup.sampler.sampling(episode.labels.trajectory, len(episode.turns))
+    return TurnRecord(replace(sampling, agent=agent), agent)
 
 
 async def _run_turn(episode: _Episode) -> TurnRecord:

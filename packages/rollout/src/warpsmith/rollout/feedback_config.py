@@ -13,6 +13,9 @@ class FeedbackConfig(BaseModel):
         default=True,
         description="The problem's bytes and operations, its least time on the device, and the share that is reached.",
     )
+    traffic: bool = Field(
+        default=True, description="The bytes that the kernel moves, on a device that interprets kernels."
+    )
     kernels: bool = Field(
         default=True,
         description="Grid, registers, spilled bytes, shared memory and theoretical occupancy of each kernel.",

@@ -5,6 +5,7 @@ then to one line, then to nothing.
 """
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -89,12 +90,16 @@ Measure = Callable[[Shown], int]
 
 
 def best_of(attempts: Sequence[Attempt]) -> int:
-    """Return the index of the best attempt, the newest of equals: correct and fast, else compiled and nearly right."""
+    """Return the index of the best attempt, the newest of equals: correct and fast, else compiled and nearly right.
 
-    def rank(index: int) -> tuple[bool, float, bool, float, int]:
+    Where nothing is timed, fewer bytes moved are better.
+    """
+
+    def rank(index: int) -> tuple[bool, float, float, bool, float, int]:
         verdict = attempts[index].verdict
         wrong = 1.0 if verdict.mismatched_fraction is None else verdict.mismatched_fraction
-        return verdict.correct, verdict.speedup or 0.0, verdict.compiled, -wrong, index
+        moved = math.inf if verdict.bytes_moved is None else verdict.bytes_moved
+        return verdict.correct, verdict.speedup or 0.0, -moved, verdict.compiled, -wrong, index
 
     return max(range(len(attempts)), key=rank)
 

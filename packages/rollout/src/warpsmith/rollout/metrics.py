@@ -8,6 +8,7 @@ from typing import Any
 
 from warpsmith.evaluator.bench.scores import FASTER_THAN, geometric_mean, pass_at_k
 from warpsmith.records.errors import UsageError
+from warpsmith.rollout.turn_recording import bytes_over_start
 
 __all__ = [
     "AgentRates",
@@ -81,9 +82,10 @@ class AgentRates:
         turns: its turns.
         correct: share of its trajectories with a correct turn of its own.
         reward: mean score of its turns.
-        improved: share of its trajectories with a turn faster than the start; None if none of its turns has a speedup
-            over a start.
+        improved: share of its trajectories with a turn that is better than the start: faster, or where nothing is timed
+            with fewer bytes moved; None if no turn is compared with a start.
         speedup_over_start: geometric mean of the best speedup over the start, over the trajectories that have one.
+        bytes_over_start: geometric mean of the start's bytes moved over the fewest of a turn, likewise.
     """
 
     trajectories: int
@@ -92,6 +94,7 @@ class AgentRates:
     reward: float | None
     improved: float | None = None
     speedup_over_start: float | None = None
+    bytes_over_start: float | None = None
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ class _Trajectory:
     agents: list[str | None]
     rewards: list[float | None]
     over_start: list[float | None]
+    bytes_over_start: list[float | None]
 
     @property
     def speedup(self) -> float | None:
@@ -292,6 +296,7 @@ def _trajectory(turns: Sequence[Row]) -> _Trajectory:
         agents=[turn.get("agent") for turn in turns],
         rewards=[turn.get("reward") for turn in turns],
         over_start=[turn.get("speedup_over_start") for turn in turns],
+        bytes_over_start=[bytes_over_start(turn) for turn in turns],
     )
 
 
@@ -359,16 +364,22 @@ def _agent_rates(name: str, trajectories: Sequence[_Trajectory]) -> AgentRates:
     own = [[place for place, agent in enumerate(t.agents) if agent == name] for t in trajectories]
     both = list(zip(trajectories, own, strict=True))
     rewards = [reward for t, places in both for place in places if (reward := t.rewards[place]) is not None]
-    gains = [[gain for place in places if (gain := t.over_start[place]) is not None] for t, places in both]
-    known = [max(found) for found in gains if found]
+    speedups = [_best([t.over_start[place] for place in places]) for t, places in both]
+    saved = [_best([t.bytes_over_start[place] for place in places]) for t, places in both]
+    gains = [saved[i] if speedup is None else speedup for i, speedup in enumerate(speedups)]
     return AgentRates(
         trajectories=len(trajectories),
         turns=sum(map(len, own)),
         correct=_share([any(t.correct[place] for place in places) for t, places in both]),
         reward=_mean(rewards),
-        improved=_share([max(found, default=0.0) > 1 for found in gains]) if known else None,
-        speedup_over_start=geometric_mean(known),
+        improved=_share([(gain or 0.0) > 1 for gain in gains]) if any(gain is not None for gain in gains) else None,
+        speedup_over_start=geometric_mean([speedup for speedup in speedups if speedup is not None]),
+        bytes_over_start=geometric_mean([ratio for ratio in saved if ratio is not None]),
     )
+
+
+def _best(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _fast_p(speedups: Sequence[float | None]) -> dict[float, float] | None:

@@ -15,7 +15,7 @@ from warpsmith.evaluator.instructions import kernels_of, mark_of, request, rules
 from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
-from warpsmith.evaluator.verdict_lines import baseline_lines, bound_lines, kernel_lines
+from warpsmith.evaluator.verdict_lines import baseline_lines, bound_lines, kernel_lines, size, traffic_lines
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.errors import PromptTooLongError
 from warpsmith.rollout.feedback_config import ALL, FeedbackConfig
@@ -63,6 +63,17 @@ _WORDINGS: Final[Mapping[Agent | None, _Wording]] = MappingProxyType(
 )
 
 
+_FEWER_BYTES: Final = _Wording(
+    "You are an expert in GPU programming. You are the optimizer: you let correct {kernels} read and write fewer bytes "
+    "of global memory and keep them correct.",
+    "Let the module `ModelNew` below move fewer bytes. It computes the same as the PyTorch module `Model` with "
+    "{kernels}, and is correct. Your module is compared with it: what counts is how many bytes all its programs load "
+    "and store, atomic operations twice, and one that is not correct is worth less than no change. Fuse kernels, load "
+    "each element once, and keep intermediate results in registers.",
+    "Write the whole file again, correct and with fewer bytes than the module to improve, in a single ```python code "
+    "block.",
+)
+"""What an optimizer is told where nothing is timed."""
 WHOLE: Final = HistoryConfig()
 
 
@@ -157,7 +168,7 @@ def _messages(asked: _Asked, shown: Shown) -> list[Message]:
             _compact_start(asked.start),
         ]
         return [{"role": "user", "content": "\n".join(part for part in parts if part)}]
-    wording = _in_language(_WORDINGS[asked.agent], asked.language)
+    wording = _in_language(_wording_of(asked), asked.language)
     problem = f"Problem:\n```python\n{asked.problem.text.strip()}\n```"
     parts = [
         wording.task,
@@ -170,6 +181,15 @@ def _messages(asked: _Asked, shown: Shown) -> list[Message]:
     return [{"role": "system", "content": wording.system}, {"role": "user", "content": content}]
 
 
+def _wording_of(asked: _Asked) -> _Wording:
+    return _FEWER_BYTES if asked.start is not None and _counts_bytes(asked.start) else _WORDINGS[asked.agent]
+
+
+def _counts_bytes(start: Attempt) -> bool:
+    """Whether an optimizer is scored by bytes: its start has some, and no time."""
+    return start.verdict.speedup is None and start.verdict.bytes_moved is not None
+
+
 def _in_language(wording: _Wording, language: str) -> _Wording:
     terms = {"kernels": kernels_of(language), "system": system(language), "request": request(language)}
     return _Wording(wording.system.format(**terms), wording.task.format(**terms), wording.again)
@@ -179,7 +199,8 @@ def _full_start(start: Attempt | None, figures: FeedbackConfig) -> str:
     if start is None:
         return ""
     told = feedback(start, figures=figures)
-    return f"The module to make faster:\n```python\n{(start.kernel or '').strip()}\n```\n{told}"
+    aim = "improve" if _counts_bytes(start) else "make faster"
+    return f"The module to {aim}:\n```python\n{(start.kernel or '').strip()}\n```\n{told}"
 
 
 def _compact_start(start: Attempt | None) -> str:
@@ -234,7 +255,12 @@ def feedback(attempt: Attempt, same_error_as: int | None = None, figures: Feedba
 
 def _figures(verdict: Verdict, figures: FeedbackConfig) -> Iterator[str]:
     """Yield the lines about a verdict's figures that are switched on."""
-    wanted = {baseline_lines: figures.baselines, bound_lines: figures.bound, kernel_lines: figures.kernels}
+    wanted = {
+        baseline_lines: figures.baselines,
+        bound_lines: figures.bound,
+        traffic_lines: figures.traffic,
+        kernel_lines: figures.kernels,
+    }
     return (line for lines, shown in wanted.items() if shown for line in lines(verdict))
 
 
@@ -251,6 +277,8 @@ def compact_feedback(verdict: Verdict) -> str:
         words += f" {verdict.mismatched_fraction:.0%}"
     elif verdict.correct and verdict.speedup is not None:
         words += f" {verdict.speedup:.1f}x"
+    elif verdict.bytes_moved is not None:
+        words += f" {size(verdict.bytes_moved)}"
     elif not verdict.correct and (message := (verdict.error_message or "").strip()):
         words += f": {message.splitlines()[0][:80]}"
     return words

@@ -1,9 +1,9 @@
 """Rows of the `turns` table from the turns of an episode."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.rollout.datasets import ProblemRow
@@ -12,6 +12,8 @@ from warpsmith.rollout.rewards.score import Score
 from warpsmith.rollout.samplers.base import Completion, Sampling
 from warpsmith.rollout.turns import Turn
 
+START_BYTES: Final = "start_bytes_moved"
+"""Name of the figure of an optimizer's turn with the bytes that its start moves."""
 TurnRow = dict[str, Any]
 """One row of `warpsmith.records.schema.TURNS`, by column."""
 
@@ -138,7 +140,7 @@ def _content(turn: TurnRecord) -> TurnRow:
 def _outcome(turn: TurnRecord) -> TurnRow:
     seconds = turn.verdict.seconds if turn.verdict else None
     return {
-        "verdict": turn.verdict.to_row() if turn.verdict else None,
+        "verdict": _verdict_row(turn.verdict, turn.score) if turn.verdict else None,
         "reward": turn.score.value,
         "return": None,
         "speedup_over_start": turn.score.speedup_over_start,
@@ -150,3 +152,26 @@ def _outcome(turn: TurnRecord) -> TurnRow:
         "wait_s": seconds.wait if seconds else None,
         "evaluate_s": seconds.evaluate if seconds else None,
     }
+
+
+def _verdict_row(verdict: Verdict, score: Score) -> TurnRow:
+    """Return the verdict's row; its figures include `start_bytes_moved`, which its own bytes are compared with."""
+    row = verdict.to_row()
+    if score.start_bytes_moved is None:
+        return row
+    start = {"name": START_BYTES, "value": float(score.start_bytes_moved)}
+    return row | {"figures": [*row["figures"], start]}
+
+
+def bytes_over_start(row: Mapping[str, Any]) -> float | None:
+    """Return how many times as many bytes as a turn's kernel its start moves; None if either is unknown.
+
+    Args:
+        row: a row of TURNS.
+    """
+    verdict = row.get("verdict")
+    if verdict is None or not verdict.get("correct"):
+        return None
+    figures = {one["name"]: one["value"] for one in verdict.get("figures") or ()}
+    start, own = figures.get(START_BYTES), figures.get("bytes_moved")
+    return start / own if start and own else None

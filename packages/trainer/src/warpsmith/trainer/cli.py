@@ -80,17 +80,50 @@ def sft(
             "--show", min=0, metavar="N", help="Do not train: show what would be trained, with N decoded examples."
         ),
     ] = None,
+    each_agent: Annotated[
+        bool,
+        typer.Option(
+            "--each-agent",
+            help="Make two runs, in run.dir/generator and run.dir/optimizer, each on its agent's examples; with "
+            "--resume, those that are not finished.",
+        ),
+    ] = False,
 ) -> None:
     """Fine-tune on chats, KernelBook, a run's own turns, or generated problems with known solutions.
 
     Example: warpsmith-trainer sft configs/demo-sft.toml --steps 300 --set run.dir=runs/warm
 
     To look at the data first: warpsmith-trainer sft configs/demo-sft.toml --show 3
+
+    A generator and an optimizer: warpsmith-trainer sft configs/qwen2.5-coder-1.5b-agents-sft.toml --each-agent
     """
+    from warpsmith.trainer.config import load_sft
+    from warpsmith.trainer.launch.each_agent import has_begun, runs_of_agents
+
+    overrides = _overrides(set_, steps, seconds)
+    if not each_agent:
+        _sft_run(config, overrides, num_processes, master_port, resume=resume, show=show)
+        return
+    runs = runs_of_agents(load_sft(config, overrides), resume=resume).values()
+    for own in runs:
+        load_sft(config, [*overrides, *own])  # Both are read before the first one starts.
+    for own in runs:
+        again = resume and has_begun(own)
+        _sft_run(config, [*overrides, *own], num_processes, master_port, resume=again, show=show)
+
+
+def _sft_run(
+    config: Path,
+    overrides: list[str],
+    num_processes: int | None,
+    master_port: int | None,
+    *,
+    resume: bool,
+    show: int | None,
+) -> None:
     from warpsmith.trainer.config import load_sft
     from warpsmith.trainer.launch.hub_names import with_local_models
 
-    overrides = _overrides(set_, steps, seconds)
     checked, local = with_local_models(load_sft(config, overrides), resume=resume)
     if show is not None:
         _show(checked, show)

@@ -48,6 +48,8 @@ class Evidence:
     """Of one call of forward."""
     clock: Clock | None = None
     """Of the multiprocessors while the candidate was timed."""
+    bytes_moved: int | None = None
+    """The most that a trial on the problem's own shapes read and wrote; None if nothing counted it."""
     passes_kernelbench: bool = False
     """Whether KernelBench would accept its output for plain inputs."""
 
@@ -56,6 +58,11 @@ class Evidence:
         if not math.isnan(comparison.max_abs_error):
             self.max_abs_error = max(self.max_abs_error or 0.0, comparison.max_abs_error)
         self.mismatched_fraction = max(self.mismatched_fraction or 0.0, comparison.mismatched_fraction)
+
+    def note_traffic(self, moved: int | None) -> None:
+        """Note what a trial moved. The most counts: a kernel must gain nothing by moving less on some contents."""
+        if moved is not None:
+            self.bytes_moved = max(self.bytes_moved or 0, moved)
 
 
 class TransientError(Exception):

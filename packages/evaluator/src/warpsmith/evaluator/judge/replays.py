@@ -8,6 +8,7 @@ import torch
 
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.memory import room
+from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 
 PROFILED_CALLS: Final = 5
+MOST_BYTES: Final = 1 << 60
+"""Upper bound on the bytes that a replay can have moved: more is nonsense."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,13 @@ class Delivered:
         answer: the reference's answer to the same inputs.
         placed: the layout of outputs and buffers.
         memory: where they lie: a buffer, a part of one, or a flat copy.
+        bytes_moved: what the replay read and wrote, as the player says; None where it does not count.
     """
 
     answer: Answer
     placed: Form
     memory: "Shared | tensor_views.Part | torch.Tensor"
+    bytes_moved: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,9 +98,9 @@ class Replays:
             layouts, arenas_of_past = past.to_play(recording)
             fields |= self._to_play(recording, placed, inputs.size, answers.size) | {"past": layouts}
             fds = [buffer.fileno() for buffer in (inputs, self._state, answers, *arenas_of_past)]
-        self._ask(Kind.REPLAY, fields, fds, Kind.DONE)
+        done = self._ask(Kind.REPLAY, fields, fds, Kind.DONE)
         self._played = played
-        return Delivered(answer, placed, answers)
+        return Delivered(answer, placed, answers, traffic_of(done))
 
     def _with_buffers(self, recording: Recording, placed: Form, before: _Played | None) -> _Played:
         held = before.buffers if before is not None else (None, None)
@@ -150,3 +155,17 @@ class Replays:
         """End the player."""
         if self._player is not None:
             self._player.close()
+
+
+def traffic_of(done: codec.Fields) -> int | None:
+    """Return the bytes that a replay moved; None if the player does not count them.
+
+    Raises:
+        WireError: the number is none that could be counted.
+    """
+    if not done.has("bytes_moved"):
+        return None
+    moved = done.integer("bytes_moved")
+    if not 0 <= moved < MOST_BYTES:
+        raise WireError(f"A replay moved {moved} bytes; 0 to {MOST_BYTES} were expected.")
+    return moved

@@ -1,5 +1,6 @@
 """From evidence to the verdict."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -37,6 +38,18 @@ def _times(evidence: Evidence, status: str, baselines: Sequence[BaselineName]) -
     }
 
 
+def _bytes_moved(evidence: Evidence) -> int | None:
+    """Return the traffic of one call: what the interpreter counts, and what the chip adds by spilling.
+
+    The interpreter's blocks have room for anything. On a chip what exceeds the registers lies in memory: each spilled
+    byte is written and read at least once.
+    """
+    if evidence.bytes_moved is None:
+        return None
+    spilled = sum(one.launches * math.prod(one.grid) * one.threads * one.spill_bytes for one in evidence.kernels)
+    return evidence.bytes_moved + 2 * spilled
+
+
 def verdict_of(
     evidence: Evidence, seconds: Seconds, device: str = "cpu", config: EvaluatorConfig | None = None
 ) -> Verdict:
@@ -67,6 +80,7 @@ def verdict_of(
         baseline=config.baseline[0],
         bound=evidence.bound if status == "correct" else None,
         kernels=evidence.kernels if status == "correct" else (),
+        bytes_moved=_bytes_moved(evidence) if status == "correct" else None,
         operators=tuple(sorted({name.rpartition(".")[0] for name in evidence.operators})),
         error_category=category,
         error_message=message,

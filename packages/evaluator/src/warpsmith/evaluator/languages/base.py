@@ -86,6 +86,17 @@ class Hooks:
     tuning: Tuning
 
 
+class MemoryTraffic(Protocol):
+    """Counts what interpreted kernels load and store.
+
+    Attributes:
+        bytes_moved: bytes of all loads and stores of all programs since it was last set to 0, without masked lanes.
+            Atomic operations count twice. There is no cache: what is loaded again counts again.
+    """
+
+    bytes_moved: int
+
+
 class InterpretedKernels(Protocol):
     """The kernels of a source, ready to be interpreted: `kernels[name][grid](**arguments)` runs one."""
 
@@ -333,8 +344,12 @@ class KernelLanguage(ABC):
     # Candidate workers: playing --------------------------------------------------------------------------------------
 
     @abstractmethod
-    def watch_replays(self, is_read_only: "Callable[[torch.Tensor], bool]") -> None:
-        """Watch the memory accesses of interpreted kernels from now on; called once in a process."""
+    def watch_replays(self, is_read_only: "Callable[[torch.Tensor], bool]") -> MemoryTraffic | None:
+        """Watch the memory accesses of interpreted kernels from now on; called once in a process.
+
+        Returns:
+            What counts their bytes; None if the language does not.
+        """
 
     @abstractmethod
     def interpreted(self, source: str, folder: Path) -> InterpretedKernels:

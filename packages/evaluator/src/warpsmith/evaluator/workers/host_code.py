@@ -357,8 +357,7 @@ def _step(
             messages.send(channel, Kind.DONE, held.call(fields, fds))
         case Kind.REPLAY, None | Player():
             held = held or player_for(device, language, path.parent)
-            held.play(fields, fds)
-            messages.send(channel, Kind.DONE, {})
+            messages.send(channel, Kind.DONE, held.play(fields, fds))
         case Kind.PROFILE, Player():
             messages.send(channel, Kind.PROFILED, held.profile())
         case Kind.RING, Player():

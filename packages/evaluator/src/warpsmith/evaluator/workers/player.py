@@ -22,10 +22,13 @@ class Player(ABC):
     """Replays recordings in a worker that holds the kernels of a source and none of its host code."""
 
     @abstractmethod
-    def play(self, fields: codec.Fields, fds: list[int]) -> None:
+    def play(self, fields: codec.Fields, fds: list[int]) -> dict[str, Any]:
         """Play the recording that comes along, or the last one again, on what the arenas hold now.
 
         A `ghost` launches no kernel, and fresh memory holds its `poison` before.
+
+        Returns:
+            The fields of DONE: `bytes_moved` by kernels and by movement of host code, absent where it is not counted.
         """
 
     def profile(self) -> dict[str, Any]:
@@ -71,12 +74,12 @@ class HostPlayer(Player):
         self._kernels: tuple[str, InterpretedKernels] | None = None
         self._fields: codec.Fields | None = None
         # Only once: a monitor lives as long as its process.
-        language.watch_replays(self._is_read_only)
+        self._traffic = language.watch_replays(self._is_read_only)
 
     def _is_read_only(self, tensor: torch.Tensor) -> bool:
         return self._memory.is_read_only(tensor.untyped_storage().data_ptr())
 
-    def play(self, fields: codec.Fields, fds: list[int]) -> None:
+    def play(self, fields: codec.Fields, fds: list[int]) -> dict[str, Any]:
         """As of `Player`."""
         if not fields.flag("again"):
             self._set_up(fields, fds)
@@ -93,8 +96,13 @@ class HostPlayer(Player):
             poison=fields.integer("poison") if ghost else None,
         )
         events = recording.sequence("events")
+        if self._traffic is not None:
+            self._traffic.bytes_moved = 0
         player.run([event for event in events if event[:1] != ["launch"]] if ghost else events)
         player.deliver(recording.sequence("outputs"), recording.value("answer"), memory.buffers["answers"])
+        if self._traffic is None or player.bytes_moved is None:
+            return {}
+        return {"bytes_moved": self._traffic.bytes_moved + player.bytes_moved}
 
     def _set_up(self, fields: codec.Fields, fds: list[int]) -> None:
         self._memory, self._fields = Mappings(self._device), None
@@ -121,7 +129,7 @@ class DevicePlayer(Player):
         self._replay: DeviceReplay | None = None
         self._rounds: Rounds | None = None
 
-    def play(self, fields: codec.Fields, fds: list[int]) -> None:
+    def play(self, fields: codec.Fields, fds: list[int]) -> dict[str, Any]:
         """As of `Player`."""
         if not fields.flag("again"):
             self._set_up(fields, fds)
@@ -132,6 +140,7 @@ class DevicePlayer(Player):
                 self._replay.play(ghost=True, poison=fields.integer("poison"))
             else:
                 self._replay.play(garbage=fields.flag("garbage"))
+        return {}
 
     def profile(self) -> dict[str, Any]:
         """As of `Player`."""

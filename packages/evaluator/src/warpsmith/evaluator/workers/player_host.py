@@ -29,6 +29,10 @@ class Replay:
         buffers: the arenas `inputs` and `state`, read-only.
         slots: the tensors in each of them; without any, a tensor can extend to the arena's end.
         poison: the initial byte of fresh memory; garbage if None.
+
+    Attributes:
+        bytes_moved: bytes that fills, copies and other movement of host code read and write so far; None as soon as a
+            library operator ran, whose traffic is unknown.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Replay:
         self._garbage = Garbage()
         self._unfilled: set[int] = set()
         self._left = MAX_FRESH_BYTES
+        self.bytes_moved: int | None = 0
         self._steps: dict[str, Callable[..., None]] = {
             "alloc": self._allocate,
             "const": self._constant,
@@ -81,16 +86,27 @@ class Replay:
         self._fresh[number] = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)
 
     def _fill(self, tensor: Any, value: float) -> None:
-        self.tensor(tensor).fill_(value)
+        self._moved(self.tensor(tensor)).fill_(value)
 
     def _copy(self, to: Any, origin: Any) -> None:
-        movement.copy(self.tensor(to), self.tensor(origin))
+        movement.copy(self._moved(self.tensor(to)), self._moved(self.tensor(origin)))
 
     def _call(self, operator: str, arguments: list[Any], to: Any) -> None:
-        movement.call(operator, [self._argument(argument) for argument in arguments], self.tensor(to))
+        values = [self._argument(argument) for argument in arguments]
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                self._moved(value)
+        movement.call(operator, values, self._moved(self.tensor(to)))
 
     def _operator(self, name: str, arguments: list[Any], keywords: dict[str, Any], results: list[Any]) -> None:
+        self.bytes_moved = None
         library_calls.repeated(name, arguments, keywords, results, self.tensor)()
+
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Count a tensor's elements as moved once, and return it."""
+        if self.bytes_moved is not None:
+            self.bytes_moved += tensor.numel() * tensor.element_size()
+        return tensor
 
     def tensor(self, described: Any) -> torch.Tensor:
         """Return the tensor that a trace describes; as_strided rejects a tensor outside its memory."""

@@ -15,6 +15,7 @@ from warpsmith.records.errors import UsageError
 from warpsmith.records.text import files_in, read_text
 from warpsmith.rollout.errors import DatasetError
 from warpsmith.rollout.generator import GeneratedProblem, Grade, Size, SolutionLanguage, Split, generate
+from warpsmith.rollout.generator.gpu.sizes import GPU_BYTES, ByteRange
 
 _SOLUTION = ".solution.py"
 GENERATED: Final = "generated/"
@@ -73,9 +74,12 @@ def generated(
     levels: Sequence[int] = (1, 2, 3),
     size: Size = "cpu",
     language: SolutionLanguage = "triton",
+    touched: ByteRange = GPU_BYTES,
 ) -> list[ProblemRow]:
-    """Return generated problems with solutions in a language; `source` is `generated/<split>`."""
-    problems = generate(seed=seed, count=count, split=split, levels=levels, size=size, language=language)
+    """Return generated problems as of `generator.generate`; `source` is `generated/<split>`."""
+    problems = generate(
+        seed=seed, count=count, split=split, levels=levels, size=size, language=language, touched=touched
+    )
     return [from_generated(problem, split) for problem in problems]
 
 

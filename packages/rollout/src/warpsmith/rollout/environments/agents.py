@@ -1,7 +1,8 @@
 """`kernelbench_generate`, `kernelbench_optimize`, `kernelbench_two_role`: a generator, an optimizer, or both in turn.
 
 The generator writes a correct kernel. The optimizer is given a correct kernel, its start, and makes it faster: its
-score is the speedup over that start. With both, the generator's first correct kernel is the optimizer's start.
+score is the speedup over that start, or where nothing is timed by how much fewer bytes it moves. With both, the
+generator's first correct kernel is the optimizer's start.
 """
 
 import math
@@ -54,16 +55,23 @@ class Plan:
 def gain_of(verdict: Verdict, start: Verdict, gains: GainKeys) -> Score:
     """Return the score of an optimizer's kernel, from the verdicts on it and on the correct kernel it started from.
 
-    log2 of its speedup over the start, from -loss_cap to gain_cap; `wrong_score` unless it is correct; 0 for a correct
-    kernel where nothing is timed, because a verdict has no other measure of cost.
+    log2 of its speedup over the start, from -loss_cap to gain_cap; `wrong_score` unless it is correct. Where nothing is
+    timed, log2 of the start's bytes over its own, within the same bounds; 0 if either does not know its bytes.
     """
     if not verdict.correct:
         return Score(gains.wrong_score)
-    if not verdict.speedup or not start.speedup:
-        return Score(0.0)
-    # Each speedup is over a reference timed beside its kernel, so that a device that is slower today changes nothing.
-    over_start = verdict.speedup / start.speedup
-    return Score(min(max(math.log2(over_start), -gains.loss_cap), gains.gain_cap), speedup_over_start=over_start)
+    if verdict.speedup and start.speedup:
+        # Each speedup is over a reference timed beside its kernel: a device that is slower today changes nothing.
+        over_start = verdict.speedup / start.speedup
+        return Score(_bounded(over_start, gains), speedup_over_start=over_start)
+    if verdict.bytes_moved and start.bytes_moved:
+        ratio = start.bytes_moved / verdict.bytes_moved
+        return Score(_bounded(ratio, gains), start_bytes_moved=start.bytes_moved)
+    return Score(0.0)
+
+
+def _bounded(ratio: float, gains: GainKeys) -> float:
+    return min(max(math.log2(ratio), -gains.loss_cap), gains.gain_cap)
 
 
 class KernelBenchAgents(KernelBench):
@@ -151,8 +159,8 @@ class KernelBenchAgents(KernelBench):
         if last.agent == GENERATOR and last.verdict.correct:
             return self.plan.optimizer is None or not self._has_room(history)
         rules = self.plan.generator if last.agent == GENERATOR else self.plan.optimizer
-        solved_untimed = last.verdict.correct and last.verdict.speedup is None
-        return rules is None or rules.is_over(scores, solved_untimed=solved_untimed)
+        unmeasured = last.verdict.correct and last.verdict.speedup is None and last.verdict.bytes_moved is None
+        return rules is None or rules.is_over(scores, solved_untimed=unmeasured)
 
     def _has_room(self, history: Sequence[Turn]) -> bool:
         """Return whether the optimizer's first prompt fits: a long kernel must not cost the generator its turns."""

@@ -52,16 +52,19 @@ class GenerateConfig(_EnvironmentConfig):
 
 
 class GainKeys(_EnvironmentConfig):
-    """The score of an optimizer's turn: log2 of its speedup over the kernel it started from, between two bounds."""
+    """The score of an optimizer's turn: log2 of its gain over the kernel it started from, between two bounds.
+
+    The gain is its speedup, or where nothing is timed (on a CPU) the start's bytes moved over its own.
+    """
 
     success_gain: float = Field(
         default=2.0, gt=0, description="An optimizer's turn with this score or more ends its episode; 2 is four times."
     )
     gain_cap: float = Field(
-        default=3.0, gt=0, description="Most score of an optimizer's turn; 3 is eight times faster."
+        default=3.0, gt=0, description="Most score of an optimizer's turn; 3 is a gain of eight times."
     )
     loss_cap: float = Field(
-        default=0.5, ge=0, description="Most that a correct but slower kernel of the optimizer scores below 0."
+        default=0.5, ge=0, description="Most that a correct but worse kernel of the optimizer scores below 0."
     )
     wrong_score: float = Field(
         default=-1.0, le=0, description="Score of an optimizer's turn whose kernel is not correct; at most -loss_cap."

@@ -22,6 +22,7 @@ class Sampling:
         max_tokens: maximum tokens of the completion, including the stop token.
         seed: makes the completion repeatable regardless of other requests (exactly in fp32).
         stop_token_ids: ids that end the completion; the one that did is its last id.
+        agent: the agent that asks; a sampler with an adapter for each agent takes this one's.
     """
 
     temperature: float = 1.0
@@ -31,6 +32,7 @@ class Sampling:
     min_p: float | None = None
     seed: int | None = None
     stop_token_ids: tuple[int, ...] = ()
+    agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,12 @@ class Sampler(Protocol):
             SamplerDiedError: the sampler is gone.
         """
 
-    async def score(self, ids: Sequence[int]) -> list[float]:
+    async def score(self, ids: Sequence[int], agent: str | None = None) -> list[float]:
         """Return log p(ids[t] | ids[<t]) at temperature 1 for every t; 0 for the first.
+
+        Args:
+            ids: the tokens.
+            agent: as in `Sampling`.
 
         Raises:
             SamplerError: the request is rejected.

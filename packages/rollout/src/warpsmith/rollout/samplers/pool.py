@@ -52,9 +52,9 @@ class SamplerPool:
         """Sample one completion with the least loaded member; see `Sampler.generate`."""
         return await self._on_least_loaded(lambda sampler: sampler.generate(prompt_ids, sampling))
 
-    async def score(self, ids: Sequence[int]) -> list[float]:
+    async def score(self, ids: Sequence[int], agent: str | None = None) -> list[float]:
         """Score with the least loaded member; to probe each member, use `samplers`."""
-        return await self._on_least_loaded(lambda sampler: sampler.score(ids))
+        return await self._on_least_loaded(lambda sampler: sampler.score(ids, agent))
 
     async def update_weights(self, payload: WeightPayload) -> None:
         """Load a payload into every member from one shared copy.
@@ -169,6 +169,6 @@ class Member:
         """Sample one completion with this sampler; see `Sampler.generate`."""
         return await self.pool.with_restarts(self.index, lambda sampler: sampler.generate(prompt_ids, sampling))
 
-    async def score(self, ids: Sequence[int]) -> list[float]:
+    async def score(self, ids: Sequence[int], agent: str | None = None) -> list[float]:
         """Return this sampler's log-probs; see `Sampler.score`."""
-        return await self.pool.with_restarts(self.index, lambda sampler: sampler.score(ids))
+        return await self.pool.with_restarts(self.index, lambda sampler: sampler.score(ids, agent))

@@ -69,10 +69,11 @@ class SamplerActor:
         with _quoted():
             return await self._running().generate(prompt_ids, sampling)
 
-    async def score(self, ids: list[int]) -> list[float]:
+    async def score(self, ids: list[int], agent: str | None = None) -> list[float]:
         """See `Sampler.score`."""
         with _quoted():
-            return await self._running().score(ids)
+            # A sampler of another package can lack the argument; it has no adapters for agents.
+            return await (self._running().score(ids) if agent is None else self._running().score(ids, agent))
 
     async def update_weights(self, payload: WeightPayload) -> int:
         """See `Sampler.update_weights`; return the version that is now loaded."""
@@ -184,14 +185,14 @@ class RemoteSampler:
         call = self.actor.generate.remote(list(prompt_ids), sampling)
         return await self._call(call, _CALL_SECONDS, "to complete a prompt")
 
-    async def score(self, ids: Sequence[int]) -> list[float]:
+    async def score(self, ids: Sequence[int], agent: str | None = None) -> list[float]:
         """Return the log-probs of given ids at temperature 1; see `Sampler.score`.
 
         Raises:
             WeightsUnknownError: the last update was not answered.
         """
         self._check_certain()
-        return await self._call(self.actor.score.remote(list(ids)), _CALL_SECONDS, "to score a prompt")
+        return await self._call(self.actor.score.remote(list(ids), agent), _CALL_SECONDS, "to score a prompt")
 
     async def marks(self) -> dict[str, float]:
         """Return when the current actor was `created`, `imported` vLLM, `started`, and sampled its `first_token`.

@@ -11,7 +11,13 @@ from warpsmith.trainer.config.algorithm import AlgorithmSection
 from warpsmith.trainer.config.curriculum import AnyCurriculum, UniformCurriculum
 from warpsmith.trainer.config.health import HealthSection
 from warpsmith.trainer.config.placement import PlacementSection, check_placement
-from warpsmith.trainer.config.problems import AnyHeldOut, AnyProblems, GeneratedHeldOut, GeneratedProblems
+from warpsmith.trainer.config.problems import (
+    INTERPRETED_BYTES,
+    AnyHeldOut,
+    AnyProblems,
+    GeneratedHeldOut,
+    GeneratedProblems,
+)
 from warpsmith.trainer.config.rollout_keys import check_rollout_keys
 from warpsmith.trainer.config.sections import (
     SECONDS_HELP,
@@ -132,6 +138,8 @@ class TrainerConfig(Section):
         lora = self.policy.lora
         if self.rollout.sampler.lora_rank:
             raise ValueError("rollout.sampler.lora_rank: a run sets it from policy.lora.rank; remove it")
+        if self.rollout.sampler.lora_agents:
+            raise ValueError("rollout.sampler.lora_agents: a run sets it from policy.adapters; remove it")
         if self.sync.lora != "auto" and lora is None:
             raise ValueError("sync.lora is read with [policy.lora] alone; add that table or remove the key")
         if self.sync.lora == "adapter" and lora is not None and lora.bits:
@@ -142,6 +150,28 @@ class TrainerConfig(Section):
         if self.sends_adapter and lora is not None and lora.rank > 512:
             raise ValueError(
                 f'policy.lora.rank ({lora.rank}): vLLM takes up to 512; lower it, or set sync.lora = "merged"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _adapters_are_those_of_the_agents(self) -> Self:
+        named, agents = set(self.policy.adapters), set(self.rollout.agents)
+        if not named:
+            return self
+        if named != agents:
+            expected = " and ".join(self.rollout.agents) or "none, because its environment has no agents of its own"
+            raise ValueError(
+                f"policy.adapters names {' and '.join(self.policy.adapters)}; the agents of rollout.environment "
+                f'"{self.rollout.environment.type}" are {expected}. Name each of them, or set rollout.environment'
+            )
+        if self.zero.stage == 3:
+            raise ValueError("policy.adapters: zero.stage 3 cannot leave an adapter out of an update; set 0, 1 or 2")
+        if self.algorithm.has_value_head:
+            raise ValueError("policy.adapters: a value head is shared by all agents; use an estimator without one")
+        if not self.sends_adapter:
+            raise ValueError(
+                "policy.adapters: samplers take the adapters alone; remove policy.lora.bits and sync.lora (SFT takes "
+                "4 bits)"
             )
         return self
 
@@ -181,6 +211,8 @@ class TrainerConfig(Section):
     def _judges_large_problems_on_a_gpu(self) -> Self:
         """Refuse to interpret problems of GPU size. Which devices servers have is not known here."""
         trained, held_out = self.problems, self.held_out.source if self.held_out is not None else None
+        if isinstance(trained, GeneratedProblems) and trained.touched and trained.touched[1] <= INTERPRETED_BYTES:
+            return self
         sizes = {
             "problems.size": trained.size if isinstance(trained, GeneratedProblems) else None,
             "held_out.source.size": held_out.size if isinstance(held_out, GeneratedHeldOut) else None,
@@ -189,7 +221,7 @@ class TrainerConfig(Section):
         if large is not None and self.evaluator.device == "cpu" and self.rollout.evaluation.type != "server":
             raise ValueError(
                 f'{large} = "gpu": these problems are too large for the interpreter; '
-                f'set evaluator.device = "cuda", or {large} = "cpu"'
+                f'set evaluator.device = "cuda", {large} = "cpu", or problems.touched = [16384, 65536]'
             )
         return self
 

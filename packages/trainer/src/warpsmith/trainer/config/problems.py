@@ -1,12 +1,48 @@
 """`[problems]`: what the policy is trained on."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
+from warpsmith.records.errors import UsageError
 from warpsmith.rollout.generator import Size
+from warpsmith.rollout.generator.gpu.sizes import GPU_BYTES, ByteRange
 from warpsmith.trainer.section import Section, one_of
+
+TOUCHED_HELP = (
+    'Least and most bytes of inputs and outputs of a problem of size "gpu", such as [16384, 65536] for an interpreter; '
+    "[1048576, 268435456] when not given."
+)
+
+INTERPRETED_BYTES = 1 << 20
+"""Most bytes of a problem that is still interpreted in seconds."""
+
+
+def _permitted(given: tuple[int, int]) -> tuple[int, int]:
+    try:
+        ByteRange(*given)
+    except UsageError as error:
+        raise ValueError(f"{error.message} {error.remedy}") from error
+    return given
+
+
+Touched = Annotated[tuple[int, int], AfterValidator(_permitted)]
+
+
+def check_touched(touched: Touched | None, size: Size) -> None:
+    """Refuse the key where it would not be read.
+
+    Raises:
+        ValueError: the size is not `gpu`.
+    """
+    if touched is not None and size != "gpu":
+        raise ValueError('touched is read with size = "gpu" alone; set that or remove the key')
+
+
+def byte_range(touched: Touched | None) -> ByteRange:
+    """Return the range that a table asks for."""
+    return GPU_BYTES if touched is None else ByteRange(*touched)
 
 
 class GeneratedProblems(Section):
@@ -20,12 +56,18 @@ class GeneratedProblems(Section):
         description="`cpu`: up to 4,096 elements a tensor, for the interpreter. `gpu`: 1 to 256 MiB a problem, so that "
         "times differ.",
     )
+    touched: Touched | None = Field(default=None, description=TOUCHED_HELP)
     seed: int = Field(default=0, ge=0, description="Seed of the problems.")
 
     @property
     def source(self) -> str:
         """Where the problems come from, in a word."""
         return self.type
+
+    @model_validator(mode="after")
+    def _touched_is_read(self) -> Self:
+        check_touched(self.touched, self.size)
+        return self
 
 
 class ProblemFiles(Section):

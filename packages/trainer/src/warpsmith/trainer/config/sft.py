@@ -123,3 +123,12 @@ class SftConfig(Section):
     trackers: TrackersSection = TrackersSection()
 
     _trainable = model_validator(mode="after")(trainable)
+
+    @model_validator(mode="after")
+    def _trains_one_adapter(self) -> Self:
+        if self.policy.adapters:
+            raise ValueError(
+                "policy.adapters: SFT trains one adapter; remove the key, and train one for each agent with "
+                "`warpsmith-trainer sft CONFIG --each-agent`"
+            )
+        return self

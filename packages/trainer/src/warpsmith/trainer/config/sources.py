@@ -14,6 +14,7 @@ from pydantic import (
 
 from warpsmith.rollout.generator import Size
 from warpsmith.rollout.prompts import PromptStyle
+from warpsmith.trainer.config.problems import TOUCHED_HELP, Touched, check_touched
 from warpsmith.trainer.section import Section, one_of
 
 Solutions = Literal["good", "naive", "both"]
@@ -137,6 +138,7 @@ class GeneratedSource(_Source):
     language: AnswerLanguage = Field(default="triton", description="Kernel language that is asked for and answered in.")
     levels: tuple[int, ...] = Field(default=(1, 2, 3), description="Levels of the problems.")
     size: Size = Field(default="cpu", description="Size of the problems, as in `[problems]` of the run that follows.")
+    touched: Touched | None = Field(default=None, description=TOUCHED_HELP)
     solutions: Solutions = Field(
         default="good",
         description='Answers to imitate: `good`, or with size = "gpu" also `naive` (right but slow), or `both` (one of '
@@ -160,11 +162,22 @@ class GeneratedSource(_Source):
         "answers with the good one), or `both` (one of them, at even odds); nobody in particular when not given.",
     )
 
+    timed: bool = Field(
+        default=True,
+        description="Whether an optimizer's start is shown with times, as in a run that times; else with bytes moved, "
+        "as on a CPU.",
+    )
+
     @model_serializer(mode="wrap")
     def _without_the_usual_language(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave Triton out, so that runs from before this key can be resumed."""
         found: dict[str, Any] = write(self)
         return {name: value for name, value in found.items() if (name, value) != ("language", "triton")}
+
+    @model_validator(mode="after")
+    def _touched_is_read(self) -> Self:
+        check_touched(self.touched, self.size)
+        return self
 
     @model_validator(mode="after")
     def _optimizer_has_starts(self) -> Self:

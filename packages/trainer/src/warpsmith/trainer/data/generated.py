@@ -11,6 +11,7 @@ from warpsmith.rollout.generator import GeneratedProblem, Grade
 from warpsmith.rollout.history import Attempt
 from warpsmith.rollout.prompts import Message, PromptStyle, build_prompt
 from warpsmith.rollout.turns import GENERATOR, OPTIMIZER, Agent
+from warpsmith.trainer.config.problems import byte_range
 from warpsmith.trainer.config.sources import AnswerLanguage, ExampleAgent, GeneratedSource
 from warpsmith.trainer.data.bugs import bugs_of
 from warpsmith.trainer.data.kernel_bugs import with_bug
@@ -48,13 +49,21 @@ def chats_of(section: GeneratedSource, problems: Sequence[ProblemRow], seed: int
         repairs=Repairs(section.repair_share, section.repair_attempts),
         agent=section.agent,
         language=section.language,
+        timed=section.timed,
     )
 
 
 def source_problems(section: GeneratedSource, seed: int, count: int) -> list[ProblemRow]:
     """Return the problems of a source, each with the solution to imitate: good, naive, or one of both at even odds."""
     rng = random.Random(f"{seed}/solutions")
-    rows = generated(seed=seed, count=count, levels=section.levels, size=section.size, language=section.language)
+    rows = generated(
+        seed=seed,
+        count=count,
+        levels=section.levels,
+        size=section.size,
+        language=section.language,
+        touched=byte_range(section.touched),
+    )
     grades: tuple[Grade, ...] = ("good", "naive") if section.solutions == "both" else (section.solutions,)
     return [with_solution(row, rng.choice(grades)) for row in rows]
 
@@ -68,6 +77,7 @@ def sft_examples(
     flawed_share: float = 0.0,
     agent: ExampleAgent | None = None,
     language: AnswerLanguage = "triton",
+    timed: bool = True,
 ) -> list[list[Message]]:
     """Return one conversation a problem: the task's own prompt and the known solution as the answer.
 
@@ -81,9 +91,10 @@ def sft_examples(
         repairs: how many conversations are later turns.
         flawed_share: share of answers, 0 to 1, that carry one of `kernel_bugs.BUGS`: a corpus of
             mixed quality, as scraped ones are. Which problems is drawn from `seed`.
-        agent: who is asked; an optimizer starts from the problem's naive solution, with made-up times. `both` draws
+        agent: who is asked; an optimizer starts from the problem's naive solution, with made-up figures. `both` draws
             one of them for each problem from `seed`.
         language: kernel language of the solutions, which prompts ask for.
+        timed: whether these figures are times, or else bytes moved, as where nothing is timed.
 
     Raises:
         DatasetError: a problem has no solution, or for an optimizer no naive one.
@@ -91,7 +102,7 @@ def sft_examples(
     rng = random.Random(seed)
     flaws, dice = random.Random(f"{seed}/flaws"), random.Random(f"{seed}/agents")
     agents: tuple[Agent | None, ...] = (GENERATOR, OPTIMIZER) if agent == "both" else (agent,)
-    asked = (_asked(_flawed(_row(problem), flaws, flawed_share), dice, agents) for problem in problems)
+    asked = (_asked(_flawed(_row(problem), flaws, flawed_share), dice, agents, timed=timed) for problem in problems)
     return [_example(exercise, rng, prompt_style, repairs, language) for exercise in asked]
 
 
@@ -123,7 +134,7 @@ def _flawed(problem: ProblemRow, rng: random.Random, share: float) -> _Exercise:
     return _Exercise(problem, problem.solution, answer)
 
 
-def _asked(exercise: _Exercise, rng: random.Random, agents: Sequence[Agent | None]) -> _Exercise:
+def _asked(exercise: _Exercise, rng: random.Random, agents: Sequence[Agent | None], *, timed: bool) -> _Exercise:
     agent = rng.choice(agents)
     if agent != OPTIMIZER:
         return replace(exercise, agent=agent)
@@ -132,11 +143,13 @@ def _asked(exercise: _Exercise, rng: random.Random, agents: Sequence[Agent | Non
             f"Problem {exercise.problem.name} has no naive solution for an optimizer to start from.",
             'Use generated problems of size "gpu".',
         )
+    verdict = _timed(rng) if timed else Verdict("correct", True, True, bytes_moved=4 * rng.randint(1 << 12, 1 << 16))
+    return replace(exercise, agent=agent, start=Attempt(exercise.problem.naive, verdict))
+
+
+def _timed(rng: random.Random) -> Verdict:
     reference_ms, speedup = round(10 ** rng.uniform(-2, 1), 4), round(rng.uniform(0.1, 1.2), 2)
-    timed = Verdict(
-        "correct", True, True, speedup=speedup, runtime_ms=reference_ms / speedup, reference_ms=reference_ms
-    )
-    return replace(exercise, agent=agent, start=Attempt(exercise.problem.naive, timed))
+    return Verdict("correct", True, True, speedup=speedup, runtime_ms=reference_ms / speedup, reference_ms=reference_ms)
 
 
 def _example(

@@ -33,20 +33,24 @@ def plain_parts(module: nn.Module) -> list[Part]:
     return [_itself(name, parameter) for name, parameter in _named(module)]
 
 
-def merged_parts(module: nn.Module) -> list[Part]:
-    """Return every weight under its name without adapters; an adapted layer's has its adapter added."""
+def merged_parts(module: nn.Module, adapter: str = lowrank.ADAPTER) -> list[Part]:
+    """Return every weight under its name without adapters; an adapted layer's has this adapter added."""
     sums = {f"{name}.weight": layer for name, layer in lowrank.layers(module).items()}
     return [
-        _sum(base_name, sums[base_name]) if base_name in sums else _itself(base_name, parameter)
+        _sum(base_name, sums[base_name], adapter) if base_name in sums else _itself(base_name, parameter)
         for name, parameter in _named(module)
         if not lowrank.is_factor(name)
         for base_name in [lowrank.base_name(name)]
     ]
 
 
-def factor_parts(module: nn.Module) -> list[Part]:
-    """Return the adapters' factors under their names in peft's files."""
-    return [_itself(lowrank.file_name(name), value) for name, value in _named(module) if lowrank.is_factor(name)]
+def factor_parts(module: nn.Module, adapter: str = lowrank.ADAPTER) -> list[Part]:
+    """Return the factors of an adapter under their names in peft's files."""
+    return [
+        _itself(lowrank.file_name(name, adapter), value)
+        for name, value in _named(module)
+        if lowrank.adapter_of(name) == adapter
+    ]
 
 
 def _named(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
@@ -57,9 +61,9 @@ def _itself(name: str, parameter: nn.Parameter) -> Part:
     return Part(name, [parameter], lambda: lowrank.whole_weight(parameter))
 
 
-def _sum(name: str, layer: Any) -> Part:
-    factors = [layer.lora_A[lowrank.ADAPTER].weight, layer.lora_B[lowrank.ADAPTER].weight]
-    return Part(name, [layer.get_base_layer().weight, *factors], lambda: lowrank.merged_weight(layer))
+def _sum(name: str, layer: Any, adapter: str) -> Part:
+    factors = [layer.lora_A[adapter].weight, layer.lora_B[adapter].weight]
+    return Part(name, [layer.get_base_layer().weight, *factors], lambda: lowrank.merged_weight(layer, adapter))
 
 
 def gathered(parts: Iterable[Part], ranks: Ranks, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:

@@ -1,6 +1,6 @@
 """Loads the policy to train: the weights of its directory, with adapters if configured."""
 
-from warpsmith.policy.adapters import attach
+from warpsmith.policy.adapters import attach, attach_named
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.policy.loading import Policy
 
@@ -20,5 +20,8 @@ def load_to_train(config: PolicyConfig, seed: int) -> Policy:
     policy = Policy.from_config(config)
     if config.lora is not None:
         # In place; peft's wrapper around the model is not needed.
-        attach(policy, config.lora, seed=seed)
+        if config.adapters:
+            attach_named(policy, config.lora, config.adapters, seed=seed)
+        else:
+            attach(policy, config.lora, seed=seed)
     return policy

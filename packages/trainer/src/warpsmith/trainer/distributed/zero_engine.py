@@ -1,6 +1,6 @@
 """A causal language model under DeepSpeed ZeRO: forward, accumulated backward, step, weights, state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from warpsmith.policy.logprobs import TokenFigures
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.distributed.deepspeed_config import deepspeed_config
 from warpsmith.trainer.distributed.gathered_weights import factor_parts, gathered, merged_parts, plain_parts
-from warpsmith.trainer.distributed.optimizer import make_optimizer
+from warpsmith.trainer.distributed.optimizer import make_optimizer, rest_others
 from warpsmith.trainer.distributed.packing import Scorer
 from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.distributed.value_head import ValueHead
@@ -37,6 +37,7 @@ class ZeroEngine:
         value_head: the model's value head, see `warpsmith.trainer.distributed.value_head`; None without one.
         value_lr: peak learning rate of the value head.
         lora: the settings of the model's adapters; None if every weight is trained.
+        agents: names of the adapters, one for each agent; empty if the model has one or none.
     """
 
     def __init__(
@@ -50,11 +51,13 @@ class ZeroEngine:
         value_head: ValueHead | None = None,
         value_lr: float | None = None,
         lora: LoraSettings | None = None,
+        agents: Sequence[str] = (),
     ) -> None:
         import deepspeed
 
         self.ranks = ranks
         self.lora = lora
+        self.agents = tuple(agents)
         self.zero = zero
         chosen, self._lr_factors = make_optimizer(model, optimizer, value_lr)
         # A tied weight is stored once; some of ZeRO's code would take its second name for a second gradient.
@@ -109,14 +112,19 @@ class ZeroEngine:
         # DeepSpeed averages over the ranks, but the loss is already normalised over all of them.
         self._engine.backward(loss * self.ranks.world, scale_wrt_gas=False)
 
-    def step(self, lr: float) -> float:
+    def step(self, lr: float, agent: str | None = None) -> float:
         """Apply the accumulated gradient with learning rate `lr`; return its global norm before clipping.
+
+        Args:
+            lr: the learning rate.
+            agent: the agent whose adapter is trained, and whose turns alone were accumulated; None trains all.
 
         Raises:
             DivergenceError: the norm is not finite.
         """
         for group, factor in zip(self._engine.optimizer.param_groups, self._lr_factors, strict=True):
             group["lr"] = lr * factor
+        rest_others(self._engine.optimizer.param_groups, agent)
         before = self._plain_norm()
         self._engine.step()
         norm = self._engine.get_global_grad_norm() if before is None else before
@@ -146,18 +154,23 @@ class ZeroEngine:
         finally:
             self.train(training)
 
-    def weights(self, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
+    def act_as(self, agent: str | None) -> None:
+        """Compute with an agent's adapter from now on; with one adapter or none this changes nothing."""
+        if agent is not None and self.agents:
+            lowrank.select(self.module, agent)
+
+    def weights(self, bucket_elements: int, agent: str | None = None) -> Iterator[tuple[str, Tensor]]:
         """Yield every weight by its Hugging Face name as a host copy; collective, with empty tensors off rank 0.
 
-        Adapters are added to the copies. A value head's weights are excluded: samplers and Hugging Face directories
-        have none.
+        The adapter, of several that of `agent`, is added to the copies. A value head's weights are excluded: samplers
+        and Hugging Face directories have none.
         """
-        parts = plain_parts(self.module) if self.lora is None else merged_parts(self.module)
+        parts = plain_parts(self.module) if self.lora is None else merged_parts(self.module, agent or lowrank.ADAPTER)
         return gathered(parts, self.ranks, bucket_elements)
 
-    def adapter_weights(self, bucket_elements: int) -> Iterator[tuple[str, Tensor]]:
-        """Yield the adapters' factors by their names in peft's files; as `weights` otherwise."""
-        return gathered(factor_parts(self.module), self.ranks, bucket_elements)
+    def adapter_weights(self, bucket_elements: int, agent: str | None = None) -> Iterator[tuple[str, Tensor]]:
+        """Yield an adapter's factors by their names in peft's files; as `weights` otherwise."""
+        return gathered(factor_parts(self.module, agent or lowrank.ADAPTER), self.ranks, bucket_elements)
 
     def save(self, directory: Path) -> None:
         """Write the trained weights, the optimizer and DeepSpeed's counters into `directory`, which must exist.

@@ -32,7 +32,7 @@ def _of_files(config: Config, resume: bool) -> Iterator[Check]:
     if (named := files.reference_of(config)) is not None:
         yield Check("reference policy", lambda: files.reference(named, config.policy.path), (POLICY,))
     if (lora := config.policy.lora) is not None:
-        yield Check("adapters", lambda: files.adapter_layers(config.policy.path, lora), (POLICY,))
+        yield Check("adapters", lambda: files.adapter_layers(config.policy, lora), (POLICY,))
     if resume:
         yield Check("base of the checkpoint", lambda: files.base(config), (DIRECTORY, POLICY))
     if isinstance(config, TrainerConfig):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy import adapters
-from warpsmith.policy.config import LoraSettings
+from warpsmith.policy.config import NEW, LoraSettings, PolicyConfig
 from warpsmith.policy.loading import check_directory, check_weights, count_parameters, read_config, token_ids
 from warpsmith.rollout.config import ServerEvaluation
 from warpsmith.rollout.environments.registry import max_turns
@@ -113,21 +113,26 @@ def _vocabulary(directory: Path) -> int | None:
     return size
 
 
-def adapter_layers(policy: Path, lora: LoraSettings) -> Iterator[Finding]:
-    """Check that the model has layers for adapters.
+def adapter_layers(policy: PolicyConfig, lora: LoraSettings) -> Iterator[Finding]:
+    """Check that the model has layers for adapters, and that those that agents start from were trained on it.
 
     Raises:
-        AdapterError: peft is not installed.
-        ConfigError: it has none.
+        AdapterError: peft is not installed, or an adapter cannot be used.
+        BaseMismatchError: an adapter was trained on other weights.
+        ConfigError: the model has no such layers.
     """
     adapters.require_peft()
-    count = adapters.count_parameters(policy, lora)
+    count = adapters.count_parameters(policy.path, lora)
     if not count:
         raise ConfigError(
-            f"policy.lora.target_modules: {policy} has no layer named {', '.join(lora.target_modules)}.",
+            f"policy.lora.target_modules: {policy.path} has no layer named {', '.join(lora.target_modules)}.",
             "Name linear layers of the model, such as q_proj or down_proj.",
         )
-    yield Finding("adapters", "ok", f"{count:,} parameters")
+    starts = [start for start in policy.adapters.values() if start != NEW]
+    for start in starts:
+        adapters.read_adapter(start, policy.path, lora)
+    of_agents = f" each, for {', '.join(policy.adapters)}" if policy.adapters else ""
+    yield Finding("adapters", "ok", f"{count:,} parameters{of_agents}")
 
 
 def disk(config: Config, resume: bool) -> Iterator[Finding]:
@@ -151,10 +156,13 @@ def disk(config: Config, resume: bool) -> Iterator[Finding]:
 
 def _need(config: Config, resume: bool) -> DiskNeed:
     lora, whole = config.policy.lora, count_parameters(config.policy.path)
-    trained = whole if lora is None else adapters.count_parameters(config.policy.path, lora)
+    each = max(1, len(config.policy.adapters))
+    trained = whole if lora is None else each * adapters.count_parameters(config.policy.path, lora)
     # The one of step 0 has no weights.
     there = sum(checkpoint.read_state(path)["progress"]["step"] > 0 for path in _written(config, resume))
-    return disk_need(config.checkpoint, config.zero, config.policy.dtype, trained=trained, whole=whole, there=there)
+    return disk_need(
+        config.checkpoint, config.zero, config.policy.dtype, trained=trained, whole=each * whole, there=there
+    )
 
 
 def _written(config: Config, resume: bool) -> list[Path]:

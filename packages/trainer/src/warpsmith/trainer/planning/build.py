@@ -86,7 +86,7 @@ def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int, 
         reference, head = config.algorithm.kl is not None, config.algorithm.has_value_head
     return Training(
         shape, WIDTH[policy.dtype], zero, ranks, longest, policy.gradient_checkpointing, policy.attention,
-        policy.kernels, policy.lora, reference, head, on_gpu,
+        policy.kernels, policy.lora, reference, head, on_gpu, adapters=max(1, len(policy.adapters)),
     )  # fmt: skip
 
 

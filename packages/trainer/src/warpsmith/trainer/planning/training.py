@@ -44,6 +44,7 @@ class Training:
         reference: whether there is also a frozen reference policy.
         value_head: whether there is a value head.
         on_gpu: whether each rank computes on its own GPU, or on the host.
+        adapters: how many adapters, one for each agent.
     """
 
     shape: ModelShape
@@ -58,12 +59,13 @@ class Training:
     reference: bool = False
     value_head: bool = False
     on_gpu: bool = True
+    adapters: int = 1
 
     @property
     def trained(self) -> int:
         """Q: the parameters with a gradient."""
         head = self.shape.hidden + 1 if self.value_head else 0
-        return head + (self.shape.parameters if self.lora is None else self.shape.adapters(self.lora))
+        return head + (self.shape.parameters if self.lora is None else self.adapters * self.shape.adapters(self.lora))
 
     @property
     def frozen(self) -> int:

@@ -27,6 +27,7 @@ class TrainingTurns:
         counted: turns that take part.
         update: index of the step's update that a turn belongs to.
         temperature: temperature of the completions.
+        agent: name of the agent that took each turn, "" in an environment without agents.
         value: the value head's output for each turn's prompt before the update, NaN if unknown; None without one.
         target: the value head's training target; None without a value head.
     """
@@ -38,6 +39,7 @@ class TrainingTurns:
     counted: NDArray[np.bool_]
     update: NDArray[np.int64]
     temperature: float
+    agent: NDArray[np.str_]
     value: NDArray[np.float64] | None = None
     target: NDArray[np.float64] | None = None
 
@@ -80,6 +82,7 @@ def training_turns(table: pa.Table, credit: Credit, *, updates: int = 1, mask_tr
         counted=counted,
         update=groups * updates // (int(groups.max()) + 1),
         temperature=temperature_of(table),
+        agent=np.array(pc.fill_null(table["agent"], "").to_pylist(), dtype=np.str_),
         value=credit.value,
         target=credit.target,
     )

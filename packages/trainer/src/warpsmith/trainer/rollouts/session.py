@@ -33,7 +33,7 @@ from warpsmith.rollout.timing_windows import TimingWindows, Window
 from warpsmith.rollout.turn_recording import TurnRow
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.config.placement import times_beside_sampling
-from warpsmith.trainer.config.problems import GeneratedHeldOut, GeneratedProblems, ProblemFiles
+from warpsmith.trainer.config.problems import GeneratedHeldOut, GeneratedProblems, ProblemFiles, byte_range
 from warpsmith.trainer.errors import CollectionError, ConfigError
 from warpsmith.trainer.launch.rank_log import logs_of
 from warpsmith.trainer.rollouts.background import EnteredInBackground
@@ -148,7 +148,7 @@ class RolloutSession:
         self._note_start("the evaluator", self._judge.began, self._judge.ended)
         with self._phases.start("waiting for the samplers"):
             self._loop.run(self._started())
-        self._probe = make_probe(self.config, self.problems, chat)
+        self._probes = make_probes(self.config, self.problems, chat)
         self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
         self._problem_log = ProblemLog(self.config.run.dir)
         run = self.config.run
@@ -222,7 +222,7 @@ class RolloutSession:
     @property
     def probe_ids(self) -> list[int]:
         """The fixed tokens of the probe."""
-        return list(self._probe.ids)
+        return list(self._probes[0].ids)
 
     def collect(
         self,
@@ -307,9 +307,10 @@ class RolloutSession:
         """Send weights to every sampler; see `sync.publish`."""
         self._loop.run(sync.publish(payload, self._pool, self.config.sync.deadline_s, self.config.policy.dtype))
 
-    def probe(self, expected: Sequence[float]) -> float:
-        """Compare every sampler with the trainer; see `Probe`."""
-        return self._loop.run(self._probe.compare(self._pool.members, expected))
+    def probe(self, expected: Sequence[Sequence[float]]) -> float:
+        """Compare every sampler with the trainer, for each agent's adapter; see `Probe`."""
+        pairs = zip(self._probes, expected, strict=True)
+        return max(self._loop.run(probe.compare(self._pool.members, own)) for probe, own in pairs)
 
     def use_figures(self, seconds: float) -> dict[str, float]:
         """Return how busy the evaluator was since the last call, `seconds` ago; see `evaluator_figures`."""
@@ -352,8 +353,8 @@ def refuse_lost(turns: "pa.Table", label: str) -> None:
     )
 
 
-def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> Probe:
-    """Return the probe of a run: the prompts of its problems, concatenated and cut to size."""
+def make_probes(config: TrainerConfig, problems: Sequence[ProblemRow], chat: ChatFormat) -> list[Probe]:
+    """Return the probe of a run, one for each agent's adapter: its problems' prompts, concatenated and cut to size."""
     dtypes = (config.policy.dtype, config.rollout.sampler.dtype)
     # Tokens are sampled after them, and scored with them; a score samples one more.
     size = min(config.sync.probe_tokens, config.rollout.sampler.max_model_len - SAMPLED_TOKENS - 1)
@@ -370,7 +371,10 @@ def make_probe(config: TrainerConfig, problems: Sequence[ProblemRow], chat: Chat
             )
         )
     tolerance = config.sync.tolerance or tolerance_for(*dtypes)
-    return Probe(ids[:size], tolerance, rounding_for(*dtypes), config.sync.deadline_s, is_exact(*dtypes))
+    return [
+        Probe(ids[:size], tolerance, rounding_for(*dtypes), config.sync.deadline_s, is_exact(*dtypes), agent)
+        for agent in tuple(config.policy.adapters) or (None,)
+    ]
 
 
 def load_problems(config: TrainerConfig) -> list[ProblemRow]:
@@ -389,6 +393,7 @@ def load_problems(config: TrainerConfig) -> list[ProblemRow]:
             levels=section.levels,
             size=section.size,
             language=solution_language(config.evaluator.language),
+            touched=byte_range(section.touched),
         )
     return _of_levels(section, "problems")
 
@@ -408,10 +413,16 @@ def load_held_out(config: TrainerConfig) -> list[ProblemRow]:
         return []
     source, count = section.source, section.problems
     if isinstance(source, GeneratedHeldOut):
-        size = source.size or (trained.size if isinstance(trained, GeneratedProblems) else "cpu")
-        levels = source.levels or trained.levels
-        language = solution_language(config.evaluator.language)
-        return generated(seed=section.seed, count=count, split="held_out", levels=levels, size=size, language=language)
+        own = trained if isinstance(trained, GeneratedProblems) else None
+        return generated(
+            seed=section.seed,
+            count=count,
+            split="held_out",
+            levels=source.levels or trained.levels,
+            size=source.size or (own.size if own is not None else "cpu"),
+            language=solution_language(config.evaluator.language),
+            touched=byte_range(own.touched if own is not None else None),
+        )
     rows = _of_levels(source, "held_out.source")
     if count > len(rows):
         raise ConfigError(
@@ -454,7 +465,8 @@ def _of_levels(section: ProblemFiles, table: str) -> list[ProblemRow]:
 def _sampler_config(config: TrainerConfig) -> SamplerConfig:
     """Return the samplers' settings; if adapters are sent, the samplers are started for adapters."""
     lora = config.policy.lora if config.sends_adapter else None
-    return config.rollout.sampler.model_copy(update={"lora_rank": lora.rank if lora else 0})
+    agents = tuple(config.policy.adapters) if lora else ()
+    return config.rollout.sampler.model_copy(update={"lora_rank": lora.rank if lora else 0, "lora_agents": agents})
 
 
 @contextmanager

@@ -240,7 +240,9 @@ class GrpoRun:
         payload = payload_of(
             self.engine, self.ranks, version, self.config.sync.gather_elements, adapter=self.config.sends_adapter
         )
-        expected = trainer_logprobs(self.engine, self.ranks, self.probe_ids)
+        expected = [
+            trainer_logprobs(self.engine, self.ranks, self.probe_ids, agent) for agent in self.engine.agents or (None,)
+        ]
         if self.session is None or payload is None:
             return 0.0
         with self.session.sampling_paused():

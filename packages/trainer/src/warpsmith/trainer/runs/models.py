@@ -19,6 +19,7 @@ def policy_engine(config: TrainerConfig, model: PreTrainedModel, ranks: Ranks) -
     return ZeroEngine(
         model, zero=config.zero, optimizer=config.optimizer, ranks=ranks, dtype=config.policy.dtype,
         value_head=head, value_lr=settings.value_lr if settings else None, lora=config.policy.lora,
+        agents=tuple(config.policy.adapters),
     )  # fmt: skip
 
 

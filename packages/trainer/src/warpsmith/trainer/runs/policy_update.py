@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -115,9 +116,13 @@ class PolicyUpdate:
         self.zero = config.zero
         self.step_updates = config.algorithm.updates_per_step * config.algorithm.epochs_per_step
         self.total_updates = config.run.steps * self.step_updates
+        self._agents: tuple[str | None, ...] = engine.agents or (None,)
 
     def run(self, turns: TrainingTurns, done: int, progress: Callable[[int, int], None] | None = None) -> Updated:
         """Make the batch's updates; collective.
+
+        With an adapter for each agent, each adapter gets an update of its own, on its agent's turns alone: normalised
+        over them, clipped by itself, with the optimizer's state of this adapter. One without turns stays as it is.
 
         The learning rate depends on an update's place in the run's plan, so that its schedule ends as planned although
         updates without a gradient are skipped.
@@ -133,12 +138,14 @@ class PolicyUpdate:
         norms: list[float] = []
         rate = 0.0
         for place, number in enumerate(self._updates(), start=done * self.step_updates):
-            plan = self._plan(turns, turns.counted & (turns.update == number))
-            if plan is None:
-                continue
-            rate = learning_rate(self.optimizer, place, self.total_updates)
-            self._accumulate(turns, plan, old, sums, progress)
-            norms.append(self.engine.step(rate))
+            for agent in self._agents:
+                plan = self._plan(turns, turns.counted & (turns.update == number), agent)
+                if plan is None:
+                    continue
+                rate = learning_rate(self.optimizer, place, self.total_updates)
+                self.engine.act_as(agent)
+                self._accumulate(turns, plan, old, sums, progress)
+                norms.append(self.engine.step(rate, agent))
         return Updated(len(norms), self._figures(sums, norms, rate), self._row_figures(sums))
 
     def _updates(self) -> Iterator[int]:
@@ -159,8 +166,10 @@ class PolicyUpdate:
     def _row_figures(self, sums: _Sums) -> Mapping[str, NDArray[np.float64]]:
         return row_figures(self.ranks.total(sums.rows_NF), reference=self._reference_in_loss is not None)
 
-    def _plan(self, turns: TrainingTurns, counted: NDArray[np.bool_]) -> Plan | None:
-        """Return this rank's share of an update, or None if no row has a gradient."""
+    def _plan(self, turns: TrainingTurns, counted: NDArray[np.bool_], agent: str | None) -> Plan | None:
+        """Return this rank's share of an update of an agent's adapter, or None if no row has a gradient."""
+        if agent is not None:
+            counted = counted & (turns.agent == agent)
         weights = row_weights(turns.lengths, counted, self.algorithm.aggregation)
         useful = weights > 0
         if not self.spec.needs_every_row:
@@ -251,8 +260,9 @@ class PolicyUpdate:
         old: list[Floats] = [np.zeros(len(row), np.float32) for row in turns.rows]
         self.engine.train(False)
         with torch.no_grad():
-            for number in range(self.algorithm.updates_per_step):
-                plan = self._plan(turns, turns.counted & (turns.update == number))
+            for number, agent in product(range(self.algorithm.updates_per_step), self._agents):
+                plan = self._plan(turns, turns.counted & (turns.update == number), agent)
+                self.engine.act_as(agent)
                 for numbers in plan.mine if plan else ():
                     padded = pad_rows([turns.rows[i] for i in numbers], self.ranks.device)
                     logprobs_BT, _ = self.engine.logprobs(padded, turns.temperature)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from warpsmith.rollout.turn_recording import bytes_over_start
 from warpsmith.trainer.advantage.types import Credit
 from warpsmith.trainer.rollouts.batch import TrainingTurns, truncated
 
@@ -56,13 +57,14 @@ def _agent_figures(valid: pa.Table) -> dict[str, float]:
     """Return the figures of each agent that took one of these valid turns; none in an environment without agents.
 
     `solved_rate` is the share of its trajectories with a correct turn of its own. `speedup_over_start_mean` is over its
-    correct timed turns, `improved_rate` the share of its trajectories with a turn faster than the start; only an
-    optimizer has them.
+    correct timed turns, where nothing is timed `bytes_over_start_mean` (the start's bytes moved over its own) over its
+    correct turns; `improved_rate` is the share of its trajectories with a turn better than the start by that measure.
+    Only an optimizer has them.
     """
     found: dict[str, float] = {}
     for agent in sorted(pc.unique(valid["agent"].drop_null()).to_pylist()):
         own = valid.filter(pc.fill_null(pc.equal(valid["agent"], agent), False))
-        rates, over_start = _rates(own), own["speedup_over_start"]
+        rates, over_start, saved = _rates(own), own["speedup_over_start"], _bytes_over_start(own)
         figures = {
             "turns": float(own.num_rows),
             "solved_rate": _solved(own),
@@ -70,11 +72,17 @@ def _agent_figures(valid: pa.Table) -> dict[str, float]:
             "reward_mean": rates["reward_mean"],
             "return_mean": _mean(own["return"]),
             "speedup_over_start_mean": _mean(over_start),
+            "bytes_over_start_mean": _mean(saved),
         }
-        if over_start.null_count < len(over_start):
-            figures["improved_rate"] = _share_of_trajectories(own, pc.fill_null(pc.greater(over_start, 1.0), False))
+        gains = saved if over_start.null_count == len(over_start) else over_start
+        if gains.null_count < len(gains):
+            figures["improved_rate"] = _share_of_trajectories(own, pc.fill_null(pc.greater(gains, 1.0), False))
         found |= {f"agent_{agent}/{name}": value for name, value in figures.items()}
     return found
+
+
+def _bytes_over_start(turns: pa.Table) -> pa.Array:
+    return pa.array([bytes_over_start({"verdict": one}) for one in turns["verdict"].to_pylist()], pa.float64())
 
 
 def level_figures(table: pa.Table) -> dict[str, float]:

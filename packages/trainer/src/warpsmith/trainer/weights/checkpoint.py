@@ -332,6 +332,7 @@ _WITHOUT_THE_KEY = {
     "rollout.reward.turn_weights": [], "rollout.reward.min_kernel_share": 0.0,
     "rollout.reward.kernel_share_weight": 0.0, "rollout.reward.bound_weight": 0.0, "rollout.reward.baseline": None,
     "rollout.feedback.baselines": False, "rollout.feedback.bound": False, "rollout.feedback.kernels": False,
+    "rollout.feedback.traffic": False,
     "evaluator.language": "triton",
 }  # fmt: skip
 """Values that checkpoints older than these configuration keys were trained with."""

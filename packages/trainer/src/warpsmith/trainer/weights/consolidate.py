@@ -24,7 +24,8 @@ def consolidate(source: Path, target: Path, *, form: Form = "model", best: bool 
     Args:
         source: a checkpoint, or a run's directory, for its newest checkpoint.
         target: the directory to create; it must be absent or empty.
-        form: `model` writes complete weights with adapters added; `adapter` only the adapters, in peft's format.
+        form: `model` writes complete weights with adapters added; `adapter` only the adapters, in peft's format. With
+            an adapter for each agent, `target` gets a folder for each.
         best: take a run's checkpoint with the highest score instead of the newest.
 
     Raises:
@@ -63,17 +64,21 @@ def chosen_checkpoint(source: Path, *, best: bool = False) -> Path:
 
 def _adapted(path: Path, state: Mapping[str, Any], config: PolicyConfig, target: Path, form: Form) -> Path:
     from warpsmith.policy.adapters import write_adapter, write_merged
+    from warpsmith.policy.lowrank import ADAPTER
     from warpsmith.trainer.distributed.gathered_weights import factor_parts, merged_parts
 
     assert config.lora is not None
     # To write only the adapters, a 4-bit base does not have to be in 4 bits.
     lora = config.lora if form == "model" else config.lora.model_copy(update={"bits": None})
     policy = _with_adapters(path, state, config.model_copy(update={"lora": lora}))
-    factors = {part.name: part.make() for part in factor_parts(policy.model)}
-    if form == "adapter":
-        return write_adapter(factors, config.lora, target, base=config.path)
-    weights = {part.name: part.make().cpu() for part in merged_parts(policy.model)}
-    return write_merged(policy, weights, factors, target)
+    for agent, adapter in [(name, name) for name in config.adapters] or [("", ADAPTER)]:
+        factors = {part.name: part.make() for part in factor_parts(policy.model, adapter)}
+        if form == "adapter":
+            write_adapter(factors, config.lora, target / agent, base=config.path)
+        else:
+            weights = {part.name: part.make().cpu() for part in merged_parts(policy.model, adapter)}
+            write_merged(policy, weights, factors, target / agent)
+    return target
 
 
 def _with_adapters(path: Path, state: Mapping[str, Any], config: PolicyConfig) -> "Policy":

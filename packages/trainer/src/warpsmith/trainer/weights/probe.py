@@ -40,8 +40,12 @@ _LEAST_ROUNDING = 0.02
 """Minimum of a first probe's mean gap, as a share of `rounding`: two sides can agree by chance."""
 
 
-def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int]) -> list[float]:
-    """Return log p(ids[t] | ids[<t]) at temperature 1 by the model in training, 0 for the first; collective."""
+def trainer_logprobs(engine: ZeroEngine, ranks: Ranks, ids: Sequence[int], agent: str | None = None) -> list[float]:
+    """Return log p(ids[t] | ids[<t]) at temperature 1 by the model in training, 0 for the first; collective.
+
+    With an adapter for each agent, that of `agent` is used.
+    """
+    engine.act_as(agent)
     row = Row(np.asarray(ids, dtype=np.int64), np.ones(len(ids), dtype=np.int64))
     engine.train(False)
     with torch.no_grad():
@@ -64,6 +68,7 @@ class Probe:
         deadline_s: maximum seconds for a probe.
         exact: check every token. False if a side computes in 16 bits: a single token can then be off by more than 1 nat
             with correct weights, and statistics over all tokens are checked instead.
+        agent: the agent whose adapter is probed; None if there are not several.
     """
 
     ids: Sequence[int]
@@ -71,6 +76,7 @@ class Probe:
     rounding: float
     deadline_s: float
     exact: bool = True
+    agent: str | None = None
     _first: "_Observation | None" = field(default=None, init=False)
     _before: "_Observation | None" = field(default=None, init=False)
 
@@ -87,7 +93,7 @@ class Probe:
                 log-probabilities, or uses a cache of older weights. The message names sampler and token.
             SyncTimeoutError: the deadline passed.
         """
-        pending = asyncio.gather(*(_scored(sampler, self.ids) for sampler in samplers))
+        pending = asyncio.gather(*(_scored(sampler, self.ids, self.agent) for sampler in samplers))
         scores = await within(pending, self.deadline_s, "the log-prob probe")
         current = _Observation(list(expected), [score.of_ids for score in scores])
         self._refuse_unchanged(current)
@@ -172,12 +178,14 @@ class _Score:
     scored: list[float]
 
 
-async def _scored(sampler: "Sampler | Member", ids: Sequence[int]) -> _Score:
+async def _scored(sampler: "Sampler | Member", ids: Sequence[int], agent: str | None) -> _Score:
     from warpsmith.rollout.samplers.base import Sampling
 
     # Sampled first, so that scoring a longer prompt cannot affect the cache.
-    completion = await sampler.generate(ids, Sampling(max_tokens=SAMPLED_TOKENS, seed=0))
-    scores = await sampler.score([*ids, *completion.ids])
+    completion = await sampler.generate(ids, Sampling(max_tokens=SAMPLED_TOKENS, seed=0, agent=agent))
+    # A sampler of another package can lack the second argument; it has no adapters for agents.
+    named = () if agent is None else (agent,)
+    scores = await sampler.score([*ids, *completion.ids], *named)
     return _Score(scores[: len(ids)], completion.ids, completion.logprobs, scores[len(ids) :])
 
 

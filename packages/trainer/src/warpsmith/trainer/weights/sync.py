@@ -1,5 +1,6 @@
 """Sends new weights to the samplers and checks that they arrived: versions of samplers and of tokens."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ from warpsmith.trainer.errors import SyncError
 from warpsmith.trainer.weights.deadline import within
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from warpsmith.rollout.samplers.base import Sampler
     from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
@@ -25,14 +28,23 @@ def payload_of(
         ranks: the processes.
         version: version of the weights.
         bucket_elements: maximum elements gathered at a time under ZeRO stage 3.
-        adapter: return only the adapter's factors, not the weights with the adapter added.
+        adapter: return only the adapter's factors, with an adapter for each agent those of all, and not the weights
+            with the adapter added.
     """
     from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload
 
     lora = engine.lora if adapter else None
-    weights = dict(engine.weights(bucket_elements) if lora is None else engine.adapter_weights(bucket_elements))
-    kind = None if lora is None else Adapter.of(weights, lora.rank, lora.alpha)
+    weights = dict(engine.weights(bucket_elements)) if lora is None else dict(_factors(engine, bucket_elements))
+    kind = None if lora is None else Adapter.of(weights, lora.rank, lora.alpha, engine.agents)
     return WeightPayload.from_state_dict(version, weights, kind) if ranks.drives else None
+
+
+def _factors(engine: ZeroEngine, bucket_elements: int) -> "Iterator[tuple[str, Tensor]]":
+    if not engine.agents:
+        yield from engine.adapter_weights(bucket_elements)
+    for agent in engine.agents:
+        for name, value in engine.adapter_weights(bucket_elements, agent):
+            yield f"{agent}/{name}", value
 
 
 async def publish(payload: "WeightPayload", sampler: "Sampler", deadline_s: float, dtype: str) -> None:

@@ -86,6 +86,8 @@ def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Ra
     evaluation.launches.await_code(recording.launches)
     delivered = evaluation.replays.play(recording, answer, garbage=True)
     evidence.trials += 1
+    if not (trial.reshaped or trial.reordered):
+        evidence.note_traffic(delivered.bytes_moved)
     if evidence.trials == 1:
         comparer.learn_usual(answer)
     wrong = comparer.wrong(delivered)

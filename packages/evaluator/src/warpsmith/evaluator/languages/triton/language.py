@@ -16,6 +16,7 @@ from warpsmith.evaluator.languages.base import (
     KernelLanguage,
     LoadedCode,
     MakeTensor,
+    MemoryTraffic,
     RequestBuild,
 )
 from warpsmith.evaluator.languages.chips import Chip, is_amd
@@ -192,11 +193,13 @@ class Triton(KernelLanguage):
 
         return errors.category_of_kind(error)
 
-    def watch_replays(self, is_read_only: "Callable[[torch.Tensor], bool]") -> None:
+    def watch_replays(self, is_read_only: "Callable[[torch.Tensor], bool]") -> MemoryTraffic:
         """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton.interpreter import tracing
 
-        tracing.install(tracing.LaunchMonitor(lambda _: None, is_read_only))
+        monitor = tracing.LaunchMonitor(lambda _: None, is_read_only)
+        tracing.install(monitor)
+        return monitor
 
     def interpreted(self, source: str, folder: Path) -> InterpretedKernels:
         """See `KernelLanguage`."""

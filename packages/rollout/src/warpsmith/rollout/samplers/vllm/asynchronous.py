@@ -20,7 +20,6 @@ from warpsmith.rollout.samplers.weights.transports.base import WorkerCall, enter
 from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
 if TYPE_CHECKING:
-    from vllm.lora.request import LoRARequest
     from vllm.v1.engine.async_llm import AsyncLLM
 
 
@@ -43,7 +42,7 @@ class AsyncVllmSampler:
         self.path = Path(path)
         self.config = config
         self._version = weight_version
-        self._adapter: LoRARequest | None = None
+        self._adapters: settings.Requests = {}
         self._expected, self._optional = expected_shapes(self.path)
         self._numbers = itertools.count()
         self._updating = asyncio.Lock()
@@ -78,7 +77,7 @@ class AsyncVllmSampler:
             {"prompt_token_ids": prompt_ids},
             settings.sampling_params(sampling),
             str(next(self._numbers)),
-            lora_request=self._adapter,
+            lora_request=settings.adapter_for(sampling.agent, self._adapters),
         )
         async with aclosing(outputs):
             async for output in outputs:
@@ -87,7 +86,7 @@ class AsyncVllmSampler:
                 reason = output.outputs[0].finish_reason
         return partial.completion(finish_reason(reason))
 
-    async def score(self, ids: Sequence[int]) -> list[float]:
+    async def score(self, ids: Sequence[int], agent: str | None = None) -> list[float]:
         """Return the log-probs of given ids at temperature 1; see `Sampler.score`."""
         self._check_alive()
         settings.check_request(ids, self.config)
@@ -95,7 +94,7 @@ class AsyncVllmSampler:
             {"prompt_token_ids": list(ids)},
             settings.scoring_params(),
             str(next(self._numbers)),
-            lora_request=self._adapter,
+            lora_request=settings.adapter_for(agent, self._adapters),
         )
         # Which output of a request has the prompt's log-probs differs between versions of vLLM.
         async with aclosing(outputs):
@@ -141,15 +140,17 @@ class AsyncVllmSampler:
             async with entered_in_thread(self._transport.ship(payload)) as call:
                 await self._replace(payload.version, lambda: self._load_weights(call))
         else:
+            agents = payload.adapter.agents
             async with entered_in_thread(adapter_directory(payload, payload.adapter)) as folder:
-                await self._replace(payload.version, lambda: self._load_adapter(folder))
+                await self._replace(payload.version, lambda: self._load_adapters(folder, agents))
 
     async def _load_weights(self, call: WorkerCall) -> None:
         await self.vllm.collective_rpc(call.method, kwargs=dict(call.kwargs))
 
-    async def _load_adapter(self, folder: Path) -> None:
-        settings.check_adapter_loaded(await self.vllm.add_lora(settings.adapter_request(folder, load=True)))
-        self._adapter = settings.adapter_request(folder)
+    async def _load_adapters(self, folder: Path, agents: Sequence[str]) -> None:
+        for request in settings.adapter_requests(folder, agents, load=True).values():
+            settings.check_adapter_loaded(await self.vllm.add_lora(request))
+        self._adapters = settings.adapter_requests(folder, agents)
 
     async def _replace(self, version: int, load: Callable[[], Awaitable[None]]) -> None:
         """Pause vLLM and load. An error after the pause leaves a mixture of weights, so it ends the sampler."""

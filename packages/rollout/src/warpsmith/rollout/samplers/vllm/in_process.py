@@ -22,7 +22,6 @@ from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload, e
 from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
 if TYPE_CHECKING:
-    from vllm.lora.request import LoRARequest
     from vllm.v1.engine.llm_engine import LLMEngine
 
 
@@ -42,6 +41,7 @@ class _Scoring:
 
     prompt_ids: list[int]
     future: "Future[list[float]]"
+    agent: str | None
 
 
 @dataclass
@@ -92,7 +92,7 @@ class VllmSampler:
         self.path = Path(path)
         self.config = config or SamplerConfig()
         self._version = weight_version
-        self._adapter: LoRARequest | None = None
+        self._adapters: settings.Requests = {}
         self._expected, self._optional = expected_shapes(self.path)
         self._transport = make_transport(self.config)
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
@@ -124,15 +124,17 @@ class VllmSampler:
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling) -> Completion:
         """Sample one completion; see `Sampler.generate`."""
         settings.check_request(prompt_ids, self.config)
+        settings.adapter_for(sampling.agent, self._adapters)
         future: Future[Completion] = Future()
         self._post(_Request(list(prompt_ids), sampling, future))
         return await asyncio.wrap_future(future)
 
-    async def score(self, ids: Sequence[int]) -> list[float]:
+    async def score(self, ids: Sequence[int], agent: str | None = None) -> list[float]:
         """Return the log-probs of given ids at temperature 1; see `Sampler.score`."""
         settings.check_request(ids, self.config)
+        settings.adapter_for(agent, self._adapters)
         future: Future[list[float]] = Future()
-        self._post(_Scoring(list(ids), future))
+        self._post(_Scoring(list(ids), future, agent))
         return await asyncio.wrap_future(future)
 
     async def update_weights(self, payload: WeightPayload) -> None:
@@ -251,10 +253,12 @@ class VllmSampler:
         parameters = (
             settings.scoring_params() if isinstance(item, _Scoring) else settings.sampling_params(item.sampling)
         )
+        agent = item.agent if isinstance(item, _Scoring) else item.sampling.agent
         # Before vLLM gets it: an error that ends the thread here must fail this call too.
         self._waiting[name] = item
         try:
-            engine.add_request(name, {"prompt_token_ids": item.prompt_ids}, parameters, lora_request=self._adapter)
+            lora = settings.adapter_for(agent, self._adapters)
+            engine.add_request(name, {"prompt_token_ids": item.prompt_ids}, parameters, lora_request=lora)
         except settings.refusals() as error:
             del self._waiting[name]
             _fail(item.future, SamplerError(f"vLLM rejects the request: {error}.", "Check sampling and lengths."))
@@ -281,8 +285,9 @@ class VllmSampler:
 
     def _load_adapter(self, engine: "LLMEngine", payload: WeightPayload, adapter: Adapter) -> None:
         with adapter_directory(payload, adapter) as folder:
-            settings.check_adapter_loaded(engine.add_lora(settings.adapter_request(folder, load=True)))
-            self._adapter = settings.adapter_request(folder)
+            for request in settings.adapter_requests(folder, adapter.agents, load=True).values():
+                settings.check_adapter_loaded(engine.add_lora(request))
+            self._adapters = settings.adapter_requests(folder, adapter.agents)
 
     def _abort_cancelled(self, engine: "LLMEngine") -> None:
         cancelled = [name for name, item in self._waiting.items() if item.future.cancelled()]

@@ -71,28 +71,56 @@ def engine_arguments(path: Path, config: SamplerConfig, transport: WeightTranspo
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """The values of `max_lora_rank` that vLLM accepts, except 1."""
 
-_ADAPTER_NUMBER = 1
-
 
 def _lora_arguments(config: SamplerConfig) -> dict[str, Any]:
     if not config.lora_rank:
         return {}
     largest = next(rank for rank in _LORA_RANKS if rank >= config.lora_rank)
-    return {"enable_lora": True, "max_loras": 1, "max_cpu_loras": 1, "max_lora_rank": largest}
+    count = max(1, len(config.lora_agents))
+    return {"enable_lora": True, "max_loras": count, "max_cpu_loras": count, "max_lora_rank": largest}
 
 
-def adapter_request(directory: Path, *, load: bool = False) -> "LoRARequest":
-    """Return vLLM's request for a sampler's only adapter.
+Requests = dict[str | None, "LoRARequest"]
+"""vLLM's requests for the adapters of a sampler, by agent; None for one that serves all."""
 
-    All versions have the same number, so that running requests continue with the new one.
+
+def adapter_requests(directory: Path, agents: Sequence[str], *, load: bool = False) -> Requests:
+    """Return vLLM's requests for a sampler's adapters.
+
+    All versions of an adapter have the same number, so that running requests continue with the new one.
 
     Args:
-        directory: where the adapter is read from.
-        load: read it again, replacing the previous adapter.
+        directory: where the adapters are read from; those of agents from a folder for each.
+        agents: the agents that have an adapter each; empty for one adapter.
+        load: read them again, replacing the previous ones.
     """
     from vllm.lora.request import LoRARequest
 
-    return LoRARequest("policy", _ADAPTER_NUMBER, str(directory), load_inplace=load)
+    if not agents:
+        return {None: LoRARequest("policy", 1, str(directory), load_inplace=load)}
+    return {
+        agent: LoRARequest(agent, number, str(directory / agent), load_inplace=load)
+        for number, agent in enumerate(agents, start=1)
+    }
+
+
+def adapter_for(agent: str | None, requests: Requests) -> "LoRARequest | None":
+    """Return the adapter that a request of an agent uses; None before any was sent, and with whole weights.
+
+    Raises:
+        SamplerError: the sampler has an adapter for each agent, and none for this one.
+    """
+    if not requests:
+        return None
+    if None in requests:
+        return requests[None]
+    if agent not in requests:
+        names = ", ".join(str(name) for name in requests)
+        raise SamplerError(
+            f"The sampler has adapters for {names}; a request is from {agent or 'no agent'}.",
+            "Use an environment with these agents, or name its agents in policy.adapters.",
+        )
+    return requests[agent]
 
 
 def check_adapter_loaded(loaded: bool) -> None:
@@ -115,6 +143,12 @@ def check_kind(payload: WeightPayload, config: SamplerConfig) -> None:
         raise BadPayloadError(
             f"Weight version {payload.version} is whole weights; the sampler was started for adapters.",
             "Send the adapter, or start the sampler with lora_rank = 0.",
+        )
+    if payload.adapter is not None and payload.adapter.agents != config.lora_agents:
+        sent, taken = (", ".join(names) or "all" for names in (payload.adapter.agents, config.lora_agents))
+        raise BadPayloadError(
+            f"Weight version {payload.version} has adapters for {sent}; the sampler was started for those of {taken}.",
+            "Send an adapter for each of the sampler's agents, in their order.",
         )
     if payload.adapter is not None and payload.adapter.rank > config.lora_rank:
         raise BadPayloadError(

@@ -61,11 +61,19 @@ class Adapter:
         rank: rank of its factors.
         alpha: scale of the product B A, times the rank.
         layers: names of the layers that have one, such as `model.layers.0.self_attn.q_proj`.
+        agents: the agents that have an adapter each, all of this form; `AGENT/` then stands before a factor's name.
+            Empty for one adapter that serves all requests.
     """
 
     rank: int
     alpha: float
     layers: tuple[str, ...]
+    agents: tuple[str, ...] = ()
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What stands before the names of each adapter's factors."""
+        return tuple(f"{agent}/" for agent in self.agents) or ("",)
 
     @property
     def peft_config(self) -> dict[str, Any]:
@@ -90,15 +98,16 @@ class Adapter:
                     "Send the adapter of the model that the sampler was started with.",
                 )
             rows, columns = base[f"{layer}.weight"]
-            found[f"{IN_PEFT}{layer}.lora_A.weight"] = (self.rank, columns)
-            found[f"{IN_PEFT}{layer}.lora_B.weight"] = (rows, self.rank)
+            for prefix in self.prefixes:
+                found[f"{prefix}{IN_PEFT}{layer}.lora_A.weight"] = (self.rank, columns)
+                found[f"{prefix}{IN_PEFT}{layer}.lora_B.weight"] = (rows, self.rank)
         return found
 
     @staticmethod
-    def of(names: Iterable[str], rank: int, alpha: float) -> "Adapter":
-        """Return the adapter whose factors have these names in peft's files."""
-        layers = {name.removeprefix(IN_PEFT).partition(".lora_")[0]: None for name in names}
-        return Adapter(rank, alpha, tuple(layers))
+    def of(names: Iterable[str], rank: int, alpha: float, agents: Iterable[str] = ()) -> "Adapter":
+        """Return the adapter whose factors have these names in peft's files, or after `AGENT/`."""
+        layers = {name.rpartition("/")[2].removeprefix(IN_PEFT).partition(".lora_")[0]: None for name in names}
+        return Adapter(rank, alpha, tuple(layers), tuple(agents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +194,20 @@ class WeightPayload:
                 flat = torch.from_numpy(raw)
             yield entry.name, flat.view(getattr(torch, entry.dtype)).reshape(entry.shape)
 
-    def save(self, path: Path) -> None:
-        """Write the weights as one safetensors file."""
+    def save(self, path: Path, prefix: str = "") -> None:
+        """Write the weights, or those whose names begin with `prefix` without it, as one safetensors file."""
         from safetensors.torch import save_file
 
-        save_file(dict(self.tensors()), path, metadata={"format": "pt"})
+        chosen = {name.removeprefix(prefix): value for name, value in self.tensors() if name.startswith(prefix)}
+        save_file(chosen, path, metadata={"format": "pt"})
 
     def save_adapter(self, directory: Path, adapter: Adapter) -> None:
-        """Write the factors in peft's format into an existing directory."""
-        self.save(directory / "adapter_model.safetensors")
-        (directory / "adapter_config.json").write_text(json.dumps(adapter.peft_config), encoding="utf-8")
+        """Write the factors in peft's format into an existing directory, of several agents into a folder for each."""
+        for prefix in adapter.prefixes:
+            folder = directory / prefix
+            folder.mkdir(exist_ok=True)
+            self.save(folder / "adapter_model.safetensors", prefix)
+            (folder / "adapter_config.json").write_text(json.dumps(adapter.peft_config), encoding="utf-8")
 
 
 def checkpoint_shapes(directory: Path) -> dict[str, tuple[int, ...]]:

@@ -119,6 +119,8 @@ class Access:
 FOREIGN_BYTES: Final = 1 << 30
 """Distance from every tensor beyond which a missing mask cannot be the cause."""
 _ACCESSES: Final = {"load": "loads", "store": "stores to", "atomic": "updates"}
+_MOVES: Final = {"load": 1, "store": 1, "atomic": 2}
+"""How often an access moves its bytes: an atomic operation reads and writes them."""
 
 
 def refuse_bf16(tensor: torch.Tensor) -> None:
@@ -133,10 +135,14 @@ class LaunchMonitor:
     Args:
         report: called once for each new signature, before the kernel runs.
         is_read_only: returns whether a tensor lies in read-only memory of the judge.
+
+    Attributes:
+        bytes_moved: see `MemoryTraffic`.
     """
 
     def __init__(self, report: Callable[[dict[str, Any]], None], is_read_only: Callable[[torch.Tensor], bool]) -> None:
         self.launches = 0
+        self.bytes_moved = 0
         self.ghost = False
         self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
         self._report = report
@@ -198,10 +204,11 @@ class LaunchMonitor:
             yield MemoryRange(start, start + storage.nbytes(), name, self._is_read_only(tensor))
 
     def check_access(self, access: Access) -> None:
-        """Raise unless every active pointer lies in an argument's storage and races with no other program."""
+        """Count an access; raise unless every active pointer is in an argument's storage and races with no program."""
         pointers = access.pointers
         if not pointers.size:
             return
+        self.bytes_moved += pointers.size * access.item_bytes * _MOVES[access.kind]
         if access.kind == "atomic":
             interpreter.interpreter_builder.launch.atomics = True
         low, high = int(pointers.min()), int(pointers.max()) + access.item_bytes
