@@ -136,7 +136,7 @@ class _Generated:
                 return value
             case SafetensorsInput() as given:
                 shape = self.definition.shape(tensor, sizes)
-                return embedded(given, tensor, shape, self.roots, f"{one.where}, {field}")
+                return embedded(given, tensor, shape, self.roots, f"{one.where}: field {field}")
             case _:
                 return None
 

@@ -234,7 +234,7 @@ class Source(_Document):
     """A file of a solution."""
 
     path: Text
-    content: Text
+    content: str
 
     @model_validator(mode="after")
     def _check(self) -> Self:
