@@ -38,6 +38,7 @@ SHORT = [
             "integrations",
             "cuda-cpp",
             "bench",
+            "traces",
             "serving",
             "sandbox",
             "records",

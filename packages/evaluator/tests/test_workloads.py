@@ -13,6 +13,7 @@ from warpsmith.evaluator.client.request import MAX_SOURCE_BYTES, EvaluationReque
 from warpsmith.evaluator.combined_verdict import combined, judged_on_each, judged_on_each_async
 from warpsmith.evaluator.server.answers import VerdictRecord
 from warpsmith.evaluator.verdict import STATUSES, invalid
+from warpsmith.evaluator.verdict_lines import workload_lines
 from warpsmith.evaluator.workloads import workloads_of
 
 SOURCE = """\
@@ -129,6 +130,7 @@ def test_times_are_geometric_means():
     assert found.speedups == pytest.approx({"eager": 2.0})
     assert found.kernel_share == pytest.approx(0.6)
     assert [one.speedup for one in found.workloads] == [4.0, 1.0]
+    assert list(workload_lines(found)) == ["Workload a: correct, 4x (1 ms)", "Workload b: correct, 1x (4 ms)"]
     graph = combined({"a": timed(1.0, 4.0), "b": replace(timed(4.0, 4.0), timing_tier="graph")})
     assert graph.timing_tier == "graph"
 

@@ -35,6 +35,8 @@ On a CPU nothing is timed: speedups and fast_p above 0 are absent, not zero.
 Exit code 0 if every generation has a verdict; 3 if some ended as invalid (run the command again); 2 for bad
 arguments; 130 if interrupted.
 
+A folder of FlashInfer-trace or SOL-ExecBench is judged too: its own solutions, or those that --generations names.
+
 Example: `warpsmith-evaluator bench --dataset KernelBench --generations runs/mine --levels 1,2 --device cuda`
 
 To try it without a dataset: `warpsmith-evaluator bench --example`
