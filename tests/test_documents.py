@@ -39,6 +39,7 @@ SHORT = [
             "cuda-cpp",
             "bench",
             "model-bench",
+            "traces",
             "serving",
             "sandbox",
             "records",

@@ -21,7 +21,14 @@ from warpsmith.evaluator.mcp_server.command import mcp
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.system.stderr import open_standard_descriptors
 from warpsmith.evaluator.verdict import Verdict
-from warpsmith.evaluator.verdict_lines import baseline_lines, bound_lines, clock_lines, kernel_lines, traffic_lines
+from warpsmith.evaluator.verdict_lines import (
+    baseline_lines,
+    bound_lines,
+    clock_lines,
+    kernel_lines,
+    traffic_lines,
+    workload_lines,
+)
 from warpsmith.records.commands import new_app, run
 
 INVALID_EXIT_CODE: Final = 3
@@ -136,7 +143,7 @@ def _show(verdict: Verdict, as_json: bool) -> None:
         )
     elif verdict.runtime_ms is not None:
         console.print(f"{verdict.runtime_ms:.4g} ms ({verdict.timing_tier}, {verdict.device})")
-    for lines in (baseline_lines, bound_lines, traffic_lines, kernel_lines, clock_lines):
+    for lines in (workload_lines, baseline_lines, bound_lines, traffic_lines, kernel_lines, clock_lines):
         for line in lines(verdict):
             console.print(_printable(line, console.encoding), markup=False, highlight=False)
     if verdict.error_message:

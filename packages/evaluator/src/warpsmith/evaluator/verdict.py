@@ -56,10 +56,10 @@ ErrorCategory = Literal[
 RECORDED_SECONDS: Final = ("compile", "wait", "evaluate")
 VERDICT_FORMAT: Final = 2
 """Version of the object that `Verdict.to_record` returns. Version 1 had no `format`, no baselines and no figures."""
-_LISTS: Final = ("flags", "operators", "baseline_notes", "kernels")
+_LISTS: Final = ("flags", "operators", "baseline_notes", "kernels", "workloads")
 UNRECORDED: Final = (
     "compile_cached", "policy", "operators", "kernel_share", "baseline", "speedups", "references_ms", "baseline_notes",
-    "bound", "bound_share", "kernels", "bytes_moved", "clock", "format",
+    "bound", "bound_share", "kernels", "bytes_moved", "clock", "format", "workloads",
 )  # fmt: skip
 """Fields of a verdict that a run's records do not have."""
 ERROR_CATEGORIES: Final[tuple[str, ...]] = get_args(ErrorCategory)
@@ -122,6 +122,29 @@ class Seconds:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadResult:
+    """What the verdict on a problem with several workloads says of one of them; its fields are those of a `Verdict`.
+
+    Attributes:
+        name: the workload's.
+    """
+
+    name: str
+    status: Status
+    compiled: bool
+    speedup: float | None = None
+    runtime_ms: float | None = None
+    reference_ms: float | None = None
+    timing_tier: str = "none"
+    flags: tuple[str, ...] = ()
+    error_category: str | None = None
+    error_message: str | None = None
+    max_abs_error: float | None = None
+    mismatched_fraction: float | None = None
+    trials: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The result of judging one candidate.
 
@@ -169,6 +192,8 @@ class Verdict:
         compile_cached: whether every kernel's compilation was cached.
         device: what the candidate ran on.
         seconds: where the time went.
+        workloads: the results by workload, in order, of a problem that has several (`combined_verdict`); those after
+            one that was `invalid` or a `timeout` are missing. Empty for any other problem.
     """
 
     status: Status
@@ -201,6 +226,7 @@ class Verdict:
     compile_cached: bool = False
     device: str = "cpu"
     seconds: Seconds = field(default_factory=Seconds)
+    workloads: tuple[WorkloadResult, ...] = ()
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
@@ -223,6 +249,7 @@ class Verdict:
         for name in _LISTS:
             record[name] = list(record[name])
         record["kernels"] = [one | {"grid": list(one["grid"])} for one in record["kernels"]]
+        record["workloads"] = [one | {"flags": list(one["flags"])} for one in record["workloads"]]
         return record | {"bound_share": self.bound_share, "format": VERDICT_FORMAT}
 
     def to_row(self) -> dict[str, Any]:
@@ -272,6 +299,8 @@ class Verdict:
         )
         kernels = [_known(KernelFigures, one) for one in values.get("kernels", ())]
         values["kernels"] = tuple(KernelFigures(**one | {"grid": tuple(one["grid"])}) for one in kernels)
+        workloads = [_known(WorkloadResult, one) for one in values.get("workloads", ())]
+        values["workloads"] = tuple(WorkloadResult(**one | {"flags": tuple(one["flags"])}) for one in workloads)
         for name, kind in (("bound", Bound), ("clock", Clock)):
             if values.get(name) is not None:
                 values[name] = kind(**_known(kind, values[name]))

@@ -25,6 +25,13 @@ def baseline_lines(verdict: Verdict) -> Iterator[str]:
         yield f"No speedup over {reference_name(note.baseline)} ({note.kind.replace('_', ' ')}): {first}"
 
 
+def workload_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield a line for each workload of a problem that has several: its status, and its speedup if it was timed."""
+    for one in verdict.workloads:
+        speedup = "" if one.speedup is None else f", {one.speedup:.3g}x ({one.runtime_ms:.4g} ms)"
+        yield f"Workload {one.name}: {one.status}{speedup}"
+
+
 def reference_name(baseline: str) -> str:
     """Return the name of a baseline in a sentence."""
     return {

@@ -15,11 +15,13 @@ from warpsmith.evaluator.bench.progress import Reporter
 from warpsmith.evaluator.bench.runner import Runner, Task, tasks_of, unsettled
 from warpsmith.evaluator.bench.scoring import Answer, LevelScore
 from warpsmith.evaluator.bench.settings import Settings
+from warpsmith.evaluator.bench.trace_inputs import TraceInputs, read_inputs, write_results
 from warpsmith.evaluator.bench.verdict_log import Outcome, VerdictLog, usable_folder
 from warpsmith.evaluator.client.interface import SyncEvaluator
 from warpsmith.evaluator.datasets.kernelbench import load_problems
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
+from warpsmith.evaluator.traces.dataset import DatasetFormat
 from warpsmith.records.errors import UsageError
 
 OUT: Final = "warpsmith-bench"
@@ -42,6 +44,9 @@ class Plan:
         operators: what candidates may compute with torch beside their kernels.
         missing_fail: whether a missing generation counts as a failure.
         baseline: KernelBench's stored times, or None.
+        format: format of the dataset. Those of traces have one level, and no generation of theirs is missing.
+        traces: folder for traces, or None; only for such formats.
+        language: kernel language of the candidates, which solutions that are written name.
     """
 
     dataset: Path
@@ -55,6 +60,9 @@ class Plan:
     operators: OperatorPolicy
     missing_fail: bool = True
     baseline: Path | None = None
+    format: DatasetFormat = "kernelbench"
+    traces: Path | None = None
+    language: str = "triton"
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,7 @@ class _Read:
     baseline: Baseline | None
     tasks: list[Task]
     not_in_dataset: list[Generation]
+    traced: TraceInputs | None = None
 
 
 class StoppedError(Exception):
@@ -126,6 +135,20 @@ def conduct(
 
 
 def _read(plan: Plan) -> _Read:
+    if plan.format == "kernelbench":
+        return _read_kernelbench(plan)
+    if plan.levels or plan.baseline:
+        raise UsageError(
+            f"A dataset of the format {plan.format} has no levels and no stored baseline.", "Leave them out."
+        )
+    traced = read_inputs(plan.dataset, plan.generations, plan.format)
+    tasks, not_in_dataset = tasks_of(traced.problems, traced.run.generations, plan.settings)
+    return _Read(traced.run, traced.problems, None, tasks, not_in_dataset, traced)
+
+
+def _read_kernelbench(plan: Plan) -> _Read:
+    if plan.traces is not None:
+        raise UsageError("--traces needs a dataset of traces.", "docs/traces.md describes the formats.")
     run = read_run(plan.generations, plan.levels)
     levels = plan.levels or tuple(sorted({one.level for one in run.generations}))
     problems = load_problems(plan.dataset, levels, may_lack=not plan.levels)
@@ -144,6 +167,8 @@ def _announce(read: _Read, waiting: int, reporter: Reporter) -> None:
         reporter.note(f"{known} verdicts are already recorded and not requested again; {waiting} remain.")
     for name in read.run.unrecognized:
         reporter.note(f"ignored, not named like a generation: {name}")
+    for reason in read.traced.set_aside if read.traced else ():
+        reporter.note(f"not judged: {reason}")
     for one in read.not_in_dataset:
         reporter.note(f"not judged, the dataset has no problem {one.number} of level {one.level}: {one.path.name}")
 
@@ -189,7 +214,8 @@ def _written(plan: Plan, read: _Read, log: VerdictLog) -> Result:
         return log.outcomes[keys[problem.level, problem.number, generation.sample]]
 
     answers = scoring.answers_of(read.problems, read.run.generations, outcome_of, read.baseline)
-    scores = scoring.score(answers, missing_fail=plan.missing_fail, baseline=read.baseline is not None)
+    missing_fail = plan.missing_fail and read.traced is None
+    scores = scoring.score(answers, missing_fail=missing_fail, baseline=read.baseline is not None)
     report = _report(plan, read, answers)
     files = [
         results.write_table(plan.out, report["run"], answers),
@@ -197,6 +223,8 @@ def _written(plan: Plan, read: _Read, log: VerdictLog) -> Result:
         results.write_summary(plan.out, report, scores),
         page.write_page(plan.out, report, answers, scores),
     ]
+    if plan.traces is not None and read.traced is not None:
+        files += write_results(read.traced, answers, plan.traces, plan.language)
     return Result(report, answers, scores, files)
 
 
@@ -211,12 +239,13 @@ def _report(plan: Plan, read: _Read, answers: Sequence[Answer]) -> dict[str, Any
         "generations": str(plan.generations),
         "settings": dict(plan.settings),
         "devices": sorted({answer.verdict.device for answer in answers if answer.verdict}),
-        "missing_fail": plan.missing_fail,
+        "missing_fail": plan.missing_fail and read.traced is None,
         "missing": names("missing"),
         "invalid": names("invalid"),
         "refused": names("refused"),
         "not_in_dataset": [one.path.name for one in read.not_in_dataset],
         "unrecognized": list(read.run.unrecognized),
+        "set_aside": list(read.traced.set_aside) if read.traced else [],
         "baseline": str(plan.baseline) if plan.baseline else None,
         "not_in_baseline": unknown,
     }

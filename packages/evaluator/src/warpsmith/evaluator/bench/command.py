@@ -30,6 +30,7 @@ from warpsmith.evaluator.config import (
 )
 from warpsmith.evaluator.fingerprint import Conditions
 from warpsmith.evaluator.server.settings import ServerSettings
+from warpsmith.evaluator.traces.dataset import format_of
 from warpsmith.records.errors import UsageError
 
 INCOMPLETE_EXIT_CODE: Final = 3
@@ -52,10 +53,12 @@ NO_ISOLATION: Final = (
 def bench(
     *,
     dataset: options.DatasetOfRun = None,
+    format: options.Format = None,
     generations: options.Generations = None,
     example: options.Example = False,
     levels: options.Levels = "",
     out: options.Out = None,
+    traces: options.Traces = None,
     device: options.Device = "cpu",
     backend: options.Backend = "triton",
     gpu: options.Gpu = 0,
@@ -80,7 +83,10 @@ def bench(
 ) -> None:
     """Judge a KernelBench run: every generation, level by level; `options.HELP` is the command's help."""
     _check_asks_nothing(model)
-    problems, run = _inputs(dataset, generations, example=example)
+    if dataset is not None:
+        format = format or format_of(dataset)
+    own_answers = generations is None and format in ("flashinfer", "sol")
+    problems, run = _inputs(dataset, dataset if own_answers else generations, example=example)
     config = configured(
         **tiers_of(isolation),
         device=device,
@@ -104,7 +110,7 @@ def bench(
     plan = Plan(
         dataset=problems,
         generations=run,
-        out=out or run / OUT,
+        out=out or (Path(OUT) if own_answers else run / OUT),
         levels=wanted_levels,
         settings=servers.settings(config),
         at_once=slots or servers.at_once(config),
@@ -113,6 +119,9 @@ def bench(
         operators=config.operators,
         missing_fail=not only_generated,
         baseline=stored_baseline,
+        format=format or "kernelbench",
+        traces=traces,
+        language=config.language,
     )
     _finish(_conducted(plan, _judging(plan, config, servers.urls, token_env, servers.conditions)), as_json=as_json)
 
@@ -284,6 +293,7 @@ def _remarks(result: Result) -> list[tuple[str, list[str]]]:
         ("invalid, no score: the evaluator failed; run the same command again", report["invalid"]),
         ("refused, no score: the problem cannot be judged", report["refused"]),
         ("not in the dataset, not judged", report["not_in_dataset"]),
+        ("not judged", report["set_aside"]),
         ("judged on different devices, whose times are not comparable", devices),
         ("not in the baseline, left out of its figures", report["not_in_baseline"]),
     ]

@@ -35,6 +35,8 @@ On a CPU nothing is timed: speedups and fast_p above 0 are absent, not zero.
 Exit code 0 if every generation has a verdict; 3 if some ended as invalid (run the command again); 2 for bad
 arguments; 130 if interrupted.
 
+A folder of FlashInfer-trace or SOL-ExecBench is judged too: its own solutions, or those that --generations names.
+
 Example: `warpsmith-evaluator bench --dataset KernelBench --generations runs/mine --levels 1,2 --device cuda`
 
 To try it without a dataset: `warpsmith-evaluator bench --example`
@@ -53,9 +55,22 @@ Levels = Annotated[str, typer.Option(help="Levels, such as 1,2 or 1-3; all by de
 ReferenceTimeout = Annotated[
     float, typer.Option(min=0.1, max=3600, help="Seconds for one step of a problem's own code.")
 ]
-DatasetOfRun = Annotated[Path | None, typer.Option(help=DATASET_HELP)]
+DatasetOfRun = Annotated[
+    Path | None, typer.Option(help=f"{DATASET_HELP} Or a folder of FlashInfer-trace or SOL-ExecBench.")
+]
+Format = Annotated[
+    Literal["kernelbench", "flashinfer", "sol"] | None,
+    typer.Option(help="Format of the dataset; found by its files by default."),
+]
+Traces = Annotated[
+    Path | None, typer.Option(help="Folder for results as traces, for a dataset of FlashInfer-trace or SOL-ExecBench.")
+]
 Generations = Annotated[
-    Path | None, typer.Option(help="A run in KernelBench's layout: `level_{L}_problem_{P}_sample_{S}_kernel.py`.")
+    Path | None,
+    typer.Option(
+        help="A run in KernelBench's layout: `level_{L}_problem_{P}_sample_{S}_kernel.py`. For a dataset of traces, "
+        "solutions (.json) and candidates (DEFINITION.py); its own solutions by default."
+    ),
 ]
 Example = Annotated[
     bool,

@@ -25,6 +25,7 @@ from warpsmith.evaluator.client.interface import (
 )
 from warpsmith.evaluator.client.request import EvaluationRequest
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem, problem_of
+from warpsmith.evaluator.combined_verdict import judged_on_each, judged_on_each_async
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, JudgeUnavailableError, WireError
 from warpsmith.evaluator.ipc import codec, messages
@@ -396,6 +397,12 @@ class Evaluator:
         )
         if refusal := request.refusal:
             return refusal
+        if request.workloads:
+            return judged_on_each(request.workloads, self._judged)
+        return self._judged(request)
+
+    def _judged(self, request: EvaluationRequest) -> Verdict:
+        """Return the verdict on one input set."""
         fields = self._fields(request)
         with verdict_spans.evaluation(request) as noted:
             try:
@@ -483,8 +490,14 @@ class Evaluator:
         )
         if refusal := request.refusal:
             return refusal
-        fields = self._fields(request)
         listener = _in_this_loop(on_running or _ignore)
+        if request.workloads:
+            return await judged_on_each_async(request.workloads, lambda one: self._judged_async(one, listener))
+        return await self._judged_async(request, listener)
+
+    async def _judged_async(self, request: EvaluationRequest, listener: OnRunning) -> Verdict:
+        """As `_judged`, for asyncio."""
+        fields = self._fields(request)
 
         async def ask() -> Verdict:
             future = await asyncio.to_thread(self._ask, fields, listener)

@@ -17,6 +17,7 @@ from warpsmith.evaluator.client.interface import CLIENT_HEADER, LONGEST_CLIENT_N
 from warpsmith.evaluator.client.loop_thread import LoopThread
 from warpsmith.evaluator.client.request import EvaluationRequest
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem
+from warpsmith.evaluator.combined_verdict import judged_on_each_async
 from warpsmith.evaluator.config import TIER_STRENGTH
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, IsolationUnavailableError
 from warpsmith.evaluator.fingerprint import HEADER, Conditions, differences, name_of
@@ -213,8 +214,7 @@ class Client:
         )
         if refusal := request.refusal:
             return refusal
-        body = _body(request) | self._cache_field
-        return self._loop.run(self._evaluated(body))
+        return self._loop.run(self._judged(request))
 
     async def evaluate_async(
         self,
@@ -230,7 +230,8 @@ class Client:
     ) -> Verdict:
         """As `evaluate`, for asyncio; cancelling the call frees the slot on the server.
 
-        `on_running` is not called: servers do not report when they begin. `deadline_s` counts from the call.
+        `on_running` is not called: servers do not report when they begin. `deadline_s` counts from the call, and
+        for each workload anew.
         """
         request = EvaluationRequest.of(
             problem,
@@ -243,8 +244,13 @@ class Client:
         )
         if refusal := request.refusal:
             return refusal
-        body = _body(request) | self._cache_field
-        return await self._loop.awaited(self._evaluated(body))
+        return await self._loop.awaited(self._judged(request))
+
+    async def _judged(self, request: EvaluationRequest) -> Verdict:
+        """Return the verdict, asked for once a workload: servers know nothing of these, and may be older."""
+        if request.workloads:
+            return await judged_on_each_async(request.workloads, self._judged)
+        return await self._evaluated(_body(request) | self._cache_field)
 
     def health(self) -> dict[str, dict[str, Any] | ServerError]:
         """Return each server's `/health`, or the error that prevented it, by address."""

@@ -1,6 +1,7 @@
 """One evaluation as a caller asks for it, checked before it goes anywhere. Torch-free."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Self, TypeGuard
 
 from warpsmith.evaluator.baselines import BaselineName, baselines_of
@@ -18,6 +19,7 @@ from warpsmith.evaluator.errors import EvaluatorError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.recordings.library_policy import POLICIES, OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
+from warpsmith.evaluator.workloads import workloads_of
 from warpsmith.records.errors import UsageError
 
 MAX_SOURCE_BYTES: Final = 4 << 20
@@ -53,7 +55,7 @@ class EvaluationRequest:
         Raises:
             UsageError: an argument has the wrong type or range: it would weaken a check, or the candidate would be
                 blamed for it.
-            BadProblemError: the problem's file cannot be read, or it holds no problem.
+            BadProblemError: the problem's file cannot be read, it holds no problem, or its workloads are malformed.
             EvaluatorError: a source is too long.
         """
         names = None if baseline is None else _baselines(baseline)
@@ -79,6 +81,11 @@ class EvaluationRequest:
         if self.baseline is not None:
             options["baseline"] = self.baseline
         return options
+
+    @cached_property
+    def workloads(self) -> dict[str, Self]:
+        """One request for each workload of the problem, by name; empty if the problem has only its own inputs."""
+        return {one.name: replace(self, problem=one.problem) for one in workloads_of(self.problem)}
 
     @property
     def refusal(self) -> Verdict | None:
@@ -108,7 +115,8 @@ class EvaluationRequest:
             raise UsageError(
                 f"operators is {self.operators!r}; one of {', '.join(POLICIES)} was expected.", "none is the strictest."
             )
-        if max(len(self.candidate), len(self.problem.source)) > MAX_SOURCE_BYTES:
+        problems = [one.problem for one in self.workloads.values()] or [self.problem]
+        if max(len(self.candidate), *(len(problem.source) for problem in problems)) > MAX_SOURCE_BYTES:
             raise EvaluatorError(f"A source has more than {MAX_SOURCE_BYTES} characters.", "Give a smaller one.")
 
 
