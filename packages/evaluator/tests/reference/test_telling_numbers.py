@@ -75,3 +75,11 @@ def test_boundaries_are_beside_powers_squares_and_special_numbers():
     assert sum(math.isqrt(number + 1) ** 2 == number + 1 and number > 10**6 for number in found) > 20
     negative = {number for seed in range(60) for number in boundaries(-1000, 0, 12, random.Random(seed))}
     assert {-255, -256, -257, -99, -101} <= negative
+
+
+def test_boundaries_are_multiples_of_special_numbers_too():
+    found = {number for seed in range(60) for number in boundaries(1850, 2150, 12, random.Random(seed), special=(100,))}
+    assert {1900, 2000, 2100} <= found
+    negative = {number for seed in range(60) for number in boundaries(-250, 0, 12, random.Random(seed), special=(100,))}
+    assert {-200, -100} <= negative
+    assert boundaries(5, 6, 3, random.Random(0), special=(0, 100)) in ([], [5])

@@ -80,12 +80,13 @@ def boundaries(low: int, high: int, count: int, rng: random.Random, *, special: 
         high: the largest one and one more.
         count: how many are wanted.
         rng: chooses.
-        special: integers of the sources; their neighbours are taken as well.
+        special: integers of the sources; their neighbours and multiples are taken as well.
     """
     squares = [_near_a_square] if high > LEAST_SQUARED else []
     kinds: list[Callable[[], int]] = [partial(one, low, high, rng) for one in (_near_two, _near_ten, *squares)]
     if special:
         kinds.append(lambda: rng.choice(special) + rng.choice((-1, 1)))
+        kinds.append(lambda: _multiple(rng.choice(special), low, high, rng))
     drawn = (rng.choice(kinds)() for _ in range(2 * count))
     return list(dict.fromkeys(number for number in drawn if low <= number < high))[:count]
 
@@ -117,3 +118,9 @@ def _exponent(base: int, number: int) -> int:
 def _near_a_square(low: int, high: int, rng: random.Random) -> int:
     root = rng.randint(math.isqrt(max(low, 0)), math.isqrt(max(high - 1, 1)))
     return root * root + rng.choice(BELOW)
+
+
+def _multiple(number: int, low: int, high: int, rng: random.Random) -> int:
+    """Return a multiple of a number in a range, as a remainder of zero needs; the number if there is none."""
+    least, most = -(-low // max(abs(number), 1)), (high - 1) // max(abs(number), 1)
+    return abs(number) * rng.randint(least, most) if number and least <= most else number
