@@ -1,18 +1,25 @@
 """Whole benches over a scripted endpoint and evaluator: strategies, budgets, losses, records, resuming, results."""
 
 import asyncio
+import json
 import re
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from scripted_answers import answer, verdict_of
 from scripted_endpoint import Broken, Endpoint, Fail, Said, serving
 
+from warpsmith.evaluator import ServerUnreachableError
 from warpsmith.evaluator.bench.verdict_log import VerdictLog
 from warpsmith.evaluator.errors import BadProblemError
+from warpsmith.evaluator.fingerprint import HEADER, name_of
 from warpsmith.records.errors import UsageError
 from warpsmith.records.reader import RunReader
 from warpsmith.records.summary import summarize
 from warpsmith.rollout import metrics
+from warpsmith.rollout.bench import runner
 from warpsmith.rollout.bench.errors import EndpointFailingError, KeyRefusedError, StrategyError
 from warpsmith.rollout.bench.judging import Judge
 from warpsmith.rollout.bench.recording import Recorder
@@ -344,3 +351,49 @@ def test_settings_that_do_not_fit_are_refused_before_anything_starts(settings_fo
             settings_for(server, **given)
     with pytest.raises(UsageError, match=r"bench schema"):
         settings_for(server, overrides=["strategi.attempts=3"])
+
+
+@pytest.fixture
+def judging_server():
+    """An evaluation server that judges everything wrong, under conditions of its own."""
+    conditions = {"version": "9", "language": "triton", "hidden_shapes": True}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer({"isolation": "namespaces", "conditions": conditions})
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer({"verdict": replace(verdict_of("x # wrong x"), isolation_tier="namespaces").to_record()})
+
+        def answer(self, content):
+            body = json.dumps(content).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header(HEADER, name_of(conditions))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_candidates_are_judged_on_servers_and_their_conditions_are_settings(
+    judging_server, settings_for, problems, tmp_path
+):
+    with serving(Endpoint(lambda body, number: answer("correct", number))) as server:
+        config = settings_for(server, evaluation={"type": "server", "servers": [judging_server]})
+        described = runner.describe("run", config, problems)
+        (tmp_path / "run").mkdir()
+        outcomes = runner.run_bench(config, described, tmp_path / "run")
+    assert [one.best.verdict.status for one in outcomes] == ["incorrect"] * 3
+    judging = described.settings["judging"]
+    assert (judging["judge"], judging["version"], judging["trials"]) == ("servers", "9", config.evaluator.trials)
+    gone = settings_for(server, evaluation={"type": "server", "servers": ["http://127.0.0.1:9"]})
+    with pytest.raises(ServerUnreachableError):
+        runner.describe("run", gone, problems)

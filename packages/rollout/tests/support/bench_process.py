@@ -4,6 +4,7 @@ import asyncio
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from scripted_answers import verdict_of
 
@@ -40,12 +41,12 @@ def run(url, output):
     def opened(*_, **__):
         yield SlowJudge()
 
-    runner.open_evaluator = opened
     problems = [from_generated(one, "held_out") for one in generate(seed=5, count=PROBLEMS, split="held_out")]
     config = config_for(url)
     described = runner.describe("run", config, problems)
     output.mkdir(parents=True, exist_ok=True)
-    result = result_of(described, runner.run_bench(config, described, output))
+    with patch.object(runner, "open_evaluator", opened):
+        result = result_of(described, runner.run_bench(config, described, output))
     write_result(output, result)
     return result
 
