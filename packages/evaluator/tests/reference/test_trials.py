@@ -373,3 +373,29 @@ def test_an_input_that_tolerates_little_keeps_nothing_from_the_others(session_of
         zero_rows, few = bool((x == 0).all(-1).any()), x.unique().numel() < x.numel() / 2
         made += (few if on_grid else zero_rows) and trial.kind == kind and trial.on_grid == on_grid
     assert made >= 5
+
+
+POLES = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x, n):
+        return 1.0 / (256.0 * x - 105.0), 1000 // (n - 7 * 11)
+
+def get_inputs():
+    n = torch.randint(0, 90000, (12,))
+    return [torch.rand(30, 40), n]
+"""
+
+
+def test_a_number_of_the_candidate_at_which_the_reference_fails_costs_no_trial(session_of):
+    # 105 / 256 is a pole of the reference, and neither a number of its source nor one on a grid.
+    session = session_of(POLES)
+    learned = learn(session, hidden_shapes=False)
+    for kind in ("outliers", "scaled"):
+        for seed in range(3):
+            wanted = Trial(kind, on_grid=kind == "outliers", written=(105 / 256, 77))
+            made, answer = prepare(session, learned, wanted, random.Random(seed))
+            assert made.kind == kind and made.on_grid is wanted.on_grid
+            assert answer.finite

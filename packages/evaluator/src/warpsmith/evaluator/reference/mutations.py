@@ -233,17 +233,25 @@ def to_grid(
         rounded = torch.where((rounded == 0) & (wide != 0) & (not zero), wide, rounded)
     least, most = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
     rounded = torch.where((rounded < least) | (rounded > most), wide, rounded)
-    rounded = _with_numbers(rounded, [one for one in numbers if least <= one <= most], dice)
     short, long = _neighbourhood(written, tensor.dtype)
-    rounded = _with_numbers(rounded, [one for one in short if least <= one <= most], dice, WRITTEN_SHARE)
+    for given, share in ((numbers, PLANTED_SHARE), (short, WRITTEN_SHARE)):
+        rounded = _with_numbers(rounded, [one for one in given if least <= one <= most], dice, share)
     if tensor.dtype == torch.float32:
-        ranks = dice.rows(rounded)
-        chosen = ranks <= max(LONG_ROWS, float(ranks.flatten().kthvalue(min(LEAST_PLANTED, ranks.numel())).values))
-        planted = _with_numbers(rounded, [one for one in long_numbers if low <= one <= high], dice, LONG_SHARE)
-        planted = _with_numbers(planted, [one for one in long if low <= one <= high], dice, PLANTED_SHARE)
-        rounded = torch.where(chosen, planted, rounded)
+        rounded = _with_long_numbers(rounded, (low, high), dice, long_numbers, long)
     rounded = _with_equal_extremes(rounded, dice)
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
+
+
+def _with_long_numbers(
+    wide: torch.Tensor, within: tuple[float, float], dice: Dice, numbers: Sequence[float], written: Sequence[float]
+) -> torch.Tensor:
+    """Replace elements of a few rows by numbers of many bits within a range: those of the problem and the candidate."""
+    low, high = within
+    ranks = dice.rows(wide)
+    chosen = ranks <= max(LONG_ROWS, float(ranks.flatten().kthvalue(min(LEAST_PLANTED, ranks.numel())).values))
+    planted = _with_numbers(wide, [one for one in numbers if low <= one <= high], dice, LONG_SHARE)
+    planted = _with_numbers(planted, [one for one in written if low <= one <= high], dice, PLANTED_SHARE)
+    return torch.where(chosen, planted, wide)
 
 
 def to_sparse_grid(tensor: torch.Tensor, generator: torch.Generator, **settings: Any) -> None:

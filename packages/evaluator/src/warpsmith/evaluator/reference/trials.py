@@ -31,7 +31,16 @@ from warpsmith.evaluator.reference.draw_plan import (
     DrawPlan,
     Kind,
 )
-from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, FAR_IN_HALF, PLAIN, SAME_SIGN
+from warpsmith.evaluator.reference.levels import (
+    ANY_SIGN,
+    ANYWHERE,
+    AS_MADE,
+    FAR,
+    FAR_IN_HALF,
+    IN_RANGE,
+    PLAIN,
+    SAME_SIGN,
+)
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.telling_numbers import chosen
@@ -198,10 +207,9 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     learned = _with_integers_kept(learned) if trial.keeps_integers else learned
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
-    for attempt, plainly in _attempts(trial, learned):
+    for attempt, plainly in _with_written(trial, _attempts(trial, learned)):
         sign = _sign_of_all(opposed, learned) if attempt.together and plainly.kind in WHOLLY_FAR else opposed
         draws = replace(plainly, opposed=sign if plainly.kind in SIGNED else 0, numbers=numbers)
-        draws = replace(draws, written=trial.written if plainly.kind != "plain" else ())
         draws = replace(draws, remote=remote_octaves(draws, learned))
         reached = _states(learned, attempt.start)
         change_state(session, *((learned.state, rng, reached) if attempt.new_parameters else ({}, rng)))
@@ -361,6 +369,18 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
     levels = learned.remote if trial.kind == "shifted" and learned.remote else learned.levels
     levels = one_far(levels, learned.draws, trial.turn) if trial.kind in GOES_FAR else levels
     yield from _milder_attempts(trial, replace(learned, levels=levels))
+
+
+def _with_written(trial: Trial, attempts: Iterator[tuple[Trial, DrawPlan]]) -> Iterator[tuple[Trial, DrawPlan]]:
+    """Yield each attempt with the numbers of the candidate's source, and then without them where it matters.
+
+    A candidate may name a number at which the reference divides by zero. That must not cost the trial.
+    """
+    for attempt, draws in attempts:
+        if draws.kind != "plain":
+            yield attempt, replace(draws, written=trial.written)
+        if draws.kind == "plain" or (trial.written and (draws.on_grid or IN_RANGE in draws.levels.values())):
+            yield attempt, draws
 
 
 def _on_and_off_grid(
