@@ -119,6 +119,10 @@ class Dice:
     def coin(self) -> bool:
         return self.below(2) == 1
 
+    def shuffled(self, items: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the items in a random order."""
+        return [items[at] for at in torch.randperm(len(items), **_drawn_by(self.generator)).tolist()]
+
     def rand(self, shape: "torch.Size | tuple[int, ...]") -> torch.Tensor:
         return torch.rand(shape, **_drawn_by(self.generator))
 
@@ -525,11 +529,14 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     # Of the others, one always is small, one tiny, and at FAR one has the largest factor: whether a missing eps or
     # maximum is found must not depend on luck.
     left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
-    factors = [2 ** -dice.between(*SMALL_ROW_OCTAVES), *([TINY_ROW] if left.numel() >= LEAST_ROWS else [])]
+    factors = [2 ** -dice.between(*SMALL_ROW_OCTAVES), TINY_ROW]
     factors = [2.0 ** LARGE_ROW_OCTAVES[1], *factors] if level == FAR else factors
     # And one is wholly positive, one negative: a count of the positive ones reaches its most and its least there.
     made = [wide * factor for factor in factors]
     made[1:1] = [wide.abs(), -wide.abs()]
+    if left.numel() < LEAST_ROWS:
+        # Few rows have some of these only, each trial others.
+        made = dice.shuffled(made)
     for rank, row in zip(left.flatten().topk(min(len(made), left.numel())).values, made, strict=False):
         changed = torch.where((left == rank) & (rank >= 0), row, changed)
     return changed.masked_fill(zero, 0)
