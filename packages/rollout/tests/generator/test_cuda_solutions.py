@@ -18,6 +18,7 @@ from warpsmith.records.errors import UsageError
 from warpsmith.rollout.generator import ByteRange, generate
 from warpsmith.rollout.generator.cuda import operations
 from warpsmith.rollout.generator.gpu.families import GPU_LEVELS
+from warpsmith.rollout.generator.gpu.solutions import LONGEST
 from warpsmith.rollout.generator.operations import BINARY, UNARY
 
 torch = pytest.importorskip("torch")
@@ -90,6 +91,15 @@ def test_there_are_naive_and_good_ones_of_each_family(cases):
         if case.pattern is not None:
             grades[case.problem.family].add(case.pattern.grade)
     assert set(map(frozenset, grades.values())) == {frozenset({"naive", "good"})}
+
+
+def test_solutions_are_short_and_vary_by_named_choices():
+    for problem in generate(seed=8, count=60, size="gpu", language="cuda_cpp"):
+        texts = [solution.text for solution in problem.space.solutions()]
+        assert len(set(texts)) == len(texts)
+        assert max(map(len, texts)) <= LONGEST["cuda_cpp"]
+        assert {problem.naive, problem.solution} <= set(texts)
+        assert "$" not in "".join(texts)
 
 
 def as_host_code(case, number):

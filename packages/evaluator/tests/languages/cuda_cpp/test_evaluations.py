@@ -41,6 +41,16 @@ def test_cuda_under_an_evaluator_of_triton_says_how_to_judge_it(evaluator):
     )
 
 
+@pytest.mark.slow
+def test_both_languages_under_an_evaluator_of_triton_say_which_language_takes_both(evaluator):
+    both = f"import triton\n{CUDA}"
+    verdict = evaluator.evaluate(Problem.from_source(PROBLEM, "add"), both, trials=1)
+    assert verdict.status == "runtime_error"
+    assert verdict.error_message.endswith(
+        "The candidate also uses CUDA C++: with Triton beside, language = 'cuda_cpp' (--backend) takes it."
+    )
+
+
 @pytest.fixture
 def checked(tmp_path, monkeypatch, capsys):
     """Runs `check` on a problem and a candidate; returns its exit code, and what it prints."""

@@ -5,6 +5,7 @@ holds the kernels of the source and none of its host code.
 """
 
 import random
+from dataclasses import replace
 from typing import Final, NoReturn
 
 import torch
@@ -20,7 +21,7 @@ from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
 from warpsmith.evaluator.judge.stages.timed_calls import time_calls
 from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
 from warpsmith.evaluator.languages.chips import chip_name
-from warpsmith.evaluator.languages.source_language import other_language
+from warpsmith.evaluator.languages.source_language import other_language, wider_language
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
@@ -59,7 +60,7 @@ def conduct(
         with Evaluation.open(session, candidate, launches, *known) as evaluation:
             _judge(evaluation, count, rng)
     except CandidateFailedError as failed:
-        evidence.failure = failed.failure
+        evidence.failure = _with_remark(failed.failure, candidate)
     except SuspectError as failed:
         evidence.failure, killed = failed.failure, failed.killed
     except (torch.OutOfMemoryError, _native.NativeError, ReferenceFailedError) as failed:
@@ -114,6 +115,18 @@ def _check_language(evaluation: Evaluation) -> None:
             f"The candidate is written in {other.title}, and this evaluator judges {own.title}. Write "
             f"{own.kernel_form}, or let it be judged with language = {other.name!r} (--backend).",
         )
+
+
+def _with_remark(failure: Failure, candidate: CandidateUnderTest) -> Failure:
+    """Add to a failure that another language takes both kinds of kernels that a candidate has."""
+    wider = wider_language(candidate.source, candidate.machine.language)
+    if wider is None or failure.status not in {"runtime_error", "compile_error"}:
+        return failure
+    own = candidate.machine.language.title
+    remark = (
+        f"The candidate also uses {wider.title}: with {own} beside, language = {wider.name!r} (--backend) takes it."
+    )
+    return replace(failure, message=f"{failure.message[: MAX_TEXT - len(remark) - 1]}\n{remark}")
 
 
 @in_phase("correctness")

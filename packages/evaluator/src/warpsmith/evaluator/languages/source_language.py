@@ -15,6 +15,14 @@ def other_language(source: str, language: KernelLanguage) -> KernelLanguage | No
     return next((other for other in map(_known, LANGUAGES.names()) if other and other.is_in(source)), None)
 
 
+def wider_language(source: str, language: KernelLanguage) -> KernelLanguage | None:
+    """Return the language that takes kernels of `language` beside its own, if a source uses both; None otherwise."""
+    if not language.is_in(source):
+        return None
+    others = (other for other in map(_known, LANGUAGES.names()) if other and other.name != language.name)
+    return next((other for other in others if language.name in other.parts and other.is_in(source)), None)
+
+
 def _known(name: str) -> KernelLanguage | None:
     """Return a language; None for a package's that does not load, which stops only evaluators that judge it."""
     try:
