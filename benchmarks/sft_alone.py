@@ -54,6 +54,8 @@ def evaluate(model: Path, out: Path) -> dict[str, Any]:
         "--max-tokens", rollout.sampling.max_tokens, "--max-model-len", sampler.max_model_len,
         "--set", f"evaluator.trials={config.evaluator.trials}", "--set", f"concurrency={rollout.concurrency}",
         "--set", f"sampler.max_sequences={sampler.max_sequences}",
+        "--set", f"environment.max_consecutive_failures={rollout.environment.settings['max_consecutive_failures']}",
+        "--set", f"reward.preset={rollout.reward.preset}",
     )  # fmt: skip
     result: dict[str, Any] = json.loads(out.read_text())
     return result

@@ -47,8 +47,9 @@ def test_the_summary_has_what_it_promises(finished):
         assert held_out[stage]["trajectories"] == 4 - held_out[stage]["invalid"]
         assert len(held_out[stage]["score_by_turn"]) in (1, 2, 3)
         assert held_out[stage]["repaired"] is None or 0.0 <= held_out[stage]["repaired"] <= 1.0
-    low, high = held_out["difference"]["ci95"]
-    assert low <= held_out["difference"]["correct"] <= high
+    for name in ("difference", "difference_turn_1"):
+        low, high = held_out[name]["ci95"]
+        assert low <= held_out[name]["correct"] <= high
     assert summary["steps"] == 2
     parts = {"held_out_before", "collect", "train", "sync", "held_out_after"}
     assert {"policy", "sft", "grpo", *(f"grpo/{part}" for part in parts)} <= set(summary["phases"])

@@ -105,8 +105,39 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def writer(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small decoder after 60 steps on the beginnings of answers: its completions begin as code does.
+
+    An untrained policy draws tokens evenly: about one completion in sixty has a line that code could begin with, so
+    whether a run of few turns evaluates anything is luck.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from warpsmith.rollout.generator import generate
+    from warpsmith.trainer.data.generated import sft_examples
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny)
+    model = AutoModelForCausalLM.from_pretrained(tiny, dtype=torch.float32)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    chats = sft_examples(generate(seed=0, count=60), 0, "compact")
+    for step in range(60):
+        for *prompt, answer in chats[step * 4 % 60 :][:4]:
+            start = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False)
+            begun = tokenizer(answer["content"])["input_ids"][:24]
+            labels = torch.tensor([[-100] * len(start) + begun])
+            model(torch.tensor([start + begun]), labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    path = tmp_path_factory.mktemp("model") / "writer"
+    tokenizer.save_pretrained(path)
+    model.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="session")
 def whole_run(
-    tiny: Path, grpo_text: str, kill_seed: int, tmp_path_factory: pytest.TempPathFactory
+    writer: Path, grpo_text: str, kill_seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Path, str]:
     """A GRPO run of four steps that nobody disturbed: its directory, its file, and what it said.
 
@@ -117,7 +148,7 @@ def whole_run(
     """
     run = tmp_path_factory.mktemp("grpo") / "whole"
     config = run.parent / "grpo.toml"
-    text = grpo_text.format(run=run, policy=tiny, stage=2, wandb="offline")
+    text = grpo_text.format(run=run, policy=writer, stage=2, wandb="offline")
     changes = {"steps = 2": "steps = 4\nlive_json = true", "every = 1": "every = 2", "keep = 3": "keep = 1"}
     changes |= {"[algorithm]": '[algorithm]\nold_logprobs = "recompute"', "[checkpoint]": "every = 2\n[checkpoint]"}
     for old, new in changes.items():

@@ -459,7 +459,4 @@ def test_the_start_is_said_in_phases_and_is_in_the_timeline(whole_run: tuple[Pat
     for name in (*first, *then):
         assert name in started
         assert f"{name} " in line
-    kernels = RunReader(run).table("turns").column("kernel")
-    # A policy of a few steps may write no code at all, and then nothing is judged.
-    unseen = {"time"} if kernels.null_count < len(kernels) else {"time", "evaluate"}
-    assert {span.phase for span in spans} == set(timeline.PHASES) - unseen
+    assert {span.phase for span in spans} == set(timeline.PHASES) - {"time"}

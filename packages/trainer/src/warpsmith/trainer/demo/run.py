@@ -196,13 +196,24 @@ def _compared(held_out: dict[str, Any]) -> str:
     gain = held_out["difference"]
     if gain is None:
         return f"No comparison of held-out problems before and after GRPO, since {held_out['absent']}"
-    low, high = gain["ci95"]
-    verdict = "better" if low > 0 else "worse" if high < 0 else "no significant difference"
     return (
         f"Held-out problems solved: {held_out['sft']['correct']:.1%} after SFT, {held_out['grpo']['correct']:.1%} "
-        f"after GRPO; difference {gain['correct']:+.1%}, 95 % interval {low:+.1%} to {high:+.1%} ({verdict})."
-        f"{_repaired(held_out)}"
+        f"after GRPO; {_gained(gain)}.{_first_turn(held_out)}{_repaired(held_out)}"
     )
+
+
+def _gained(gain: dict[str, Any]) -> str:
+    low, high = gain["ci95"]
+    verdict = "better" if low > 0 else "worse" if high < 0 else "no significant difference"
+    return f"difference {gain['correct']:+.1%}, 95 % interval {low:+.1%} to {high:+.1%} ({verdict})"
+
+
+def _first_turn(held_out: dict[str, Any]) -> str:
+    """Return the same of turn 1 alone; nothing without a valid one on both sides."""
+    if held_out["difference_turn_1"] is None:
+        return ""
+    before, after = (held_out[name]["correct_by_turn"][0] for name in ("sft", "grpo"))
+    return f"\nIn turn 1: {before:.1%} after SFT, {after:.1%} after GRPO; {_gained(held_out['difference_turn_1'])}."
 
 
 def _repaired(held_out: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.records.reader import RunReader
-from warpsmith.rollout.metrics import EvaluationResult, summarise
+from warpsmith.rollout.metrics import Comparison, EvaluationResult, summarise
 from warpsmith.trainer.telemetry.held_out import absence, gain_of, held_out_rows
 
 Row = Mapping[str, Any]
@@ -43,21 +43,28 @@ def summarise_run(run_dir: Path, phases: Mapping[str, float], seconds: float) ->
 
 
 def held_out_summary(before: Sequence[Row], after: Sequence[Row], absent: str | None = None) -> dict[str, Any]:
-    """Return the rates of both evaluations and the difference in solved share, paired by problem.
+    """Return the rates of both evaluations and the differences in solved share, paired by problem.
 
-    If they cannot be compared the difference is None, and `absent` says why.
+    `difference` counts what any turn solves, `difference_turn_1` the first turn alone: later turns repair a part of
+    what training gains there. If nothing can be compared `difference` is None, and `absent` says why.
     """
     rates = {name: _rates(summarise(rows), rows) if rows else None for name, rows in (("sft", before), ("grpo", after))}
     gain = absent or gain_of(before, after)
     if isinstance(gain, str):
         return {**rates, "difference": None, "absent": gain}
+    first = gain_of(*([row for row in rows if row["turn"] == 0] for rows in (before, after)))
     return {
         **rates,
-        "difference": {
-            "correct": round(gain.difference, 4),
-            "ci95": [round(gain.low, 4), round(gain.high, 4)],
-            "problems": gain.problems,
-        },
+        "difference": _difference(gain),
+        "difference_turn_1": None if isinstance(first, str) else _difference(first),
+    }
+
+
+def _difference(gain: Comparison) -> dict[str, Any]:
+    return {
+        "correct": round(gain.difference, 4),
+        "ci95": [round(gain.low, 4), round(gain.high, 4)],
+        "problems": gain.problems,
     }
 
 
