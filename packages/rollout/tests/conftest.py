@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from warpsmith.rollout.datasets import ProblemRow, from_generated
 from warpsmith.rollout.generator import generate
 from warpsmith.rollout.prompts import build_prompt
 from warpsmith.rollout.samplers.base import Completion
+
+# pytest's importlib mode leaves sys.path alone, and the tests share what stands in support/.
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # How long an example takes says nothing on a machine that does other work as well.
 EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))

@@ -260,7 +260,7 @@ def alone_update(tmp_path: Path, *overrides: str, reference: object = None) -> P
     path = tmp_path / "grpo.toml"
     path.write_text('[run]\ndir = "x"\n[policy]\npath = "y"\n')
     ranks = SimpleNamespace(rank=0, world=1, device=torch.device("cpu"), total=lambda sums: sums)
-    engine = SimpleNamespace(train=lambda: None, step=lambda rate: 0.5)
+    engine = SimpleNamespace(train=lambda: None, step=lambda *_: 0.5, agents=(), act_as=lambda _: None)
     return PolicyUpdate(engine, reference, ranks, load_grpo(path, overrides))  # type: ignore[arg-type]
 
 

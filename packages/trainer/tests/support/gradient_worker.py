@@ -29,14 +29,14 @@ class Recording(ZeroEngine):
 
     gradients: Gradients
 
-    def step(self, lr: float) -> float:
+    def step(self, lr: float, agent: str | None = None) -> float:
         from deepspeed.utils import safe_get_full_grad
 
         self.gradients = {}
         for name, parameter in self.module.named_parameters():
             whole = safe_get_full_grad(parameter)
             self.gradients[name] = parameter.grad.clone() if whole is None else whole.float().clone()
-        return super().step(lr)
+        return super().step(lr, agent)
 
 
 def turns() -> TrainingTurns:
@@ -57,6 +57,7 @@ def turns() -> TrainingTurns:
         counted=np.array([True] * 6 + [False]),
         update=np.zeros(7, np.int64),
         temperature=0.8,
+        agent=np.full(len(rows), ""),
         value=np.array([0.1, -0.2, 0.4, 0.0, 0.3, 0.2, np.nan]),
         target=np.array([1.0, 0.3, -0.5, 0.2, 0.0, 0.7, np.nan]),
     )

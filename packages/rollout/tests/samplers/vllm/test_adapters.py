@@ -4,46 +4,21 @@ import asyncio
 
 import pytest
 import torch
+from adapted_models import IDS, LONG, LORA, adapted, reference
 
-from warpsmith.policy import adapters, lowrank
-from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.loading import load_policy
-from warpsmith.policy.logprobs import token_logprobs
 from warpsmith.rollout.config import SamplerConfig
-from warpsmith.rollout.errors import BadPayloadError, SamplerError
+from warpsmith.rollout.errors import BadPayloadError
 from warpsmith.rollout.samplers import Adapter, Sampling, WeightPayload
 from warpsmith.rollout.samplers.vllm import settings
 from warpsmith.rollout.samplers.vllm.in_process import VllmSampler
 from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
-AGENTS = ("generator", "optimizer")
-LORA = LoraSettings(rank=4, alpha=8.0)
-IDS = list(range(3, 60))
-LONG = [3 + number % 90 for number in range(200)]
-"""More than a block of the prefix cache, which is 128 tokens on a CPU."""
 CONFIG = SamplerConfig(dtype="float32", max_model_len=256, max_sequences=8, lora_rank=4)
-
-
-def adapted(base, seed):
-    """A model with adapters of a given seed, and their factors as they are sent."""
-    policy = load_policy(base)
-    adapters.attach(policy, LORA, seed=seed)
-    generator = torch.Generator().manual_seed(seed)
-    named = [(name, value) for name, value in policy.model.named_parameters() if lowrank.is_factor(name)]
-    with torch.no_grad():
-        for name, value in named:
-            if "lora_B" in name:
-                value.normal_(std=0.1, generator=generator)
-    return policy.model, {lowrank.file_name(name): value for name, value in named}
 
 
 def payload(version, factors, rank=LORA.rank):
     return WeightPayload.from_state_dict(version, factors, Adapter.of(factors, rank, LORA.alpha))
-
-
-def reference(model, ids):
-    with torch.no_grad():
-        return token_logprobs(model, torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.long))[0][0].tolist()
 
 
 @pytest.fixture(scope="module")
@@ -68,45 +43,6 @@ def test_an_adapter_takes_the_place_of_the_one_before_and_no_prefix_survives(sam
         assert asyncio.run(sampler.score(LONG)) == pytest.approx(expected[: len(LONG)], abs=1e-4)
         assert max(abs(a - b) for a, b in zip(base, expected, strict=False)) > 1e-2
         assert set(first.weight_versions) == {version}
-
-
-@pytest.mark.slow
-def test_each_request_is_served_by_the_adapter_of_its_agent(tiny_checkpoint):
-    """Both at once, in one engine, with prompts in common; and a new version of both in one update."""
-    config = CONFIG.model_copy(update={"lora_agents": AGENTS})
-    sampler = VllmSampler(tiny_checkpoint, config)
-
-    async def sampled(models):
-        askings = [(agent, Sampling(max_tokens=12, seed=seed, agent=agent)) for agent in AGENTS for seed in (0, 1)]
-        found = await asyncio.gather(*(sampler.generate(LONG, asking) for _, asking in askings))
-        for (agent, _), completion in zip(askings, found, strict=True):
-            expected = reference(models[agent], LONG + completion.ids)
-            assert completion.logprobs == pytest.approx(expected[len(LONG) :], abs=1e-4)
-            assert await sampler.score(LONG, agent) == pytest.approx(expected[: len(LONG)], abs=1e-4)
-
-    async def go():
-        for version, seeds in ((1, (1, 2)), (2, (3, 1))):
-            made = {agent: adapted(tiny_checkpoint, seed) for agent, seed in zip(AGENTS, seeds, strict=True)}
-            factors = {f"{agent}/{name}": value for agent, (_, own) in made.items() for name, value in own.items()}
-            sent = WeightPayload.from_state_dict(version, factors, Adapter.of(factors, 4, LORA.alpha, AGENTS))
-            await sampler.update_weights(sent)
-            await sampled({agent: model for agent, (model, _) in made.items()})
-        for unknown in ("critic", None):
-            with pytest.raises(SamplerError, match=r"adapters for generator, optimizer; a request is from (critic|no)"):
-                await sampler.generate(IDS, Sampling(max_tokens=2, agent=unknown))
-        half = {name: value for name, value in factors.items() if name.startswith("generator")}
-        with pytest.raises(BadPayloadError, match="lacks optimizer/"):
-            await sampler.update_weights(
-                WeightPayload.from_state_dict(3, half, Adapter.of(factors, 4, LORA.alpha, AGENTS))
-            )
-        with pytest.raises(BadPayloadError, match=r"adapters for generator; .*those of generator, optimizer"):
-            await sampler.update_weights(
-                WeightPayload.from_state_dict(3, half, Adapter.of(half, 4, LORA.alpha, AGENTS[:1]))
-            )
-        assert sampler.weight_version == 2
-        await sampler.close()
-
-    asyncio.run(go())
 
 
 @pytest.mark.slow
