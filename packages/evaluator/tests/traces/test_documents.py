@@ -3,6 +3,7 @@
 import ast
 import copy
 import json
+from pathlib import Path
 
 import numpy
 import pytest
@@ -25,6 +26,7 @@ from trace_folders import (
 )
 
 from warpsmith.evaluator.errors import DatasetError
+from warpsmith.evaluator.reference.named_sizes import InputSizes
 from warpsmith.evaluator.traces.dataset import format_of, read_dataset
 from warpsmith.evaluator.traces.files import TraceFormatError, validated
 from warpsmith.evaluator.traces.random_inputs import by_name
@@ -151,6 +153,23 @@ def test_problems_have_their_workloads_and_keep_what_must_not_change(tmp_path):
     assert torch.equal(namespace["Model"]()(table, index), table[index.long()])
     # Stored indices point into as many rows as there are: no trial may have fewer.
     assert {9, 5} <= set(namespace["Model"].FIXED)
+
+
+def test_trials_change_only_the_sizes_that_a_definition_leaves_free(tmp_path):
+    def sizes_of(folder, format):
+        for name, entry in read_dataset(folder, format).entries.items():
+            for one in workloads_of(entry.problem(format)):
+                namespace = {}
+                exec(compile(one.problem.source, "problem", "exec"), namespace)
+                yield name, one.name, InputSizes(one.problem.source, namespace, Path("problem.py")).values
+
+    assert list(sizes_of(flashinfer_folder(tmp_path / "a"), "flashinfer")) == [
+        (NORM["name"], "few", {}), (NORM["name"], "many", {"AXIS_rows": 40})
+    ]  # fmt: skip
+    # Its rows are indexed by stored numbers, and the sides that custom inputs have as literals are the definition's.
+    assert list(sizes_of(sol_folder(tmp_path / "b"), "sol")) == [
+        (PICK["name"], "stored", {}), (GATE["name"], "made 2", {}), (GATE["name"], "made 11", {"AXIS_rows": 11})
+    ]  # fmt: skip
 
 
 def test_a_definition_whose_names_are_the_generated_codes_is_refused(tmp_path):

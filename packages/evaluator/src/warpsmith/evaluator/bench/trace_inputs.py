@@ -75,7 +75,7 @@ def read_inputs(dataset: Path, generations: Path, format: FormatName) -> TraceIn
         format: the data set's.
 
     Raises:
-        DatasetError: the data set or a solution is malformed, or two solutions have one name.
+        DatasetError: the data set or a solution is malformed, or two solutions of a definition have one name.
         UsageError: there is no answer that can be judged.
     """
     read = read_dataset(dataset, format)
@@ -83,11 +83,11 @@ def read_inputs(dataset: Path, generations: Path, format: FormatName) -> TraceIn
         raise UsageError(f"There is no folder {generations}.", "Give a folder with solutions (.json) or candidates.")
     set_aside: list[str] = []
     answers: dict[str, list[Answered]] = {}
-    names: dict[str, Path] = {}
+    names: dict[tuple[str, str], Path] = {}
     for answer in _answers(read, generations, set_aside):
-        if answer.name in names:
-            raise wrong(str(answer.path), "name", f"{answer.name} is the name of {names[answer.name]} too")
-        names[answer.name] = answer.path
+        known = names.setdefault((answer.definition, answer.name), answer.path)
+        if known != answer.path:
+            raise wrong(str(answer.path), "name", f"{answer.name} is the name of {known} too")
         answers.setdefault(answer.definition, []).append(answer)
     if not answers:
         why = f": {'; '.join(set_aside[:3])}" if set_aside else ""
