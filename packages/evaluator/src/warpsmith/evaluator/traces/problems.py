@@ -76,9 +76,9 @@ def problem_of(
     """
     if not workloads:
         raise wrong(where, "", f"definition {definition.name} has no workload")
-    made = _Generated(definition, tuple(workloads), format, tuple(roots), where)
+    source = _Generated(definition, tuple(workloads), format, tuple(roots), where).source()
     try:
-        return Problem(definition.name, made.source(), source_id=f"{format}/{definition.name}")
+        return Problem(definition.name, source, source_id=f"{format}/{definition.name}")
     except BadProblemError as error:
         raise wrong(where, "reference", error.message.rstrip(".")) from error
 
