@@ -85,7 +85,7 @@ def test_what_cannot_be_benched_is_refused(tmp_path, config):
     root = flashinfer_folder(tmp_path / "set")
     with pytest.raises(UsageError, match="no levels"):
         conduct(plan_of(root, config, "flashinfer", levels=(1,)), None)
-    with pytest.raises(UsageError, match="needs a dataset of traces"):
+    with pytest.raises(UsageError, match="need a dataset of traces"):
         conduct(plan_of(root, config, "kernelbench"), None)
     for path in root.rglob("solutions/**/*.json"):
         if path.stem != "foreign":

@@ -3,6 +3,7 @@
 import ast
 import copy
 import json
+from pathlib import Path
 
 import numpy
 import pytest
@@ -25,6 +26,7 @@ from trace_folders import (
 )
 
 from warpsmith.evaluator.errors import DatasetError
+from warpsmith.evaluator.reference.named_sizes import InputSizes
 from warpsmith.evaluator.traces.dataset import format_of, read_dataset
 from warpsmith.evaluator.traces.files import TraceFormatError, validated
 from warpsmith.evaluator.traces.random_inputs import by_name
@@ -153,6 +155,34 @@ def test_problems_have_their_workloads_and_keep_what_must_not_change(tmp_path):
     assert {9, 5} <= set(namespace["Model"].FIXED)
 
 
+def test_tensors_may_lie_in_a_folder_of_their_own(tmp_path):
+    root, elsewhere = sol_folder(tmp_path / "set"), tmp_path / "blobs"
+    elsewhere.mkdir()
+    (root / "L1/001_pick/tables.safetensors").rename(elsewhere / "tables.safetensors")
+    entry = read_dataset(root, "sol", elsewhere).entries[PICK["name"]]
+    assert len(workloads_of(entry.problem("sol"))) == 1
+    with pytest.raises(TraceFormatError, match=r"line 1: field inputs\.index: there is no tensor") as refused:
+        read_dataset(root, "sol").entries[PICK["name"]].problem("sol")
+    assert "reference" not in refused.value.message
+
+
+def test_trials_change_only_the_sizes_that_a_definition_leaves_free(tmp_path):
+    def sizes_of(folder, format):
+        for name, entry in read_dataset(folder, format).entries.items():
+            for one in workloads_of(entry.problem(format)):
+                namespace = {}
+                exec(compile(one.problem.source, "problem", "exec"), namespace)
+                yield name, one.name, InputSizes(one.problem.source, namespace, Path("problem.py")).values
+
+    assert list(sizes_of(flashinfer_folder(tmp_path / "a"), "flashinfer")) == [
+        (NORM["name"], "few", {}), (NORM["name"], "many", {"AXIS_rows": 40})
+    ]  # fmt: skip
+    # Its rows are indexed by stored numbers, and the sides that custom inputs have as literals are the definition's.
+    assert list(sizes_of(sol_folder(tmp_path / "b"), "sol")) == [
+        (PICK["name"], "stored", {}), (GATE["name"], "made 2", {}), (GATE["name"], "made 11", {"AXIS_rows": 11})
+    ]  # fmt: skip
+
+
 def test_a_definition_whose_names_are_the_generated_codes_is_refused(tmp_path):
     root = flashinfer_folder(tmp_path)
     write(
@@ -199,6 +229,12 @@ def test_solutions_that_no_candidate_can_be_made_of(change, said):
         candidate_of(one, definition_of(NORM), "flashinfer")
 
 
+def test_a_solution_that_defines_what_the_generated_code_does():
+    one = Solution.model_validate(solution("one", NORM["name"], f"{NORM_KERNEL}\nModelNew = launch\n"))
+    with pytest.raises(UnadaptedError, match="defines ModelNew"):
+        candidate_of(one, definition_of(NORM), "flashinfer")
+
+
 def test_a_solution_of_two_modules_and_one_whose_output_has_an_unknown_size():
     document = solution("one", NORM["name"], NORM_KERNEL)
     document["sources"].append({"path": "helper.py", "content": ""})
@@ -238,6 +274,7 @@ def test_a_candidate_comes_back_from_the_solution_that_it_was_written_as(format)
     definition = definition_of(GATE)
     document = solution_of(GATE_CANDIDATE, definition, name="n", author="a", format=format, language="triton")
     written = validated(json.loads(json.dumps(document)), Solution, "here")
+    assert candidate_of(written, definition, format) == GATE_CANDIDATE
     source = written.sources[0].content
     assert source.startswith(GATE_CANDIDATE.rstrip())
     assert not written.spec.destination_passing_style

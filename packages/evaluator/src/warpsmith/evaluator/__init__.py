@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.problem import Problem
     from warpsmith.evaluator.rewards.score import BadScoreError, InvalidVerdictError
     from warpsmith.evaluator.system.host_compiler import NoHostCompilerError
+    from warpsmith.evaluator.traces.files import TraceFormatError
     from warpsmith.evaluator.verdict import ERROR_CATEGORIES, FLAGS, STATUSES, Seconds, Verdict
     from warpsmith.records.errors import UsageError, WarpsmithError
 
@@ -69,6 +70,7 @@ _HOMES: Final = {
         "ServerUnreachableError",
     ),
     "warpsmith.evaluator.rewards.score": ("BadScoreError", "InvalidVerdictError"),
+    "warpsmith.evaluator.traces.files": ("TraceFormatError",),
     "warpsmith.evaluator.verdict": ("ERROR_CATEGORIES", "FLAGS", "STATUSES", "Seconds", "Verdict"),
     "warpsmith.records.errors": ("UsageError", "WarpsmithError"),
 }
@@ -100,6 +102,7 @@ __all__ = [
     "ServerUnreachableError",
     "SyncEvaluator",
     "ToolkitError",
+    "TraceFormatError",
     "UnknownTargetError",
     "UsageError",
     "Verdict",

@@ -46,6 +46,7 @@ class Plan:
         baseline: KernelBench's stored times, or None.
         format: format of the dataset. Those of traces have one level, and no generation of theirs is missing.
         traces: folder for traces, or None; only for such formats.
+        tensors: folder that their tensor files' paths may be relative to, or None; likewise.
         language: kernel language of the candidates, which solutions that are written name.
     """
 
@@ -62,6 +63,7 @@ class Plan:
     baseline: Path | None = None
     format: DatasetFormat = "kernelbench"
     traces: Path | None = None
+    tensors: Path | None = None
     language: str = "triton"
 
 
@@ -141,14 +143,14 @@ def _read(plan: Plan) -> _Read:
         raise UsageError(
             f"A dataset of the format {plan.format} has no levels and no stored baseline.", "Leave them out."
         )
-    traced = read_inputs(plan.dataset, plan.generations, plan.format)
+    traced = read_inputs(plan.dataset, plan.generations, plan.format, plan.tensors)
     tasks, not_in_dataset = tasks_of(traced.problems, traced.run.generations, plan.settings)
     return _Read(traced.run, traced.problems, None, tasks, not_in_dataset, traced)
 
 
 def _read_kernelbench(plan: Plan) -> _Read:
-    if plan.traces is not None:
-        raise UsageError("--traces needs a dataset of traces.", "docs/traces.md describes the formats.")
+    if plan.traces is not None or plan.tensors is not None:
+        raise UsageError("--traces and --tensors need a dataset of traces.", "docs/traces.md describes the formats.")
     run = read_run(plan.generations, plan.levels)
     levels = plan.levels or tuple(sorted({one.level for one in run.generations}))
     problems = load_problems(plan.dataset, levels, may_lack=not plan.levels)

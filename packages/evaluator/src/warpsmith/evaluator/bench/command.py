@@ -59,6 +59,7 @@ def bench(
     levels: options.Levels = "",
     out: options.Out = None,
     traces: options.Traces = None,
+    tensors: options.Tensors = None,
     device: options.Device = "cpu",
     backend: options.Backend = "triton",
     gpu: options.Gpu = 0,
@@ -121,6 +122,7 @@ def bench(
         baseline=stored_baseline,
         format=format or "kernelbench",
         traces=traces,
+        tensors=tensors,
         language=config.language,
     )
     _finish(_conducted(plan, _judging(plan, config, servers.urls, token_env, servers.conditions)), as_json=as_json)

@@ -65,6 +65,9 @@ Format = Annotated[
 Traces = Annotated[
     Path | None, typer.Option(help="Folder for results as traces, for a dataset of FlashInfer-trace or SOL-ExecBench.")
 ]
+Tensors = Annotated[
+    Path | None, typer.Option(help="Folder that paths of such a dataset's tensor files may be relative to.")
+]
 Generations = Annotated[
     Path | None,
     typer.Option(

@@ -65,7 +65,7 @@ class TraceInputs:
     set_aside: tuple[str, ...]
 
 
-def read_inputs(dataset: Path, generations: Path, format: FormatName) -> TraceInputs:
+def read_inputs(dataset: Path, generations: Path, format: FormatName, tensors: Path | None = None) -> TraceInputs:
     """Read a data set and the answers to it.
 
     Args:
@@ -73,21 +73,22 @@ def read_inputs(dataset: Path, generations: Path, format: FormatName) -> TraceIn
         generations: a folder with solutions as `.json` and candidates as `DEFINITION.py` or `DEFINITION.LABEL.py`, at
             any depth; the data set itself for its own solutions.
         format: the data set's.
+        tensors: a folder that paths of tensor files may be relative to.
 
     Raises:
-        DatasetError: the data set or a solution is malformed, or two solutions have one name.
+        DatasetError: the data set or a solution is malformed, or two solutions of a definition have one name.
         UsageError: there is no answer that can be judged.
     """
-    read = read_dataset(dataset, format)
+    read = read_dataset(dataset, format, tensors)
     if not generations.is_dir():
         raise UsageError(f"There is no folder {generations}.", "Give a folder with solutions (.json) or candidates.")
     set_aside: list[str] = []
     answers: dict[str, list[Answered]] = {}
-    names: dict[str, Path] = {}
+    names: dict[tuple[str, str], Path] = {}
     for answer in _answers(read, generations, set_aside):
-        if answer.name in names:
-            raise wrong(str(answer.path), "name", f"{answer.name} is the name of {names[answer.name]} too")
-        names[answer.name] = answer.path
+        known = names.setdefault((answer.definition, answer.name), answer.path)
+        if known != answer.path:
+            raise wrong(str(answer.path), "name", f"{answer.name} is the name of {known} too")
         answers.setdefault(answer.definition, []).append(answer)
     if not answers:
         why = f": {'; '.join(set_aside[:3])}" if set_aside else ""

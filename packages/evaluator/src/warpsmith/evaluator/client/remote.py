@@ -247,7 +247,7 @@ class Client:
         return await self._loop.awaited(self._judged(request))
 
     async def _judged(self, request: EvaluationRequest) -> Verdict:
-        """Return the verdict, asked for once a workload: servers know nothing of these, and may be older."""
+        """Return the verdict, asked for once a workload: a server may be of a version that knows none."""
         if request.workloads:
             return await judged_on_each_async(request.workloads, self._judged)
         return await self._evaluated(_body(request) | self._cache_field)

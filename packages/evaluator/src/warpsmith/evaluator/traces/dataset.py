@@ -1,7 +1,7 @@
 """Folders of such data sets: where each document is, and which of them belong together. Nothing is written."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -67,12 +67,13 @@ def format_of(place: str | Path) -> DatasetFormat:
     return "kernelbench"
 
 
-def read_dataset(place: str | Path, format: FormatName) -> TraceDataset:
+def read_dataset(place: str | Path, format: FormatName, tensors: Path | None = None) -> TraceDataset:
     """Read the definitions and workloads of a folder.
 
     Args:
         place: FlashInfer-trace's root; SOL-ExecBench's folder of a problem, or any above such folders.
         format: whose layout it has.
+        tensors: a folder that paths of tensor files may be relative to, beside the layout's own.
 
     Raises:
         DatasetError: there is no definition.
@@ -81,7 +82,8 @@ def read_dataset(place: str | Path, format: FormatName) -> TraceDataset:
     place = Path(place)
     readers: dict[FormatName, Callable[[Path], Iterator[Entry]]] = {"flashinfer": _flashinfer, "sol": _sol}
     entries: dict[str, Entry] = {}
-    for entry in readers[format](place):
+    for read in readers[format](place):
+        entry = replace(read, roots=(*read.roots, tensors)) if tensors else read
         name = entry.definition.name
         if name in entries:
             raise wrong(str(entry.file), "name", f"{name} is the name of {entries[name].file} too")

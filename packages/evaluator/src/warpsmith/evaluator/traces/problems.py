@@ -76,9 +76,9 @@ def problem_of(
     """
     if not workloads:
         raise wrong(where, "", f"definition {definition.name} has no workload")
-    made = _Generated(definition, tuple(workloads), format, tuple(roots), where)
+    source = _Generated(definition, tuple(workloads), format, tuple(roots), where).source()
     try:
-        return Problem(definition.name, made.source(), source_id=f"{format}/{definition.name}")
+        return Problem(definition.name, source, source_id=f"{format}/{definition.name}")
     except BadProblemError as error:
         raise wrong(where, "reference", error.message.rstrip(".")) from error
 
@@ -96,7 +96,7 @@ class _Generated:
         constants = {**self._const_axes(), **next(iter(values.values()))}
         self._check_names(constants)
         assigned = "\n".join(f"{name} = {value!r}" for name, value in constants.items())
-        stored = _STORED if any(self._kinds(name) & {SafetensorsInput} for name in self.definition.inputs) else ""
+        stored = _STORED if any(SafetensorsInput in self._kinds(name) for name in self.definition.inputs) else ""
         return (
             f"{self.definition.reference.rstrip()}\n{_IMPORTS}\n{assigned}\n"
             f"WORKLOADS = {values!r}\n{stored}{self._model()}{self._get_inputs()}"
@@ -194,12 +194,13 @@ class _Generated:
         )
 
     def _fixed(self) -> list[str]:
-        """Return the constants that no trial may change."""
-        fixed = list(self._const_axes())
-        fixed += [_input(name) for name in self.definition.inputs if self._kinds(name) & {ScalarInput}]
-        bound = self.definition.constraints or any(
-            self._kinds(name) & {SafetensorsInput} for name in self.definition.inputs
-        )
+        """Return what no trial may change: constants, and the function of custom inputs for the sizes written in it."""
+        definition = self.definition
+        kinds = {name: self._kinds(name) for name in definition.inputs}
+        fixed = [*self._const_axes(), *(_input(name) for name, ways in kinds.items() if ScalarInput in ways)]
+        if definition.custom_inputs_entrypoint is not None:
+            fixed.append(definition.custom_inputs_entrypoint)
+        bound = definition.constraints or any(SafetensorsInput in ways for ways in kinds.values())
         return fixed + ([_axis(name) for name in self.workloads[0].workload.axes] if bound else [])
 
     def _get_inputs(self) -> str:

@@ -45,6 +45,9 @@ def candidate_of(solution: Solution, definition: Definition, format: FormatName)
     names = _defined(content)
     if names is not None and spec.entry_function not in names:
         raise UnadaptedError(f"{spec.entry_file} defines no {spec.entry_function}")
+    if content.endswith(own := _entry(spec.entry_function, definition)):
+        # It was written by `solution_of`, from the candidate that precedes.
+        return content.removesuffix(own).rstrip() + "\n"
     if names is not None and "ModelNew" in names:
         raise UnadaptedError(f"{spec.entry_file} defines ModelNew, which the generated code defines")
     called = _written if spec.destination_passing_style else _returned
@@ -68,11 +71,7 @@ def solution_of(
         language: kernel language of the candidate, `triton` or `cuda_cpp`.
     """
     function = RUN if RUN not in (_defined(candidate) or ()) else "run_model_new"
-    inputs = ", ".join(definition.inputs)
-    content = (
-        f"{candidate.rstrip()}\n\n\n_MODELS = []\n\n\ndef {function}({inputs}):\n    if not _MODELS:\n"
-        f"        _MODELS.append(ModelNew())\n    return _MODELS[0]({inputs})\n"
-    )
+    content = f"{candidate.rstrip()}{_entry(function, definition)}"
     known = LANGUAGES[format][language]
     languages: dict[str, Any] = {"language": known} if format == "flashinfer" else {"languages": [known]}
     spec = {
@@ -84,6 +83,15 @@ def solution_of(
     }
     document = {"name": name, "definition": definition.name, "author": author, "spec": spec}
     return document | {"sources": [{"path": FILE, "content": content}]}
+
+
+def _entry(function: str, definition: Definition) -> str:
+    """Return the code after a candidate that makes it a solution."""
+    inputs = ", ".join(definition.inputs)
+    return (
+        f"\n\n\n_MODELS = []\n\n\ndef {function}({inputs}):\n    if not _MODELS:\n"
+        f"        _MODELS.append(ModelNew())\n    return _MODELS[0]({inputs})\n"
+    )
 
 
 def _defined(source: str) -> set[str] | None:
