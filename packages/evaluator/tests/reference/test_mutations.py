@@ -10,26 +10,28 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator.reference import mutations
 from warpsmith.evaluator.reference.draw_plan import KINDS
-from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, SAME_SIGN
-from warpsmith.evaluator.reference.mutations import (
+from warpsmith.evaluator.reference.integer_changes import (
     are_digits,
     carry_integers,
+    relate_integers,
+    share_integers,
+    vary_integers,
+    vary_permutation,
+)
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, SAME_SIGN
+from warpsmith.evaluator.reference.mutations import (
     constant_level,
     is_mask,
     perturb,
     plant,
-    relate_integers,
     saturate,
     scale,
-    share_integers,
     structure,
     to_grid,
     to_sparse_grid,
     vary,
     vary_constant,
     vary_draw,
-    vary_integers,
-    vary_permutation,
     vary_structure,
     vary_tosses,
 )

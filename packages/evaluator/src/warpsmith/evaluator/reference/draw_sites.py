@@ -21,7 +21,7 @@ import numpy
 import torch
 from torch.overrides import TorchFunctionMode
 
-from warpsmith.evaluator.reference import mutations
+from warpsmith.evaluator.reference import integer_changes, mutations
 from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
@@ -369,13 +369,13 @@ class Catch(TorchFunctionMode):
 
     def permutation(self, made: torch.Tensor) -> None:
         """Vary a random permutation."""
-        self._varied(made, IN_RANGE, mutations.vary_permutation)
+        self._varied(made, IN_RANGE, integer_changes.vary_permutation)
 
     def sample(self, made: torch.Tensor, among: int) -> None:
         """Vary a sample without replacement of the integers below `among`."""
         special = (*self.integers, *integers_among(self.plan.written))
         self._varied(
-            made, IN_RANGE, lambda one, kind, dice: mutations.vary_sample(one, kind, among, dice, special=special)
+            made, IN_RANGE, lambda one, kind, dice: integer_changes.vary_sample(one, kind, among, dice, special=special)
         )
 
     def counts(self, made: torch.Tensor, least: int, *, rates: torch.Tensor | None = None) -> frozenset[str]:
@@ -384,7 +384,7 @@ class Catch(TorchFunctionMode):
         level = self._level(site, FAR if made.is_floating_point() else IN_RANGE)
         if level > PLAIN:
             never = rates == 0 if rates is not None and rates is not made else None
-            mutations.vary_counts(made, self.plan.kind, level, self._dice(site, made), least=least)
+            integer_changes.vary_counts(made, self.plan.kind, level, self._dice(site, made), least=least)
             if never is not None:
                 made.masked_fill_(never, 0)
         return frozenset({site})
@@ -448,14 +448,14 @@ class Catch(TorchFunctionMode):
     ) -> None:
         """Redraw integers; some become equal to an earlier draw's of the same range if an author can see that."""
         low, high = within
-        mutations.vary_integers(made, kind, low, high, generator, special=special)
+        integer_changes.vary_integers(made, kind, low, high, generator, special=special)
         self._relate(made, kind, within, generator, special)
         earlier = self._integer_draws.setdefault((low, high, made.dtype), made)
         if earlier is made or not (made.dim() and earlier.numel()) or earlier.device != made.device:
             return
-        own = mutations.are_seldom_equal(made, made, high - low)
-        if kind in SHARING and not own and not mutations.are_seldom_equal(made, earlier, high - low):
-            mutations.share_integers(made, earlier, generator, within=within, special=special)
+        own = integer_changes.are_seldom_equal(made, made, high - low)
+        if kind in SHARING and not own and not integer_changes.are_seldom_equal(made, earlier, high - low):
+            integer_changes.share_integers(made, earlier, generator, within=within, special=special)
 
     def _relate(
         self,
@@ -473,13 +473,13 @@ class Catch(TorchFunctionMode):
         form = made.shape, made.device
         same = [(one, range_) for one, range_ in self._last_integers if (one.shape, one.device) == form]
         self._last_integers = [(made, within), *self._last_integers][:2]
-        seen = made.numel() * mutations.MOST_REPEATED >= high - low
+        seen = made.numel() * integer_changes.MOST_REPEATED >= high - low
         if not same or kind == "rows" or not made.numel() or not seen:
             return
-        if not mutations.are_seldom_equal(made, made, high - low):
-            mutations.relate_integers(made, [one for one, _ in same], within, generator, special=special)
-        if same[0][1] == within and mutations.are_digits(made, within):
-            mutations.carry_integers(made, same[0][0], within, generator)
+        if not integer_changes.are_seldom_equal(made, made, high - low):
+            integer_changes.relate_integers(made, [one for one, _ in same], within, generator, special=special)
+        if same[0][1] == within and integer_changes.are_digits(made, within):
+            integer_changes.carry_integers(made, same[0][0], within, generator)
 
     def _table(self, made: torch.Tensor, *, written: bool = False) -> frozenset[str]:
         """Scale a table, unless it is a mask. If its rows sum to one, permute them instead, or keep them if sorted.

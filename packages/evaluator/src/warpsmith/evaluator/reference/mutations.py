@@ -7,14 +7,13 @@ integers, permutations, coin tosses. The range of a floating draw is preserved a
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from random import Random
 from typing import Any, Final
 
 import torch
 
 from warpsmith.evaluator.reference.draw_plan import WHOLLY_FAR, Kind
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, SAME_SIGN
-from warpsmith.evaluator.reference.telling_numbers import LARGEST_NUMBER, NUMBER_STEPS, boundaries
+from warpsmith.evaluator.reference.telling_numbers import LARGEST_NUMBER, NUMBER_STEPS
 
 FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 110.0, FAR: 200.0}
 """Largest distance of an outlier by level, in standard deviations of the draw. Beyond 88, `exp` overflows float32."""
@@ -39,6 +38,8 @@ DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR_IN_HALF: 128.0, FAR: 2.0**
 precision has lost most of its digits, and one by deviations from the mean hardly any. The exponential of 72 is finite,
 and products of two such draws summed over 16 are beyond the -1e4 that some kernels use for minus infinity."""
 OUTLIERS: Final = 1 / 500
+SHARED: Final = 1 / 8
+"""Share of an integer draw, or of a gridded draw's rows, that becomes equal to an earlier one of the same range."""
 NEARLY_CONSTANT: Final = 0.15
 """Remaining share of the spread of a nearly constant row; a one-pass variance in single precision tolerates it."""
 MOST_AT_ONCE: Final = 1 << 26
@@ -99,7 +100,7 @@ REDUCED_OCTAVES: Final = (4.0, 10.0)
 """Range of octaves by which a whole draw can shrink: its norm becomes less than one."""
 
 
-def _drawn_by(generator: torch.Generator) -> dict[str, Any]:
+def drawn_by(generator: torch.Generator) -> dict[str, Any]:
     """Return the arguments that make a random function of torch use `generator`, on its device."""
     return {"generator": generator, "device": generator.device}
 
@@ -111,20 +112,20 @@ class Dice:
         self.generator = generator
 
     def between(self, low: float, high: float) -> float:
-        return low + (high - low) * float(torch.rand((), **_drawn_by(self.generator)))
+        return low + (high - low) * float(torch.rand((), **drawn_by(self.generator)))
 
     def below(self, bound: int) -> int:
-        return int(torch.randint(bound, (), **_drawn_by(self.generator)))
+        return int(torch.randint(bound, (), **drawn_by(self.generator)))
 
     def coin(self) -> bool:
         return self.below(2) == 1
 
     def shuffled(self, items: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Return the items in a random order."""
-        return [items[at] for at in torch.randperm(len(items), **_drawn_by(self.generator)).tolist()]
+        return [items[at] for at in torch.randperm(len(items), **drawn_by(self.generator)).tolist()]
 
     def rand(self, shape: "torch.Size | tuple[int, ...]") -> torch.Tensor:
-        return torch.rand(shape, **_drawn_by(self.generator))
+        return torch.rand(shape, **drawn_by(self.generator))
 
     def rows(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return one number of [0, 1) per row, broadcastable; a vector has four parts with one number each."""
@@ -268,7 +269,7 @@ def to_sparse_grid(tensor: torch.Tensor, generator: torch.Generator, **settings:
         return
     on_grid = tensor.detach().clone()
     to_grid(on_grid, generator, **settings)
-    order = torch.randperm(len(tensor), **_drawn_by(generator))[:SPARSE]
+    order = torch.randperm(len(tensor), **drawn_by(generator))[:SPARSE]
     low, high = float(tensor.min()), float(tensor.max())
     for number, at in enumerate(order.tolist()):
         tensor[at] = on_grid[at]
@@ -295,7 +296,7 @@ def _with_numbers(
     if not numbers:
         return wide
     some = torch.tensor(numbers, dtype=wide.dtype, device=wide.device)
-    which = torch.randint(len(numbers), wide.shape, **_drawn_by(dice.generator))
+    which = torch.randint(len(numbers), wide.shape, **drawn_by(dice.generator))
     return torch.where(dice.rand(wide.shape) < share, some[which], wide)
 
 
@@ -342,7 +343,7 @@ def _with_equal_extremes(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
         (wide.amax(-1, keepdim=True), (ranks < SHARED) | (ranks == ranks.min())),
         (wide.amin(-1, keepdim=True), (ranks > 1 - SHARED) | (ranks == ranks.max())),
     ):
-        place = torch.randint(wide.shape[-1], ranks.shape, **_drawn_by(dice.generator))
+        place = torch.randint(wide.shape[-1], ranks.shape, **drawn_by(dice.generator))
         kept = wide.gather(-1, place)
         wide = wide.scatter(-1, place, torch.where(chosen, extreme, kept))
     return wide
@@ -463,7 +464,7 @@ def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 def _outliers(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     """Put a few large numbers at secret places, and at the ends of some rows and columns."""
     count = max(1, int(OUTLIERS * wide.numel()))
-    places = torch.randint(wide.numel(), (count,), **_drawn_by(dice.generator))
+    places = torch.randint(wide.numel(), (count,), **drawn_by(dice.generator))
     farthest = FARTHEST[max(level, SAME_SIGN)] * _spread(wide)
     sizes = (1 / 6 + 5 / 6 * dice.rand((count,))) * farthest
     signs = torch.where(dice.rand((count,)) < 0.5, -1.0, 1.0)
@@ -501,7 +502,7 @@ def _ends(shape: torch.Size, chosen: tuple[int, ...], dice: Dice, *, last: bool)
     return tuple(
         torch.full((PICKS,), size - 1 if last else 0, device=device)
         if dim in chosen
-        else torch.randint(size, (PICKS,), **_drawn_by(dice.generator))
+        else torch.randint(size, (PICKS,), **drawn_by(dice.generator))
         for dim, size in enumerate(shape)
     )
 
@@ -617,9 +618,9 @@ def _within_range(kind: Kind) -> Change:
     return change
 
 
-def _skewed(part: torch.Tensor, dice: Dice) -> torch.Tensor:
+def skewed(part: torch.Tensor, dice: Dice) -> torch.Tensor:
     powered = part ** dice.between(2.0, 4.0)
-    return _with_extreme_ends(powered if dice.coin() else 1 - powered, dice, 0.0)
+    return with_extreme_ends(powered if dice.coin() else 1 - powered, dice, 0.0)
 
 
 def _narrowed(part: torch.Tensor, dice: Dice) -> torch.Tensor:
@@ -629,10 +630,10 @@ def _narrowed(part: torch.Tensor, dice: Dice) -> torch.Tensor:
 
 def _at_the_ends(part: torch.Tensor, dice: Dice) -> torch.Tensor:
     chosen = dice.rand(part.shape)
-    return _with_extreme_ends(torch.where(chosen < 0.05, part.round(), part), dice, 1.0)
+    return with_extreme_ends(torch.where(chosen < 0.05, part.round(), part), dice, 1.0)
 
 
-def _with_extreme_ends(part: torch.Tensor, dice: Dice, last: float) -> torch.Tensor:
+def with_extreme_ends(part: torch.Tensor, dice: Dice, last: float) -> torch.Tensor:
     """Put `last`, 0 or 1, at the end of some rows, columns and slices, and `1 - last` at their start."""
     for chosen in _choices_of_dims(part.shape):
         part[_ends(part.shape, chosen, dice, last=False)] = 1 - last
@@ -646,270 +647,16 @@ def _calm_rows(part: torch.Tensor, dice: Dice) -> torch.Tensor:
 
 
 _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = {
-    "shifted": _skewed,
+    "shifted": skewed,
     "scaled": _narrowed,
     "outliers": _at_the_ends,
     "rows": _calm_rows,
     "small": _narrowed,
     "tiny": _narrowed,
-    "distant": _skewed,
-    "apart": _skewed,
-    "everything": _skewed,
+    "distant": skewed,
+    "apart": skewed,
+    "everything": skewed,
 }
-
-
-LEAST_ENDED: Final = 8
-"""Smallest number of distinct integers among which the ends of their range always are."""
-COUNTED_SHARE: Final = 1 / 16
-"""Share of a draw of counts that becomes the least one."""
-SHARED: Final = 1 / 8
-"""Share of an integer draw, or of a gridded draw's rows, that becomes equal to an earlier one of the same range."""
-MOST_SURE: Final = 8
-"""Special integers that are in each draw of at least four times as many numbers."""
-SPECIAL: Final[frozenset[Kind]] = frozenset({"outliers", "tiny", "distant"})
-"""Kinds in which most of the planted integers are special ones; in the others most are boundaries."""
-RELATED: Final = 1 / 4
-MOST_RELATED: Final = 4096
-"""Share and most integers of a draw that become a sum or a difference of earlier ones and of special numbers."""
-OFFSETS: Final = 3
-MOST_OFFSETS: Final = 16
-"""Special integers that are tried at each of them, and so many of the first ones twice as often as the others."""
-CARRIES: Final = 2
-CARRIED: Final = 2
-"""Rows in which a carry runs, and the digits that it runs through."""
-MOST_REPEATED: Final = 200
-"""An author who draws now and then sees two equal integers if one draw in so many has some."""
-
-
-def vary_integers(
-    tensor: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator, *, special: Sequence[int] = ()
-) -> None:
-    """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal, in most kinds with all of the `special` ones.
-
-    A share is beside a boundary: a power of two or of ten, a square, a special number (`telling_numbers.py`).
-
-    They stay distinct if the problem can rely on that: if not even one draw in MOST_REPEATED has two equal numbers.
-    """
-    if not tensor.numel() or high - low < 2:
-        return
-    dice = Dice(generator)
-    special = [number for number in special if low <= number < high]
-    telling = _telling(max(tensor.numel() // 2, 1), kind, (low, high), Random(dice.below(1 << 31)), special)
-    if are_seldom_equal(tensor, tensor, high - low) and _are_distinct(tensor):
-        _make_neighbours(tensor, low, high, dice, telling)
-        return
-    part = (tensor.double() - low + dice.rand(tensor.shape)) / (high - low)
-    if kind == "rows":
-        rows = dice.rows(tensor) if tensor.dim() > 1 else dice.rand((1,))
-        part = torch.where(rows < 0.6, rows / 0.6, part) if tensor.dim() > 1 else rows.expand(tensor.shape)
-    elif kind == "outliers":
-        part = _with_extreme_ends(torch.where(dice.rand(tensor.shape) < 0.5, part.round(), part), dice, 1.0)
-    else:
-        part = _skewed(part, dice)
-    tensor.copy_((low + (part * (high - low)).floor().long()).clamp(low, high - 1))
-    if kind != "rows":
-        _plant(tensor, telling, generator)
-
-
-def _telling(most: int, kind: Kind, within: tuple[int, int], rng: Random, special: Sequence[int]) -> list[int]:
-    """Return up to `most` integers at which a kernel may act otherwise: special ones and boundaries, in shares by kind.
-
-    Of more special ones the first few are always there, as the rarest of the problem's source, and some of the others.
-    """
-    first = min(MOST_SURE, (most + 1) // 2)
-    others = list(special[first:])
-    rng.shuffle(others)
-    share = (3 * most + 3) // 4 if kind in SPECIAL else most // 4
-    wanted = [*special[:first], *others][: max(share, first)]
-    return list(dict.fromkeys([*wanted, *boundaries(*within, most - len(wanted), rng, special=special)]))
-
-
-def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool:
-    """Whether an author never sees a number of a range of `width` in both of two draws, or twice in the same one."""
-    pairs = one.numel() * other.numel() if one is not other else one.numel() * (one.numel() - 1) / 2
-    return pairs * MOST_REPEATED < width
-
-
-def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, telling: Sequence[int]) -> None:
-    """Make integers neighbours in random order: anywhere, at an end of their range, or around a telling number.
-
-    Of many integers, some become the ends and the telling numbers in any case.
-    """
-    count = tensor.numel()
-    around = [telling[dice.below(len(telling))] - dice.below(count)] if telling else []
-    starts = [low + dice.below(high - low - count + 1), low, high - count, *around]
-    start = min(max(starts[dice.below(len(starts))], low), high - count)
-    order = torch.randperm(count, **_drawn_by(dice.generator))
-    tensor.copy_((start + order).reshape(tensor.shape))
-    wanted = dict.fromkeys((low, high - 1, *telling))
-    missing = [number for number in wanted if not start <= number < start + count]
-    if count >= LEAST_ENDED:
-        _plant(tensor, missing, dice.generator)
-
-
-def _plant(tensor: torch.Tensor, special: Sequence[int], generator: torch.Generator) -> None:
-    """Write each special number to one random place, as far as half of the places suffice."""
-    some = special[: tensor.numel() // 2]
-    if some:
-        places = torch.randperm(tensor.numel(), **_drawn_by(generator))[: len(some)]
-        at = torch.unravel_index(places, tensor.shape)
-        tensor[at] = torch.tensor(some, dtype=tensor.dtype, device=tensor.device)
-
-
-def vary_sample(
-    tensor: torch.Tensor, kind: Kind, among: int, generator: torch.Generator, *, special: Sequence[int] = ()
-) -> None:
-    """Change a sample without replacement of the integers below `among`: all of its numbers stay distinct in each row.
-
-    A sample of all of them is a permutation. Of others, some numbers become the first, the last and the special ones;
-    those of kind `rows` are neighbours.
-    """
-    if not tensor.numel() or among < 2:
-        return
-    if tensor.shape[-1] == among:
-        vary_permutation(tensor, kind, generator)
-        return
-    dice = Dice(generator)
-    wanted = [number for number in dict.fromkeys((0, among - 1, *special)) if 0 <= number < among]
-    for row in tensor.view(-1, tensor.shape[-1])[:MOST_ROLLED]:
-        if kind == "rows":
-            _make_neighbours(row, 0, among, dice, wanted)
-        else:
-            missing = [number for number in wanted if not bool((row == number).any())]
-            _plant(
-                row,
-                missing[dice.below(len(missing)) :] + missing if len(row) < 2 * len(missing) else missing,
-                generator,
-            )
-
-
-def vary_counts(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator, *, least: int) -> None:
-    """Change whole numbers of `least` on without an upper bound, as draws change, and make some of them the least."""
-    if not tensor.numel():
-        return
-    dice = Dice(generator)
-    wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32) - least
-    vary_draw(wide, kind, min(level, SAME_SIGN) if level < ANYWHERE else level, generator)
-    wide = wide.abs().round()
-    few = dice.rand(wide.shape) < COUNTED_SHARE
-    few.view(-1)[dice.below(wide.numel())] = True
-    most = _largest_whole(tensor.dtype)
-    tensor.copy_((wide.masked_fill(few, 0) + least).clamp(max=most))
-
-
-def _largest_whole(dtype: torch.dtype) -> float:
-    """Return a number up to which a dtype holds all whole numbers, or that it holds as its largest one."""
-    return 2.0 / torch.finfo(dtype).eps if dtype.is_floating_point else float(min(torch.iinfo(dtype).max, 1 << 30))
-
-
-def share_integers(
-    tensor: torch.Tensor,
-    earlier: torch.Tensor,
-    generator: torch.Generator,
-    *,
-    within: tuple[int, int] = (0, 0),
-    special: Sequence[int] = (),
-) -> None:
-    """Copy some integers of an earlier draw of the same range: to the same place, row or to anywhere.
-
-    So an index meets another one: an edge from a node to itself, a negative sample that is the positive one. The first
-    special integers `within` the range stay where they are.
-    """
-    dice = Dice(generator)
-    chosen = dice.rand(tensor.shape) < SHARED
-    chosen.view(-1)[dice.below(tensor.numel())] = True
-    chosen &= ~torch.isin(tensor, _sure(special, within, tensor))
-    if earlier.shape == tensor.shape:
-        other = earlier
-    elif earlier.numel() == earlier.shape[0] == tensor.shape[0]:
-        other = earlier.reshape(-1, *[1] * (tensor.dim() - 1)).expand(tensor.shape)
-    else:
-        other = earlier.flatten()[torch.randint(earlier.numel(), tensor.shape, **_drawn_by(generator))]
-    tensor.copy_(torch.where(chosen, other, tensor))
-
-
-def relate_integers(
-    tensor: torch.Tensor,
-    earlier: Sequence[torch.Tensor],
-    within: tuple[int, int],
-    generator: torch.Generator,
-    *,
-    special: Sequence[int] = (),
-) -> None:
-    """Make some integers sums or differences of those at the same place of earlier draws, and of special numbers.
-
-    So conditions of several draws are met: `a - b == 77`, `a + b == c`, `(a + b) % n == 0`. The first special integers
-    stay where they are.
-
-    Args:
-        tensor: changed in place, within its range.
-        earlier: one or two draws of the same shape, the last one first.
-        within: the range, the upper end exclusive.
-        generator: random generator on the tensor's device.
-        special: integers of the sources.
-    """
-    low, high = within
-    dice, count = Dice(generator), tensor.numel()
-    places = torch.randint(count, (max(1, min(int(RELATED * count), MOST_RELATED)),), **_drawn_by(generator))
-    at = torch.unravel_index(places, tensor.shape)
-    first = earlier[0][at].long()
-    found = [one for other in earlier[1:] for one in (first + other[at].long(), first - other[at].long())]
-    if special:
-        pool = torch.tensor([*special[:MOST_OFFSETS], *special], dtype=torch.int64, device=tensor.device)
-        for _ in range(OFFSETS):
-            offset = pool[torch.randint(len(pool), places.shape, **_drawn_by(generator))]
-            found += [first + offset, first - offset, offset - first]
-    if not found:
-        return
-    options = torch.stack(found)
-    possible = (options >= low) & (options < high) & ~torch.isin(tensor[at], _sure(special, within, tensor))
-    ranks = torch.where(possible, dice.rand(options.shape), -1.0)
-    taken = options.gather(0, ranks.argmax(0, keepdim=True))[0]
-    tensor[at] = torch.where(possible.any(0), taken, tensor[at].long()).to(tensor.dtype)
-
-
-def _sure(special: Sequence[int], within: tuple[int, int], tensor: torch.Tensor) -> torch.Tensor:
-    """Return the special integers that stay where they were planted."""
-    sure = [number for number in special if within[0] <= number < within[1]][:MOST_SURE]
-    return torch.tensor(sure, dtype=tensor.dtype, device=tensor.device)
-
-
-def are_digits(tensor: torch.Tensor, within: tuple[int, int]) -> bool:
-    """Whether rows of integers may be digits: they are below a power of two or of ten."""
-    low, high = within
-    fits = tensor.dim() > 1 and tensor.shape[-1] > CARRIED and tensor.is_contiguous()
-    ten = high > 0 and set(str(high)) <= {"1", "0"} and str(high).count("1") == 1
-    return fits and low == 0 and high > 1 and (ten or high & (high - 1) == 0)
-
-
-def carry_integers(
-    tensor: torch.Tensor, earlier: torch.Tensor, within: tuple[int, int], generator: torch.Generator
-) -> None:
-    """Let a carry run through a few digits of some rows: there the sums with an earlier draw are the largest digit."""
-    low, high = within
-    dice, length = Dice(generator), tensor.shape[-1]
-    rows, others = tensor.view(-1, length), earlier.reshape(-1, length)
-    for row in torch.randint(len(rows), (CARRIES,), **_drawn_by(generator)).tolist():
-        start, upwards = dice.below(length - CARRIED), dice.coin()
-        run = slice(start, start + CARRIED + 1)
-        digits = low + high - 1 - others[row, run]
-        digits[0 if upwards else -1] = high - 1
-        rows[row, run] = digits.to(tensor.dtype)
-
-
-def _are_distinct(tensor: torch.Tensor) -> bool:
-    count = tensor.numel()
-    return count <= MOST_COMPARED and int(torch.unique(tensor).numel()) == count
-
-
-def vary_permutation(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
-    """Make a permutation the identity, its reverse or a rotation; leave it random for other kinds."""
-    if kind in {"rows", "small", "tiny"}:
-        tensor.copy_(tensor.sort().values)
-    elif kind in {"scaled", "distant", "apart"}:
-        tensor.copy_(tensor.sort(descending=True).values)
-    elif kind == "outliers" and tensor.numel():
-        tensor.copy_(tensor.sort().values.roll(Dice(generator).below(tensor.numel())))
 
 
 def vary_tosses(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator) -> None:
@@ -953,7 +700,7 @@ def vary_constant(tensor: torch.Tensor, level: int, generator: torch.Generator) 
     elif tensor.dtype.is_floating_point and abs(float(value)) < float("inf"):
         tensor.copy_(tensor.double() * torch.exp2(2 * dice.rand(tensor.shape).double() - 1))
     elif not tensor.dtype.is_floating_point and value > 1:
-        drawn = torch.randint(1, int(value) + 1, tensor.shape, **_drawn_by(generator))
+        drawn = torch.randint(1, int(value) + 1, tensor.shape, **drawn_by(generator))
         tensor.copy_(drawn)
         tensor.view(-1)[dice.below(tensor.numel())] = int(value)
 
@@ -1008,7 +755,7 @@ def vary_structure(tensor: torch.Tensor, generator: torch.Generator) -> None:
     """
     dice, before = Dice(generator), tensor.clone()
     if structure(tensor) == "mask" and tensor.dim() > 1:
-        order = torch.randperm(tensor.shape[-2], **_drawn_by(generator))
+        order = torch.randperm(tensor.shape[-2], **drawn_by(generator))
         tensor.copy_(before[..., order, :])
         if not torch.equal(tensor, before):
             return
@@ -1048,7 +795,7 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool =
     """
     wide, dice = tensor.double(), Dice(generator)
     spread = float(wide.std()) if tensor.numel() > 1 else 0.0
-    noise = torch.randn(tensor.shape, dtype=torch.float64, **_drawn_by(generator))
+    noise = torch.randn(tensor.shape, dtype=torch.float64, **drawn_by(generator))
     if upwards:
         tensor.copy_(wide + (0.5 * spread or 0.1) * noise.abs())
         return
@@ -1086,7 +833,7 @@ def vary(tensor: torch.Tensor, generator: torch.Generator) -> None:
 
 def scale(tensor: torch.Tensor, octaves: float, generator: torch.Generator) -> None:
     """Multiply each element by its own factor, at most `octaves` powers of two away from one."""
-    part = torch.rand(tensor.shape, dtype=torch.float64, **_drawn_by(generator))
+    part = torch.rand(tensor.shape, dtype=torch.float64, **drawn_by(generator))
     tensor.copy_(tensor.double() * torch.exp2((part * 2 - 1) * octaves))
 
 
