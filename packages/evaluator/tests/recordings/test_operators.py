@@ -226,6 +226,15 @@ def test_writing_to_the_judges_memory_raises_before_it_happens(write):
     assert torch.equal(x, before)
 
 
+def test_fewer_unsigned_bits_are_a_remainder_and_as_many_are_not():
+    with Watched(watch()) as operators:
+        torch.zeros(4, dtype=torch.int64).to(torch.uint32)
+    assert list(operators.refused) == ["aten::_to_copy (int64 to uint32)"]
+    with Watched(watch()) as operators:
+        torch.zeros(4, dtype=torch.int32).to(torch.uint32)
+    assert operators.refused == {}
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex64, torch.int32, torch.uint8, torch.bool])
 def test_fresh_memory_holds_other_garbage_in_each_call(dtype):
     found = []

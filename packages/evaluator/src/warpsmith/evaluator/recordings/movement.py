@@ -34,13 +34,15 @@ INDEX_BYTES: Final = 4
 def computes(to: torch.dtype, origin: torch.dtype) -> bool:
     """Whether a copy from dtype `origin` to dtype `to` computes.
 
-    Float to integer truncates. Number to boolean compares with zero. Integer to fewer than 32 bits is a remainder.
+    Float to integer truncates. Number to boolean compares with zero. Integer to fewer than 32 bits, or to fewer
+    unsigned ones, is a remainder: `.to(torch.uint32)` is `& 0xFFFFFFFF`.
     """
     if to.is_floating_point or to.is_complex or origin == torch.bool:
         return False
     if origin.is_floating_point or origin.is_complex or to == torch.bool:
         return True
-    return to.itemsize < min(origin.itemsize, INDEX_BYTES)
+    least = INDEX_BYTES if to.is_signed else origin.itemsize
+    return to.itemsize < min(origin.itemsize, least)
 
 
 def copy(to: torch.Tensor, origin: torch.Tensor) -> None:
