@@ -2,6 +2,7 @@
 
 import csv
 import json
+import struct
 import sys
 
 import pyarrow as pa
@@ -293,6 +294,17 @@ def test_a_flipped_byte_costs_rows_or_is_a_typed_error(tmp_path_factory, place, 
         assert str(path) in error.message
     else:
         assert len(read.entries) + len(read.refusals) >= 2
+
+
+def test_a_text_of_negative_length_costs_its_rows(tmp_path):
+    offsets = pa.py_buffer(struct.pack("<4i", 0, 3, 1, 6))
+    texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"onetwo")])
+    path = tmp_path / "rows.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("problem", pa.string())])) as writer:
+        writer.write_batch(pa.record_batch([texts], ["problem"]))
+    rows = [row for _, row in stream_rows(path, ["problem"])]
+    assert rows[0] == {"problem": "one"}
+    assert any(isinstance(row, Refusal) and row.reason == "damaged" for row in rows[1:])
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])

@@ -179,14 +179,22 @@ def _in_batches(file: Path, batches: Iterator[Any]) -> Iterator[tuple[str, Row |
         for row in _plain(batch):
             number += 1
             place = f"row {number} of {file}"
-            yield place, Refusal("not UTF-8 text", place, str(row)) if isinstance(row, UnicodeDecodeError) else row
+            yield place, _damaged(place, row) if isinstance(row, ValueError) else row
+
+
+def _damaged(place: str, error: ValueError) -> Refusal:
+    said = str(error)
+    text = isinstance(error, UnicodeDecodeError) or "UTF8" in said
+    return Refusal("not UTF-8 text" if text else "damaged", place, said)
 
 
 def _plain(batch: Any) -> list[Any]:
-    """Return the rows of a batch; in place of one whose text is not UTF-8, the error."""
+    """Return the rows of a batch; in place of one that is damaged or no UTF-8, the error, a ValueError."""
     try:
+        # Of a text with a negative length Python makes a SystemError, of one beyond the buffer anything.
+        batch.validate(full=True)
         return list(batch.to_pylist())
-    except UnicodeDecodeError as error:
+    except ValueError as error:
         return [error] if len(batch) == 1 else [row for n in range(len(batch)) for row in _plain(batch.slice(n, 1))]
 
 
