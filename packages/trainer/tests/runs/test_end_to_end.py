@@ -365,11 +365,11 @@ json.dump({"ids": answers, "logprobs": logprobs}, open(file, "w"))
 
 
 def test_the_ids_of_a_run_are_those_that_vllm_samples(
-    whole_run: tuple[Path, Path, str], tiny: Path, tmp_path: Path
+    whole_run: tuple[Path, Path, str], writer: Path, tmp_path: Path
 ) -> None:
     """From plain vLLM to the rows of an update: engine, Ray actor, records, Parquet and the ranks' stream between."""
     run, _, _ = whole_run
-    chat = load_chat(tiny)
+    chat = load_chat(writer)
     table = RunReader(run).table("turns", latest=True)
     first = table.filter(pc.and_(pc.equal(table["after_step"], 0), pc.equal(table["role"], "train")))
     turns = first.to_pylist()
@@ -378,7 +378,7 @@ def test_the_ids_of_a_run_are_those_that_vllm_samples(
     asked = tmp_path / "asked.json"
     asked.write_text(json.dumps({"turns": turns, "stops": list(chat.stop_token_ids)}, default=str))
     ended = subprocess.run(
-        [sys.executable, "-c", PLAIN_VLLM, str(tiny), str(asked)],
+        [sys.executable, "-c", PLAIN_VLLM, str(writer), str(asked)],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr[-2000:]

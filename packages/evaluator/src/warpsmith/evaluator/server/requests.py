@@ -68,7 +68,7 @@ async def judged(request: Request, service: Service, job: Job) -> Verdict:
     """Return the verdict on one candidate to a waiting client; a cached one bypasses the queue."""
     verdict = service.cached(job)
     if verdict is None:
-        (place,) = service.admit(client_of(request))
+        (place,) = service.admit(client=client_of(request))
         verdict = await while_connected(request, service.judge(job, place))
     add_log_fields(request, status=verdict.status)
     return verdict

@@ -107,7 +107,7 @@ async def evaluate(body: EvaluateBody, request: Request, service: Shared) -> dic
 async def evaluate_batch(body: BatchBody, request: Request, service: Shared) -> StreamingResponse:
     """Stream one JSON line per item as soon as it is judged: `{"index", "verdict"}` or `{"index", "error"}`."""
     jobs = [job_of(item, service) for item in body.items]
-    places = service.admit(client_of(request), len(jobs))
+    places = service.admit(len(jobs), client_of(request))
     tasks = {
         asyncio.ensure_future(_line(service, index, job, place))
         for index, (job, place) in enumerate(zip(jobs, places, strict=True))

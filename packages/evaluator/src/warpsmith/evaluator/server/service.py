@@ -111,7 +111,7 @@ class Service:
             raise RefusalError(400, "no_such_device", f"Invalid device ID: {number}.", f"The devices are: {numbers}.")
         return found
 
-    def admit(self, client: str, count: int = 1) -> list[Place]:
+    def admit(self, count: int = 1, client: str = "") -> list[Place]:
         """Return places in a client's queue; RefusalError 429 if it is full, 503 while the server shuts down."""
         if self.draining:
             raise RefusalError(503, "shutting_down", SHUT_DOWN, "Use another server.", retry_after_s=5)
