@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -92,7 +92,7 @@ def changed(source: str, changes: Sequence[Change]) -> str:
     module, data = ast.parse(source), source.encode()
     starts = _line_starts(data)
     spans = sorted((*_span(_place(change, module), starts), change.old, change.new) for change in changes)
-    for (_, end, *_), (start, *_) in zip(spans, spans[1:], strict=False):
+    for (_, end, *_), (start, *_) in pairwise(spans):
         if start < end:
             raise DatasetError("Two changes of one problem overlap.", "Make them one change.")
     for start, end, old, new in reversed(spans):
