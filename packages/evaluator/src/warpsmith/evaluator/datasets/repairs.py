@@ -32,6 +32,7 @@ class Repair(BaseModel):
         reason: why these changes.
         changes: the changes, each at a place of its own.
         remains: what still passes, in words; empty if nothing does.
+        audited: at which size an audit on a CPU found that nothing else passes; empty if there was none.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,6 +40,7 @@ class Repair(BaseModel):
     reason: str
     changes: tuple[Change, ...] = Field(min_length=1)
     remains: str = ""
+    audited: Literal["", "reduced", "full"] = ""
 
 
 class ProblemRepairs(BaseModel):
