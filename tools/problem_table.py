@@ -32,8 +32,8 @@ Written by `tools/problem_table.py`; do not edit.
 
 `warpsmith-evaluator audit` ran on {device} over {problems} problems of KernelBench's levels 1 to 3, with {torch}. \
 This page lists the {degenerate} for which a wrong output passes by one comparison or more, or which are refused as \
-random, and the {large} that are too large for a card of 24 GB. `warpsmith-evaluator repair` [writes a \
-dataset](bench.md#repair) without them.
+random, and the {large} that are too large for a card of 24 GB. `warpsmith-evaluator repair` [repairs most of \
+them](bench.md#repair).
 
 Each problem is identified by the SHA-256 of its source, in `kernelbench_repairs.toml`. In a dataset of another \
 revision nothing is changed.
@@ -46,7 +46,8 @@ half. By the evaluator's comparison a wrong output passes in {by_evaluator} prob
 1e-4 in {by_strict}.
 
 The evaluator refuses problems for which a wrong output passes by its own comparison, unless `allow_degenerate` is \
-set. "In part": what still passes is named. "None": no inputs or sizes help, because the computation itself is degenerate.
+set. "In part": what still passes is named. "None": no inputs or sizes help, because the computation itself \
+is degenerate.
 
 "Audited": the repaired problem was audited on a CPU, at full size or with fewer samples or features, and \
 accepted no wrong output by any of the three comparisons, except those named. The evaluator gives a CPU at most \
@@ -138,7 +139,7 @@ def _repair(repairs: ProblemRepairs) -> str:
     if repairs.beyond_repair:
         return f"None. {repairs.beyond_repair}"
     repair = repairs.sets["inputs"]
-    return f"{repair.reason} {_changes(repair)}" + (f" In part: {repair.remains}." if repair.remains else "")
+    return f"{repair.reason} {_changes(repair)}." + (f" In part: {repair.remains}." if repair.remains else "")
 
 
 def _size_row(entry: dict[str, Any], repair: Repair) -> str:
