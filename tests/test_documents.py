@@ -38,6 +38,7 @@ SHORT = [
             "integrations",
             "cuda-cpp",
             "bench",
+            "kernelbench-problems",
             "model-bench",
             "traces",
             "serving",

@@ -370,7 +370,8 @@ def hostile_page(tmp_path):
         Answer(problem, 0, run.generations[0], Outcome("k", verdict=verdict)),
         Answer(problem, 1, None, Outcome("k", refusal=Refusal(HOSTILE, HOSTILE))),
     ]
-    names = ("missing", "invalid", "refused", "not_in_dataset", "unrecognized", "devices", "not_in_baseline")
+    names = ("missing", "repaired", "invalid", "refused", "not_in_dataset", "unrecognized", "devices")
+    names += ("not_in_baseline",)
     told = dict.fromkeys(("run", "dataset", "generations", "baseline"), HOSTILE) | {name: [HOSTILE] for name in names}
     return page.render({**told, "missing_fail": True}, answers, score(answers))
 

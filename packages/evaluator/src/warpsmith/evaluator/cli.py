@@ -15,6 +15,7 @@ from warpsmith.evaluator._version import __version__
 from warpsmith.evaluator.bench.audit_command import audit
 from warpsmith.evaluator.bench.command import bench
 from warpsmith.evaluator.bench.options import HELP as BENCH_HELP
+from warpsmith.evaluator.bench.repair_command import repair
 from warpsmith.evaluator.client.evaluator import evaluate
 from warpsmith.evaluator.config import configured, tiers_of, timing_of
 from warpsmith.evaluator.mcp_server.command import mcp
@@ -197,6 +198,7 @@ app.command()(serve)
 app.command()(mcp)
 app.command(help=BENCH_HELP)(bench)
 app.command()(audit)
+app.command()(repair)
 
 
 def main() -> NoReturn:

@@ -12,6 +12,7 @@ from warpsmith.evaluator.bench import page, results, scoring
 from warpsmith.evaluator.bench.baseline import Baseline, read_baseline
 from warpsmith.evaluator.bench.generations import Generation, Run, read_run
 from warpsmith.evaluator.bench.progress import Reporter
+from warpsmith.evaluator.bench.repairing import repaired_in
 from warpsmith.evaluator.bench.runner import Runner, Task, tasks_of, unsettled
 from warpsmith.evaluator.bench.scoring import Answer, LevelScore
 from warpsmith.evaluator.bench.settings import Settings
@@ -99,6 +100,7 @@ class _Read:
     tasks: list[Task]
     not_in_dataset: list[Generation]
     traced: TraceInputs | None = None
+    repaired: Sequence[str] = ()
 
 
 class StoppedError(Exception):
@@ -154,13 +156,15 @@ def _read_kernelbench(plan: Plan) -> _Read:
     run = read_run(plan.generations, plan.levels)
     levels = plan.levels or tuple(sorted({one.level for one in run.generations}))
     problems = load_problems(plan.dataset, levels, may_lack=not plan.levels)
+    altered = repaired_in(plan.dataset, problems)
     tasks, not_in_dataset = tasks_of(problems, run.generations, plan.settings)
     if not tasks:
         raise UsageError(
             f"No generation of {plan.generations} belongs to a problem in {plan.dataset}.",
             "Give the dataset that the run was made from; levels and problem numbers must match.",
         )
-    return _Read(run, problems, read_baseline(plan.baseline) if plan.baseline else None, tasks, not_in_dataset)
+    baseline = read_baseline(plan.baseline) if plan.baseline else None
+    return _Read(run, problems, baseline, tasks, not_in_dataset, repaired=altered)
 
 
 def _announce(read: _Read, waiting: int, reporter: Reporter) -> None:
@@ -238,6 +242,7 @@ def _report(plan: Plan, read: _Read, answers: Sequence[Answer]) -> dict[str, Any
     return {
         "run": plan.generations.resolve().name,
         "dataset": str(plan.dataset),
+        "repaired": list(read.repaired),
         "generations": str(plan.generations),
         "settings": dict(plan.settings),
         "devices": sorted({answer.verdict.device for answer in answers if answer.verdict}),

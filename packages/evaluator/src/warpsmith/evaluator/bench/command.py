@@ -294,6 +294,7 @@ def _remarks(result: Result) -> list[tuple[str, list[str]]]:
         (f"missing generations, which {missing}", report["missing"]),
         ("invalid, no score: the evaluator failed; run the same command again", report["invalid"]),
         ("refused, no score: the problem cannot be judged", report["refused"]),
+        ("repaired problems, whose scores do not compare with KernelBench's", report["repaired"]),
         ("not in the dataset, not judged", report["not_in_dataset"]),
         ("not judged", report["set_aside"]),
         ("judged on different devices, whose times are not comparable", devices),

@@ -1,0 +1,64 @@
+"""The command `warpsmith-evaluator repair`."""
+
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+from rich.console import Console
+
+from warpsmith.evaluator.bench.command import parse_levels
+from warpsmith.evaluator.bench.options import Dataset, Levels
+from warpsmith.evaluator.bench.repairing import REPAIRS, write_repaired
+from warpsmith.evaluator.datasets.repairs import SETS, Repaired, RepairSet
+from warpsmith.records.errors import UsageError
+
+
+def repair(
+    *,
+    dataset: Dataset,
+    out: Annotated[Path, typer.Option("--output", "-o", help="Folder for the dataset; new, empty or its own.")],
+    sets: Annotated[
+        str, typer.Option("--set", help="Repairs: inputs (answers depend on them), 24gb (sizes for such a card).")
+    ] = ",".join(SETS),
+    levels: Levels = "",
+) -> None:
+    """Write KernelBench with its degenerate problems repaired, as a dataset that bench and audit take.
+
+    The set `inputs` gives problems whose answer depends on no input other inputs or sizes; `24gb` makes the largest
+    ones smaller. Problems that need no repair, are beyond it, or are of another revision are copied unchanged.
+    OUT/repairs.json says what was changed, and why. Scores on repaired problems do not compare with others.
+
+    The same command writes the same files again. The dataset is not written to.
+
+    Example: `warpsmith-evaluator repair --dataset KernelBench --output kernelbench_repaired --levels 1-3`
+    """
+    written = write_repaired(dataset, out, parse_sets(sets), parse_levels(levels))
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    for heading, names in _counted(written.problems):
+        if names:
+            console.print(f"{heading} ({len(names)}): {'; '.join(names)}")
+    console.print(str(out / REPAIRS))
+
+
+def parse_sets(text: str) -> tuple[RepairSet, ...]:
+    """Return the sets named in `text`, such as `inputs,24gb`; UsageError if one is unknown."""
+    names = {name.strip() for name in text.split(",") if name.strip()}
+    unknown = sorted(names - set(get_args(RepairSet)))
+    if unknown or not names:
+        raise UsageError(
+            f"--set {text!r} names {'the unknown set ' + unknown[0] if unknown else 'no set'}.",
+            f"Give one or more of {', '.join(SETS)}.",
+        )
+    return tuple(name for name in SETS if name in names)
+
+
+def _counted(problems: list[Repaired]) -> list[tuple[str, list[str]]]:
+    def named(chosen: list[Repaired]) -> list[str]:
+        return [f"{one.problem.level}/{one.problem.number}" for one in chosen]
+
+    return [
+        ("repaired", named([one for one in problems if one.repairs])),
+        ("repaired in part", named([one for one in problems if any(r.remains for r in one.repairs.values())])),
+        ("beyond repair, copied", named([one for one in problems if one.beyond_repair])),
+        ("of another revision, copied", named([one for one in problems if one.other_revision])),
+    ]
