@@ -62,6 +62,8 @@ RUN = {
 
 
 ENDLESS = ("endless", "asleep")
+ATTEMPTS = 40
+"""Most evaluations of a problem that does not end, while others have the processors."""
 
 
 def is_one_paragraph(text: str) -> bool:
@@ -73,7 +75,7 @@ def test_a_problem_that_cannot_be_run_says_why_and_what_to_do(request, add_candi
     source, says = RUN[name]
     judge = request.getfixturevalue("lenient" if name in ENDLESS else "evaluator")
     with pytest.raises(BadProblemError) as caught:
-        for _ in range(10):
+        for _ in range(ATTEMPTS):
             # Where others had the processors, nothing can be told of who did not end.
             assert judge.evaluate(Problem.from_source(source, name), add_candidate).status == "invalid"
             assert name in ENDLESS
@@ -144,7 +146,7 @@ def test_the_command_refuses_a_problem_that_cannot_be_run(tmp_path, candidate):
     (tmp_path / "endless.py").write_text(source)
     arguments = [str(tmp_path / "endless.py"), str(candidate), "--reference-timeout", "1", "--json"]
     command = [sys.executable, "-m", "warpsmith.evaluator", "check", *arguments]
-    for _ in range(10):
+    for _ in range(ATTEMPTS):
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
         if done.returncode != INVALID_EXIT_CODE:
             break  # else others had the processors, and nothing can be told of who did not end
