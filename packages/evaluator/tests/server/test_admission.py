@@ -218,7 +218,7 @@ def test_a_client_that_floods_delays_itself_alone(clock):
 def test_a_full_queue_of_one_client_leaves_the_others_theirs():
     admission = one(1, 4)
     admission.admit(5, "a")
-    assert "5 of all for this client; at most 4" in refusal_of(admission, client="a").message
+    assert "5 of them this client's; at most 4" in refusal_of(admission, client="a").message
     places = admission.admit(5, "b")
     for place in places:
         place.leave()

@@ -27,7 +27,14 @@ from warpsmith.rollout.config import SessionConfig
 from warpsmith.rollout.datasets import commands as dataset_commands
 from warpsmith.rollout.environments.registry import descriptions, max_turns
 from warpsmith.rollout.generator import Grade, SolutionLanguage, solution_language
-from warpsmith.rollout.problem_choice import GENERATED_LEVELS, ProblemChoice, one_of, size_named, split_named
+from warpsmith.rollout.problem_choice import (
+    GENERATED_LEVELS,
+    ProblemChoice,
+    check_size,
+    one_of,
+    size_named,
+    split_named,
+)
 from warpsmith.rollout.rewards.registry import scorer_for
 from warpsmith.rollout.settings.session import session_config
 from warpsmith.rollout.turn_recording import TurnRow
@@ -186,7 +193,7 @@ def evaluate(
     )
     if out is not None:
         _check_file(out)
-    _check_size(size, config)
+    check_size(size, config.evaluator, config.evaluation)
     chosen = ProblemChoice(
         problems, count, split_named(split), parse_levels(levels), seed, "held_out", size_named(size), _language(config)
     ).problems()
@@ -240,7 +247,7 @@ def generate(
     if (run / "records").exists():
         raise UsageError(f"{run} already holds a run.", "Choose another directory.")
     _check_writable(run)
-    _check_size(size, config)
+    check_size(size, config.evaluator, config.evaluation)
     chosen = ProblemChoice(
         problems, count, split_named(split), parse_levels(levels), seed, "train", size_named(size), _language(config)
     ).problems()
@@ -410,15 +417,6 @@ def _percent(rate: float | None) -> str:
 
 def _language(config: SessionConfig) -> SolutionLanguage:
     return solution_language(config.evaluator.language)
-
-
-def _check_size(size: str | None, config: SessionConfig) -> None:
-    """Refuse to interpret problems of GPU size. Which devices servers have is not known here."""
-    if size == "gpu" and config.evaluator.device == "cpu" and config.evaluation.type != "server":
-        raise UsageError(
-            "--size gpu: these problems are too large for the interpreter.",
-            "Judge on a GPU with --set evaluator.device=cuda, or leave --size out.",
-        )
 
 
 def _check_file(out: Path) -> None:

@@ -1,7 +1,7 @@
 """Configuration of rollouts. Importable without torch, vllm or ray."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -297,7 +297,19 @@ ASKED_OF_SERVERS: Final = ("language", "minimum_isolation", "timeout_s", "trials
 """Keys of `[evaluator]` that count where candidates are judged on servers, which have settings of their own."""
 
 
-def unheard_by_servers(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> Iterator[str]:
+class Judged(Protocol):
+    """Settings by which candidates are judged: of rollouts and of benches."""
+
+    @property
+    def evaluation(self) -> AnyEvaluation:
+        """Where candidates are judged."""
+
+    @property
+    def evaluate_timeout_s(self) -> float:
+        """Deadline of one evaluation that has a slot."""
+
+
+def unheard_by_servers(rollout: Judged, evaluator: EvaluatorConfig) -> Iterator[str]:
     """Yield what is wrong with each key of the evaluator that was given and that no server is asked for."""
     given = evaluator.model_fields_set
     # A table with all of its keys is a dump and no file.
@@ -323,13 +335,13 @@ def unasked_languages(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> Ite
         )
 
 
-def late_baselines(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> Iterator[str]:
+def late_baselines(rollout: Judged, evaluator: EvaluatorConfig) -> Iterator[str]:
     """Yield what is wrong with the deadlines, if the first evaluation of a problem cannot compile its baselines."""
     names = compiled_ones(evaluator.baseline)
     needed = len(names) * evaluator.baseline_timeout_s + evaluator.timeout_s
     if names and rollout.evaluation.type != "server" and needed > rollout.evaluate_timeout_s:
         yield (
-            f"rollout.evaluate_timeout_s ({rollout.evaluate_timeout_s:g}): the first evaluation of a problem may take "
+            f"evaluate_timeout_s ({rollout.evaluate_timeout_s:g}): the first evaluation of a problem may take "
             f"{needed:g} s, since it compiles {', '.join(names)}: raise it, or lower evaluator.baseline_timeout_s "
             f"({evaluator.baseline_timeout_s:g})"
         )

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
+from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.records.errors import UsageError
+from warpsmith.rollout.config import AnyEvaluation
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
 from warpsmith.rollout.generator import Size, SolutionLanguage, Split
 
@@ -86,6 +88,19 @@ def split_named(name: str | None) -> Split | None:
 def size_named(name: str | None) -> Size | None:
     """Return the size of a command's option; UsageError if there is none of this name."""
     return None if name is None else one_of(Size, name, "size")
+
+
+def check_size(size: str | None, evaluator: EvaluatorConfig, evaluation: AnyEvaluation) -> None:
+    """Refuse to interpret problems of GPU size. Which devices servers have is not known here.
+
+    Raises:
+        UsageError: they would be interpreted.
+    """
+    if size == "gpu" and evaluator.device == "cpu" and evaluation.type != "server":
+        raise UsageError(
+            "--size gpu: these problems are too large for the interpreter.",
+            "Judge on a GPU with --set evaluator.device=cuda, or leave --size out.",
+        )
 
 
 def one_of(choices: Any, name: str, kind: str) -> Any:

@@ -176,8 +176,8 @@ class Admission:
         return RefusalError(
             429,
             "overloaded",
-            f"{self.running} evaluations run and {self.waiting} wait, {self.share.count(client)} of all for this "
-            f"client; at most {self.queue} of a client can wait.",
+            f"{self.running} evaluations run and {self.waiting} wait, {self.share.count(client)} of them this "
+            f"client's; at most {self.queue} of one client can wait, and {FULL_QUEUES * self.queue} of all.",
             f"Try again in {seconds} s, or use another server.",
             retry_after_s=seconds,
         )

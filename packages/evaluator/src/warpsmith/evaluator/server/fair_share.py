@@ -17,6 +17,7 @@ class FairShare:
         self._present: Counter[str] = Counter()
         self._used: dict[str, float] = {}
         self._least = 0.0
+        """Use of the least served present client; it never falls while there is one."""
 
     @property
     def clients(self) -> int:
@@ -30,12 +31,13 @@ class FairShare:
     def join(self, client: str) -> None:
         """Count one more evaluation of a client."""
         if not self._present[client]:
-            self._used[client] = max(self._used.get(client, 0.0), self._floor())
+            self._advance()
+            self._used[client] = max(self._used.get(client, 0.0), self._least)
         self._present[client] += 1
 
     def leave(self, client: str) -> None:
         """Count one evaluation of a client less."""
-        self._floor()
+        self._advance()
         self._present[client] -= 1
         if self._present[client]:
             return
@@ -44,8 +46,8 @@ class FairShare:
             self._used.clear()
             self._least = 0.0
             return
-        floor = self._floor()
-        self._used = {name: used for name, used in self._used.items() if name in self._present or used > floor}
+        self._advance()
+        self._used = {name: used for name, used in self._used.items() if name in self._present or used > self._least}
 
     def charge(self, client: str, seconds: float) -> None:
         """Add seconds of use, or subtract what was charged too much. Unknown clients are ignored."""
@@ -60,8 +62,6 @@ class FairShare:
         """Return the client that has used least; the first of equal ones. `clients` must not be empty."""
         return min(clients, key=self.used)
 
-    def _floor(self) -> float:
-        """Return the use of the least served present client; it never falls."""
+    def _advance(self) -> None:
         if self._present:
             self._least = max(self._least, min(self._used[name] for name in self._present))
-        return self._least

@@ -17,7 +17,7 @@ from warpsmith.rollout.bench.config import BenchConfig, bench_config
 from warpsmith.rollout.bench.leaderboard import render
 from warpsmith.rollout.bench.results import read_result, result_of, scores_of, write_result
 from warpsmith.rollout.datasets.output_folder import output_folder
-from warpsmith.rollout.problem_choice import ProblemChoice, size_named, split_named
+from warpsmith.rollout.problem_choice import ProblemChoice, check_size, size_named, split_named
 
 HELP: Final = """\
 Search for kernels with a model behind an OpenAI-compatible endpoint, and score it.
@@ -96,7 +96,7 @@ def bench(
             }
         ),
     )
-    _check_size(size, config)
+    check_size(size, config.evaluator, config.evaluation)
     choice = ProblemChoice(
         problems, count, split_named(split), parse_levels(levels), seed, "held_out", size_named(size)
     )
@@ -115,14 +115,6 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
 def _judged(device: str, isolation: str) -> dict[str, Any]:
     """Return the table `[evaluator]` of two options; what is the default anyway is not given, as servers ignore it."""
     return {"minimum_isolation": isolation} | ({} if device == "cpu" else {"device": device})
-
-
-def _check_size(size: str | None, config: BenchConfig) -> None:
-    if size == "gpu" and config.evaluator.device == "cpu" and config.evaluation.type != "server":
-        raise UsageError(
-            "--size gpu: these problems are too large for the interpreter.",
-            "Judge on a GPU with --device cuda, or leave --size out.",
-        )
 
 
 def _run(config: BenchConfig, choice: ProblemChoice, output: Path, *, as_json: bool) -> None:

@@ -12,16 +12,21 @@ from warpsmith.evaluator.client.address import is_address
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.instructions import unasked
 from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
-from warpsmith.records.errors import UsageError
 from warpsmith.rollout.bench.strategies.config import AnyStrategy, EvolveConfig, SingleConfig
 from warpsmith.rollout.bench.strategies.mutations import read_mutations
-from warpsmith.rollout.config import ASKED_OF_SERVERS, AnyEvaluation, ProcessEvaluation, ServerEvaluation
+from warpsmith.rollout.config import (
+    AnyEvaluation,
+    ProcessEvaluation,
+    ServerEvaluation,
+    late_baselines,
+    unheard_by_servers,
+)
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.rollout.feedback_config import FeedbackConfig
 from warpsmith.rollout.history import HistoryConfig
 from warpsmith.rollout.prompts import PromptStyle
 from warpsmith.rollout.rewards.config import AnyReward, PresetRewardConfig
-from warpsmith.rollout.settings import SettingsError, changed, checked
+from warpsmith.rollout.settings.session import checked_settings
 
 SCHEMA: Final = "warpsmith-rollout bench schema"
 
@@ -176,33 +181,17 @@ class BenchConfig(_Section):
 
     @model_validator(mode="after")
     def _every_key_is_read(self) -> Self:
-        if told := unasked(self.evaluator.language):
-            raise ValueError(f"evaluator.language: {told}")
-        given = self.evaluator.model_fields_set
-        if isinstance(self.evaluation, ServerEvaluation) and not given >= EvaluatorConfig.model_fields.keys():
-            unheard = sorted(given - set(ASKED_OF_SERVERS))
-            if unheard:
-                raise ValueError(
-                    f"evaluator.{', evaluator.'.join(unheard)}: candidates are judged on servers, which have settings "
-                    f"of their own; of [evaluator] only {', '.join(ASKED_OF_SERVERS)} count then"
-                )
+        wrong = [*unheard_by_servers(self, self.evaluator), *late_baselines(self, self.evaluator)]
+        if unknown := unasked(self.evaluator.language):
+            wrong.append(f"evaluator.language: {unknown}")
+        if wrong:
+            raise ValueError("; ".join(wrong))
         return self
 
 
 def bench_config(overrides: Sequence[str], given: dict[str, Any]) -> BenchConfig:
-    """Return the settings of a command's options, changed by what follows `--set`.
-
-    Raises:
-        UsageError: a setting is unknown or has a value that it cannot have.
-    """
-    for override in overrides:
-        changed(BenchConfig, given, override, schema=SCHEMA)
-    try:
-        return checked(BenchConfig, given)
-    except SettingsError as error:
-        raise UsageError(
-            f"These settings cannot be used: {error}", f"`{SCHEMA}` lists every key and its meaning."
-        ) from None
+    """Return the settings of a bench's options, changed by what follows `--set`; see `checked_settings`."""
+    return checked_settings(BenchConfig, overrides, given, schema=SCHEMA)
 
 
 def judging_settings(config: BenchConfig) -> dict[str, Any]:
