@@ -127,6 +127,27 @@ def test_the_kernel_language_may_not_change_and_is_triton_in_older_runs() -> Non
         checkpoint.refuse_changes(path, CONFIG, cuda)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "other"),
+    [
+        ("rollout.sampler.lora_agents", [], ["generator"]),
+        ("data.source.language", "triton", "cuda_cpp"),
+        ("data.source.timed", True, False),
+        ("data.source.repair_share", 0.0, 0.2),
+    ],
+)
+def test_a_run_that_is_older_than_a_key_goes_on_as_it_was(key: str, value: object, other: object) -> None:
+    def now(given: object) -> dict[str, object]:
+        table: dict[str, object] = {key.rpartition(".")[2]: given}
+        for name in reversed(key.split(".")[:-1]):
+            table = {name: table}
+        return {**CONFIG, **table}
+
+    checkpoint.refuse_changes(Path("c"), CONFIG, now(value))
+    with pytest.raises(CheckpointError, match=f"{key} was"):
+        checkpoint.refuse_changes(Path("c"), CONFIG, now(other))
+
+
 def test_a_run_that_is_older_than_the_type_of_a_reward_goes_on_under_a_preset_alone() -> None:
     path = Path("step-00000005")
     old = {**CONFIG, "rollout": {"reward": {"preset": "kevin", "compiled": 0.0}}}

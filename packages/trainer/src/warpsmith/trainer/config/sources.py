@@ -7,8 +7,6 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
@@ -161,18 +159,11 @@ class GeneratedSource(_Source):
         description="Who is asked, for a run with agents: `generator`, `optimizer` (starts from the naive solution and "
         "answers with the good one), or `both` (one of them, at even odds); nobody in particular when not given.",
     )
-
     timed: bool = Field(
         default=True,
         description="Whether an optimizer's start is shown with times, as in a run that times; else with bytes moved, "
         "as on a CPU.",
     )
-
-    @model_serializer(mode="wrap")
-    def _without_the_usual_language(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave Triton out, so that runs from before this key can be resumed."""
-        found: dict[str, Any] = write(self)
-        return {name: value for name, value in found.items() if (name, value) != ("language", "triton")}
 
     @model_validator(mode="after")
     def _touched_is_read(self) -> Self:
