@@ -192,7 +192,7 @@ class Recordings:
             found = self._execution.record(answer, placed)
         evidence = self._candidate.evidence
         evidence.problem_bytes = max(evidence.problem_bytes, bytes_of(self._session, answer))
-        evidence.allocated_bytes = max(evidence.allocated_bytes, *(one.allocated_bytes for one in found))
+        evidence.allocated_bytes = max([evidence.allocated_bytes, *(one.allocated_bytes for one in found)])
         return found, self._execution.sees_contents
 
     def depends_on_content(self, placed: Form) -> bool:
