@@ -146,6 +146,14 @@ def test_other_files_are_not_mixed_with(tree, repairs):
         write_repaired(tree / "checkout", tree / "file")
 
 
+def test_a_repaired_dataset_is_not_repaired_again(tree, repairs):
+    out = tree / "repaired"
+    write_repaired(tree / "checkout", out, repairs=repairs)
+    with pytest.raises(UsageError, match=r"is a repaired dataset, as its repairs\.json says"):
+        write_repaired(out, tree / "again", repairs=repairs)
+    assert not (tree / "again").exists()
+
+
 def test_a_folder_that_was_left_half_written_is_not_judged(tree, repairs):
     out = tree / "repaired"
     write_repaired(tree / "checkout", out, repairs=repairs)

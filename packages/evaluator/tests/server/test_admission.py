@@ -249,3 +249,24 @@ def test_seconds_are_shared_not_turns(clock):
         assert abs(used["long"] - used["short"]) <= 20.0
 
     asyncio.run(go())
+
+
+def test_a_newcomer_waits_for_what_runs_alone(clock):
+    async def go():
+        admission = one(1, 64)
+        flood = admission.admit(20, "flood")
+        turns = [asyncio.ensure_future(place.turn()) for place in flood]
+        await asyncio.sleep(0)
+        assert turns[0].done()
+        (place,) = admission.admit(1, "new")
+        turn = asyncio.ensure_future(place.turn())
+        await asyncio.sleep(0)
+        clock[0] += 0.4
+        flood[0].step_back()
+        flood[0].leave()
+        await asyncio.sleep(0)
+        assert turn.done() and not turns[1].done()
+        for waiting in turns[1:]:
+            waiting.cancel()
+
+    asyncio.run(go())

@@ -195,7 +195,7 @@ def test_a_lost_search_makes_the_exit_code_3(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        ([], "needs --model, --base-url and --output"),
+        ([], "needs --model, --base-url, --output"),
         (["--strategy", "evolv"], "evolve"),
         (["--attempts", 3], "attempts"),
         (["--strategy", "refine", "--mutations", "x.toml"], "mutations"),

@@ -1,7 +1,7 @@
 """The options of `warpsmith-evaluator check`."""
 
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -25,8 +25,6 @@ Backend = Annotated[
     Literal["triton", "cuda"],
     typer.Option(help="Language of candidates' kernels: Triton, or CUDA C++, which runs on a GPU alone."),
 ]
-LANGUAGES: Final = {"triton": "triton", "cuda": "cuda_cpp"}
-"""The kernel language that `--backend` names, as KernelBench does."""
 Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")]
 Target = Annotated[
     str, typer.Option(help="Chip to compile for on the cpu: sm_90, or one of AMD's, such as gfx942; sm_90 by default.")

@@ -18,6 +18,7 @@ from warpsmith.evaluator.bench.options import HELP as BENCH_HELP
 from warpsmith.evaluator.bench.repair_command import repair
 from warpsmith.evaluator.client.evaluator import evaluate
 from warpsmith.evaluator.config import configured, tiers_of, timing_of
+from warpsmith.evaluator.languages.registry import BACKENDS
 from warpsmith.evaluator.mcp_server.command import mcp
 from warpsmith.evaluator.server.command import serve
 from warpsmith.evaluator.system.stderr import open_standard_descriptors
@@ -96,7 +97,7 @@ def check(
         ready_workers=1,
         **tiers_of(isolation),
         device=device,
-        language=check_options.LANGUAGES[backend],
+        language=BACKENDS[backend],
         gpu=gpu,
         target=target,
         trials=correctness_trials,

@@ -58,7 +58,7 @@ def combined(verdicts: Mapping[str, Verdict]) -> Verdict:
     Its status is `correct` if all are; else that of the first `invalid` one, the first that is neither correct nor
     undecided, or the first undecided one, whose message and category it has. Times are geometric means over all
     workloads, so that `speedup` is the geometric mean of the speedups; None unless every workload is correct and timed.
-    The bound, kernels and clock of one workload say nothing of the others, and are left out.
+    The bound, bytes moved, kernels and clock of one workload say nothing of the others, and are left out.
     """
     ones = list(verdicts.values())
     name, decisive = min(verdicts.items(), key=lambda item: _rank(item[1]))
@@ -74,6 +74,7 @@ def combined(verdicts: Mapping[str, Verdict]) -> Verdict:
         bound=None,
         kernels=(),
         clock=None,
+        bytes_moved=None,
         timing_tier=_weakest((one.timing_tier for one in ones), TIERS_BY_TRUST) if timed else "none",
         isolation_tier=_weakest((one.isolation_tier for one in ones), list(TIER_STRENGTH)),
         flags=tuple(dict.fromkeys(flag for one in ones for flag in one.flags)),

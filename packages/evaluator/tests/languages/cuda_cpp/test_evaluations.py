@@ -37,7 +37,7 @@ def test_cuda_under_an_evaluator_of_triton_says_how_to_judge_it(evaluator):
     assert (verdict.status, verdict.error_category) == ("compile_error", "parse_error")
     assert verdict.error_message == (
         "The candidate is written in CUDA C++, and this evaluator judges Triton. Write @triton.jit kernels, or let it "
-        "be judged with language = 'cuda_cpp' (--backend)."
+        "be judged with language = 'cuda_cpp' (--backend cuda)."
     )
 
 
@@ -47,7 +47,7 @@ def test_both_languages_under_an_evaluator_of_triton_say_which_language_takes_bo
     verdict = evaluator.evaluate(Problem.from_source(PROBLEM, "add"), both, trials=1)
     assert verdict.status == "runtime_error"
     assert verdict.error_message.endswith(
-        "The candidate also uses CUDA C++: with Triton beside, language = 'cuda_cpp' (--backend) takes it."
+        "The candidate also uses CUDA C++: with Triton beside, language = 'cuda_cpp' (--backend cuda) takes it."
     )
 
 

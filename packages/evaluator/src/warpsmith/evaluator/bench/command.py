@@ -12,7 +12,6 @@ from typing import Final
 import typer
 from rich.console import Console
 
-from warpsmith.evaluator import check_options
 from warpsmith.evaluator.bench import options, results
 from warpsmith.evaluator.bench.bench import OUT, Plan, Result, StoppedError, conduct
 from warpsmith.evaluator.bench.example import FOLDER, write_example
@@ -29,6 +28,7 @@ from warpsmith.evaluator.config import (
     timing_of,
 )
 from warpsmith.evaluator.fingerprint import Conditions
+from warpsmith.evaluator.languages.registry import BACKENDS
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.evaluator.traces.dataset import format_of
 from warpsmith.records.errors import UsageError
@@ -91,7 +91,7 @@ def bench(
     config = configured(
         **tiers_of(isolation),
         device=device,
-        language=check_options.LANGUAGES[backend],
+        language=BACKENDS[backend],
         gpu=gpu,
         trials=correctness_trials,
         **timing_of(timed_trials),

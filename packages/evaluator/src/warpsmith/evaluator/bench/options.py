@@ -82,7 +82,12 @@ Example = Annotated[
     ),
 ]
 Out = Annotated[
-    Path | None, typer.Option("--output", "-o", help=f"Folder for results; by default {OUT} in the run's own folder.")
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help=f"Folder for results; by default {OUT} in the run's own folder, or here for a data set's own answers.",
+    ),
 ]
 Gpu = Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")]
 Server = Annotated[

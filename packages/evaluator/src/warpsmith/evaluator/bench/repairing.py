@@ -56,10 +56,11 @@ def write_repaired(
 
     Raises:
         DatasetError: the problems cannot be read, or a change does not fit.
-        UsageError: `out` belongs to the dataset, or holds other files.
+        UsageError: the dataset is repaired already, or `out` belongs to it or holds other files.
         OutputError: the operating system refused to write.
     """
     _check_apart(dataset, out)
+    _check_original(dataset)
     problems = repaired(load_problems(dataset, levels), sets, repairs)
     paths = [out / f"level{one.problem.level}" / _file_name(one.problem) for one in problems]
     _check_usable(out, set(paths))
@@ -91,6 +92,14 @@ def repaired_in(dataset: Path, problems: Sequence[Problem]) -> list[str]:
         if entry["sets"]:
             names.append(f"level {problem.level} problem {problem.number} ({', '.join(entry['sets'])})")
     return names
+
+
+def _check_original(dataset: Path) -> None:
+    """Refuse what is repaired already: its copies would be taken for problems of another revision, without a mark."""
+    if any(entry["sets"] for entry in _held(dataset).values()):
+        raise UsageError(
+            f"{dataset} is a repaired dataset, as its {REPAIRS} says.", "Pass the checkout that it was made from."
+        )
 
 
 def _report(dataset: Path, sets: Collection[RepairSet], problems: Sequence[Repaired]) -> dict[str, Any]:

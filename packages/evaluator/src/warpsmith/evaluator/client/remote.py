@@ -448,9 +448,9 @@ def _usable_token(raw: str, token_env: str) -> str | None:
 
 def _usable_name(name: str) -> str:
     """Return a client's name; UsageError if a header cannot hold it."""
-    if not name.isascii() or not name.isprintable() or len(name) > LONGEST_CLIENT_NAME:
+    if not isinstance(name, str) or not name.isascii() or not name.isprintable() or len(name) > LONGEST_CLIENT_NAME:
         raise UsageError(
-            f"The client's name {name[:80]!r} is not of at most {LONGEST_CLIENT_NAME} printable ASCII characters.",
+            f"The client's name {str(name)[:80]!r} is not of at most {LONGEST_CLIENT_NAME} printable ASCII characters.",
             "Give the name of the run, or none.",
         )
     return name

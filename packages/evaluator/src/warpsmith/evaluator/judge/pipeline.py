@@ -20,7 +20,9 @@ from warpsmith.evaluator.judge.stages.absolute_figures import note_figures
 from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
 from warpsmith.evaluator.judge.stages.timed_calls import time_calls
 from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
+from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.languages.chips import chip_name
+from warpsmith.evaluator.languages.registry import BACKENDS
 from warpsmith.evaluator.languages.source_language import other_language, wider_language
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.processes.phases import in_phase
@@ -113,7 +115,7 @@ def _check_language(evaluation: Evaluation) -> None:
             "compile_error",
             "parse_error",
             f"The candidate is written in {other.title}, and this evaluator judges {own.title}. Write "
-            f"{own.kernel_form}, or let it be judged with language = {other.name!r} (--backend).",
+            f"{own.kernel_form}, or let it be judged with {_option(other)}.",
         )
 
 
@@ -123,9 +125,7 @@ def _with_remark(failure: Failure, candidate: CandidateUnderTest) -> Failure:
     if wider is None or failure.status not in {"runtime_error", "compile_error"}:
         return failure
     own = candidate.machine.language.title
-    remark = (
-        f"The candidate also uses {wider.title}: with {own} beside, language = {wider.name!r} (--backend) takes it."
-    )
+    remark = f"The candidate also uses {wider.title}: with {own} beside, {_option(wider)} takes it."
     return replace(failure, message=f"{failure.message[: MAX_TEXT - len(remark) - 1]}\n{remark}")
 
 
@@ -180,6 +180,12 @@ def _end_undecided(evaluation: Evaluation, rng: random.Random) -> NoReturn:
         f"The kernels compile for {chip_name(machine.config.chip)} and forward launches them. Whether they are right "
         f"only a GPU can tell: nothing here runs {language.title}.",
     )
+
+
+def _option(language: KernelLanguage) -> str:
+    """Return how a user asks for a language, in a configuration and on a command line."""
+    backend = next((name for name, known in BACKENDS.items() if known == language.name), None)
+    return f"language = {language.name!r}" + (f" (--backend {backend})" if backend else "")
 
 
 def _memory_ran_out(evidence: Evidence, error: Exception) -> Failure:

@@ -23,4 +23,7 @@ def language_of(name: str) -> KernelLanguage:
     return LANGUAGES.get(name)
 
 
+BACKENDS: Final = {"triton": "triton", "cuda": "cuda_cpp"}
+"""The kernel language that `--backend` names, as KernelBench does."""
+
 LanguageName = Annotated[str, Choices(LANGUAGES)]

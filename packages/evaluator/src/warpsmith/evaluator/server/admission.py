@@ -54,7 +54,7 @@ class Place:
         self._admission = admission
         self._client = client
         self._lane: Lane | None = None
-        self._charged_s = 0.0
+        self._expected_s = 0.0
         self._began = 0.0
         self._leaves = False
 
@@ -70,14 +70,14 @@ class Place:
         """
         waiter = _Waiter(self._client, preferred, frozenset(avoided), again=bool(avoided))
         self._lane = await self._admission.lane_for(waiter)
-        self._began, self._charged_s = time.monotonic(), waiter.charged_s
+        self._began, self._expected_s = time.monotonic(), waiter.expected_s
         return self._lane
 
     def step_back(self) -> None:
         """Release the device for the next waiter; keep the place unless `leave` was called."""
         lane, self._lane = self._lane, None
         if lane is not None:
-            self._admission.share.charge(self._client, time.monotonic() - self._began - self._charged_s)
+            self._admission.share.end(self._client, self._expected_s, time.monotonic() - self._began)
             self._admission.release(lane)
             if self._leaves:
                 self._admission.forget(self._client)
@@ -95,7 +95,7 @@ class _Waiter:
 
     Attributes:
         again: it had a device before, which was lost: it goes before all others.
-        charged_s: what its client was charged when it got a lane; corrected when it ends.
+        expected_s: what it was expected to take when it got a lane.
     """
 
     def __init__(self, client: str, preferred: int | None, avoided: frozenset[int], *, again: bool) -> None:
@@ -103,7 +103,7 @@ class _Waiter:
         self.preferred = preferred
         self.avoided = avoided
         self.again = again
-        self.charged_s = 0.0
+        self.expected_s = 0.0
         self.lane: asyncio.Future[Lane] = asyncio.get_running_loop().create_future()
 
     def among(self, lanes: Sequence[Lane]) -> list[Lane]:
@@ -226,8 +226,8 @@ class Admission:
             stranded.lane.set_exception(no_device())
         while (waiter := self._next()) is not None:
             self._waiters.remove(waiter)
-            waiter.charged_s = self._mean_s
-            self.share.charge(waiter.client, waiter.charged_s)
+            waiter.expected_s = self._mean_s
+            self.share.begin(waiter.client, waiter.expected_s)
             _take(waiter, min(_free(waiter.among(self.lanes)), key=_burden))
 
     def _next(self) -> _Waiter | None:
@@ -244,7 +244,7 @@ class Admission:
         if waiter in self._waiters:
             self._waiters.remove(waiter)
         elif not waiter.lane.cancelled() and waiter.lane.exception() is None:
-            self.share.charge(waiter.client, -waiter.charged_s)
+            self.share.end(waiter.client, waiter.expected_s, 0.0)
             self.release(waiter.lane.result())
 
 

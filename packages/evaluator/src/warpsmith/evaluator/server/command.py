@@ -6,10 +6,10 @@ import sys
 from contextlib import nullcontext
 from typing import Final
 
-from warpsmith.evaluator import check_options
 from warpsmith.evaluator.config import configured, tiers_of, timing_of
 from warpsmith.evaluator.devices.kinds import DeviceKind
 from warpsmith.evaluator.devices.registry import device_kind
+from warpsmith.evaluator.languages.registry import BACKENDS
 from warpsmith.evaluator.server import options
 from warpsmith.evaluator.server.settings import DEFAULT_PORT, DEFAULT_TOKEN_ENV, ServerSettings
 from warpsmith.records import tracing
@@ -78,7 +78,7 @@ def serve(
     numbers = _device_numbers(kind, gpu or [], judges)
     common = configured(
         device=device,
-        language=check_options.LANGUAGES[backend],
+        language=BACKENDS[backend],
         nice=NICE,
         trials=trials,
         **timing_of(timed_trials),

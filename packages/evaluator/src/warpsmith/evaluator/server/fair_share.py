@@ -10,14 +10,16 @@ class FairShare:
     While several clients wait, each gets the same time of the devices, whatever it sends and however long its
     evaluations take. Time in which a client was absent is not saved for later: it continues where the least served
     present client is. What it has used beyond that stays counted, so that leaving and coming back gains nothing.
-    This is start-time fair queueing, with costs that are corrected once they are known.
+    This is start-time fair queueing. What a running evaluation will cost is expected until it is known; the
+    expectation orders clients, but only known costs say where a newcomer begins.
     """
 
     def __init__(self) -> None:
         self._present: Counter[str] = Counter()
         self._used: dict[str, float] = {}
+        self._expected: dict[str, float] = {}
         self._least = 0.0
-        """Use of the least served present client; it never falls while there is one."""
+        """Known use of the least served present client; it never falls while there is one."""
 
     @property
     def clients(self) -> int:
@@ -33,6 +35,7 @@ class FairShare:
         if not self._present[client]:
             self._advance()
             self._used[client] = max(self._used.get(client, 0.0), self._least)
+            self._expected[client] = 0.0
         self._present[client] += 1
 
     def leave(self, client: str) -> None:
@@ -42,6 +45,7 @@ class FairShare:
         if self._present[client]:
             return
         del self._present[client]
+        del self._expected[client]
         if not self._present:
             self._used.clear()
             self._least = 0.0
@@ -49,17 +53,21 @@ class FairShare:
         self._advance()
         self._used = {name: used for name, used in self._used.items() if name in self._present or used > self._least}
 
-    def charge(self, client: str, seconds: float) -> None:
-        """Add seconds of use, or subtract what was charged too much. Unknown clients are ignored."""
-        if client in self._used:
-            self._used[client] += seconds
+    def begin(self, client: str, expected_s: float) -> None:
+        """Expect an evaluation of a present client to take so many seconds of a slot."""
+        self._expected[client] += expected_s
+
+    def end(self, client: str, expected_s: float, seconds: float) -> None:
+        """Count what it took, in place of what was expected."""
+        self._expected[client] -= expected_s
+        self._used[client] += seconds
 
     def used(self, client: str) -> float:
-        """Return a client's use in seconds, since a moment that all present clients have in common."""
-        return self._used.get(client, self._least)
+        """Return a present client's known and expected use in seconds, since a moment that all have in common."""
+        return self._used[client] + self._expected[client]
 
     def next_of(self, clients: Iterable[str]) -> str:
-        """Return the client that has used least; the first of equal ones. `clients` must not be empty."""
+        """Return the present client that has used least; the first of equal ones. `clients` must not be empty."""
         return min(clients, key=self.used)
 
     def _advance(self) -> None:

@@ -12,10 +12,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from warpsmith.evaluator._version import __version__
-from warpsmith.evaluator.check_options import LANGUAGES
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError
 from warpsmith.evaluator.exec_result import result_of
-from warpsmith.evaluator.languages.registry import language_of
+from warpsmith.evaluator.languages.registry import BACKENDS, language_of
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.server.answers import OF_EXEC
 from warpsmith.evaluator.server.devices import NEAR_LIMIT, Device
@@ -26,7 +25,7 @@ from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.server.settings import MOST_TRIALS
 from warpsmith.evaluator.verdict import Verdict
 
-_BACKENDS: Final = {language: backend for backend, language in LANGUAGES.items()}
+_BACKENDS: Final = {language: backend for backend, language in BACKENDS.items()}
 _CATEGORY_CODES: Final = {"timeout": 504, "syntax_error": 400, "parse_error": 400}
 
 router = APIRouter()

@@ -74,8 +74,9 @@ def bench(
     if context.invoked_subcommand is not None:
         return
     if model is None or base_url is None or output is None:
+        needed = {"--model": model, "--base-url": base_url, "--output": output}
         raise UsageError(
-            "bench needs --model, --base-url and --output.",
+            f"bench needs {', '.join(name for name, value in needed.items() if value is None)}.",
             "Example: warpsmith-rollout bench --model Qwen/Qwen3-8B --base-url http://127.0.0.1:8000/v1 -o runs/qwen3",
         )
     config = bench_config(

@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal
 import typer
 
 from warpsmith.evaluator.bench.command import INCOMPLETE_EXIT_CODE, STOPPED_EXIT_CODE, warn_about
-from warpsmith.evaluator.check_options import LANGUAGES
 from warpsmith.evaluator.config import ISOLATION_HELP
+from warpsmith.evaluator.languages.registry import BACKENDS
 from warpsmith.records.errors import UsageError
 from warpsmith.rollout.datasets.output_folder import output_folder
 from warpsmith.rollout.datasets.registry import DATASETS, Dataset, read_dataset, renamed_columns
@@ -129,7 +129,7 @@ def _in_language(read: Dataset, backend: str | None) -> Dataset:
     """
     if backend is None:
         return read
-    language = LANGUAGES[backend]
+    language = BACKENDS[backend]
     kept = [entry for entry in read.entries if entry.kernel is None or entry.language == language]
     others = sorted({entry.language for entry in read.entries if entry.kernel is not None} - {language})
     if others and all(entry.kernel is None for entry in kept):
