@@ -37,7 +37,7 @@ def test_without_a_toolkit_one_paragraph_says_what_to_install(bare):
 
 
 def test_without_a_host_compiler_one_paragraph_says_what_to_install(bare, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     with pytest.raises(toolkit.ToolkitError, match="there is no g") as raised:
         toolkit.find.__wrapped__()
     assert "apt install g++" in raised.value.remedy
