@@ -1,0 +1,69 @@
+"""Softmax of long rows: one pass for maximum and sum, one that writes; a block a row."""
+
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+__device__ float block_sum(float value) {
+  __shared__ float of_warp[32];
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    value = threadIdx.x < blockDim.x / 32 ? of_warp[threadIdx.x] : 0.f;
+    for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
+    if (threadIdx.x == 0) of_warp[0] = value;
+  }
+  __syncthreads();
+  const float total = of_warp[0];
+  __syncthreads();
+  return total;
+}
+
+__device__ float block_max(float value) {
+  __shared__ float of_warp[32];
+  for (int offset = 16; offset > 0; offset /= 2) value = fmaxf(value, __shfl_down_sync(0xffffffffu, value, offset));
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    value = threadIdx.x < blockDim.x / 32 ? of_warp[threadIdx.x] : -INFINITY;
+    for (int offset = 16; offset > 0; offset /= 2) value = fmaxf(value, __shfl_down_sync(0xffffffffu, value, offset));
+    if (threadIdx.x == 0) of_warp[0] = value;
+  }
+  __syncthreads();
+  const float largest = of_warp[0];
+  __syncthreads();
+  return largest;
+}
+
+__global__ void softmax_kernel(const float* __restrict__ x, float* __restrict__ out, int64_t columns) {
+  x += blockIdx.x * columns;
+  out += blockIdx.x * columns;
+  float largest = -INFINITY, total = 0.f;
+  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+    const float value = x[i], larger = fmaxf(largest, value);
+    total = total * expf(largest - larger) + expf(value - larger);
+    largest = larger;
+  }
+  const float row_largest = block_max(largest);
+  const float row_total = block_sum(total * expf(largest - row_largest));
+  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) out[i] = expf(x[i] - row_largest) / row_total;
+}
+
+torch::Tensor softmax(torch::Tensor x) {
+  auto out = torch::empty_like(x);
+  softmax_kernel<<<x.size(0), 1024>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.size(1));
+  return out;
+}
+"""
+module = load_inline(
+    name="level1_23_softmax",
+    cpp_sources="torch::Tensor softmax(torch::Tensor x);",
+    cuda_sources=SOURCE,
+    functions=["softmax"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return module.softmax(x)
