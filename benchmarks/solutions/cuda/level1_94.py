@@ -9,18 +9,14 @@ constexpr int64_t MOST_BLOCKS = 2048;
 
 __device__ float block_sum(float value) {
   __shared__ float of_warp[32];
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+  if (lane == 0) of_warp[warp] = value;
   __syncthreads();
-  if (threadIdx.x < 32) {
-    value = threadIdx.x < blockDim.x / 32 ? of_warp[threadIdx.x] : 0.f;
-    for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
-    if (threadIdx.x == 0) of_warp[0] = value;
-  }
+  value = lane < blockDim.x / 32 ? of_warp[lane] : 0.f;
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
   __syncthreads();
-  const float total = of_warp[0];
-  __syncthreads();
-  return total;
+  return value;
 }
 
 __device__ __forceinline__ float loss_of(float prediction, float target) {
