@@ -147,24 +147,25 @@ def with_constants(source: str, changes: Changes) -> tuple[str, frozenset[str]]:
     """Replace the values of a module's constants.
 
     Args:
-        source: the module. Each constant is assigned once, alone (`a = 1`), with others (`a = b = 1`) or in a tuple
-            (`a, b = 1, 2`).
+        source: the module. Each constant is assigned once and on one line, alone (`a = 1`), with others (`a = b = 1`)
+            or in a tuple (`a, b = 1, 2`).
         changes: new values by name; all names of `a = b = 1` get the value of the first that is given.
 
     Returns:
         The module, and the names that it does not assign.
     """
     lines = source.splitlines(keepends=True)
-    spans = {name: node for node in ast.parse(source).body for name, node in _assigned(node) if name in changes}
-    replaced: set[tuple[int, int]] = set()
-    for name, node in sorted(spans.items(), key=lambda each: (each[1].lineno, each[1].col_offset), reverse=True):
-        place = (node.lineno, node.col_offset)
-        if place in replaced:
-            continue
-        replaced.add(place)
-        assert node.end_lineno == node.lineno, f"{name} is written over several lines"
-        line = lines[node.lineno - 1]
-        lines[node.lineno - 1] = f"{line[: node.col_offset]}{changes[name]!r}{line[node.end_col_offset :]}"
+    spans = {
+        name: node
+        for statement in ast.parse(source).body
+        for name, node in _assigned(statement)
+        if name in changes and node.end_lineno == node.lineno
+    }
+    # From the end on, so that earlier places stay; a value of several names is replaced once.
+    places = {(node.lineno, node.col_offset): (name, node) for name, node in reversed(spans.items())}
+    for (line, start), (name, node) in sorted(places.items(), reverse=True):
+        text = lines[line - 1].encode()
+        lines[line - 1] = (text[:start] + repr(changes[name]).encode() + text[node.end_col_offset :]).decode()
     return "".join(lines), frozenset(changes) - spans.keys()
 
 

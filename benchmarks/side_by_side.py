@@ -321,7 +321,15 @@ def judge_all(arguments: argparse.Namespace, sheet: Sheet, every: list[Solution]
 
 def settings_of(arguments: argparse.Namespace) -> Row:
     """What the rows of one result have in common, beside machine and versions."""
-    return {"device": arguments.device, "sizes": arguments.sizes, "precision": "tf32" if arguments.tf32 else "ieee"}
+    files = [arguments.kernelbench / "src" / "kernelbench" / name for name in ("eval.py", "timing.py")]
+    texts = [path.read_bytes() for path in files if path.exists()]
+    return {
+        "device": arguments.device,
+        "sizes": arguments.sizes,
+        "precision": "tf32" if arguments.tf32 else "ieee",
+        # Of its evaluator and its timing; a folder of them alone has no commit.
+        "kernelbench_sha256": hashlib.sha256(b"".join(texts)).hexdigest() if texts else None,
+    }
 
 
 def main() -> None:

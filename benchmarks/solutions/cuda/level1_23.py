@@ -1,4 +1,4 @@
-"""Softmax of long rows: one pass for maximum and sum, one that writes; a block a row."""
+"""Softmax of long rows: read once for maximum and sum, once more to write; a block a row."""
 
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline

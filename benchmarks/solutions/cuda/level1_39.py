@@ -1,4 +1,4 @@
-"""Rows of length one: a block a row, one pass for the sum of squares, one that writes."""
+"""Rows of length one: a block a row, read once for the sum of squares, once more to write."""
 
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline

@@ -1,4 +1,4 @@
-"""Softmax of long rows: one pass for maximum and sum, one that writes."""
+"""Softmax of long rows: read once for maximum and sum, once more to write."""
 
 import torch
 import torch.nn as nn

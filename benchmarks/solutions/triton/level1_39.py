@@ -1,4 +1,4 @@
-"""Rows of length one: a program a row, one pass for the sum of squares, one that writes."""
+"""Rows of length one: a program a row, read once for the sum of squares, once more to write."""
 
 import torch
 import torch.nn as nn
