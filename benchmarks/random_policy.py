@@ -153,24 +153,26 @@ def write_policy(directory: Path, shape: ModelShape, tokenizer: Path) -> None:
         tokenizer: a directory with the tokenizer.
     """
     import torch
-    from transformers import AutoTokenizer
+    from tokenizers import Tokenizer
 
     if shape.tied or shape.biased:
         raise SystemExit(f"{shape.name} has tied embeddings or biases; choose another shape, such as qwen3-8b.")
-    found = AutoTokenizer.from_pretrained(tokenizer)
-    if len(found) > shape.vocabulary:
-        raise SystemExit(f"{tokenizer} has {len(found)} tokens; {shape.name} has only {shape.vocabulary}.")
+    found = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
+    tokens = found.get_vocab_size()
+    if tokens > shape.vocabulary:
+        raise SystemExit(f"{tokenizer} has {tokens} tokens; {shape.name} has only {shape.vocabulary}.")
+    end = json.loads((tokenizer / "tokenizer_config.json").read_text(encoding="utf-8"))["eos_token"]
     directory.mkdir(parents=True)
     for name in _TOKENIZER_FILES:
         if (tokenizer / name).is_file():
             shutil.copy(tokenizer / name, directory / name)
-    (directory / "config.json").write_text(json.dumps(config_of(shape, int(found.eos_token_id)), indent=2))
+    (directory / "config.json").write_text(json.dumps(config_of(shape, found.token_to_id(end)), indent=2))
     gpus = torch.cuda.device_count()
     shards = shards_of(shape)
     names = [f"model-{number:05}-of-{len(shards):05}.safetensors" for number in range(1, len(shards) + 1)]
     devices = [f"cuda:{number % gpus}" if gpus else "cpu" for number in range(len(shards))]
     arguments = [
-        (directory / name, weights, len(found), seed, device)
+        (directory / name, weights, tokens, seed, device)
         for seed, (name, weights, device) in enumerate(zip(names, shards, devices, strict=True))
     ]
     if gpus:
