@@ -220,7 +220,6 @@ def step_figures(
         "longest_row": max(lengths, default=0),
         "sampled_tokens_per_s": sum(sampled) / collect_s,
         "trained_tokens_per_s": sum(lengths) / train_s,
-        "updates_tokens_per_s": metrics.get("train_tokens_per_s"),
         "step_tokens_per_s": sum(sampled) / step["seconds"],
         "mfu": None if whole is None else flops / whole,
         "mfu_all_passes": None if whole is None else flops * 5 / 3 / whole,
@@ -275,9 +274,23 @@ def report(given: argparse.Namespace, planned: MemoryPlan, memory: Memory, logs:
         "memory": memory_rows(planned, memory, logs),
         "plan": {gpu.name: {part.name: part.bytes for part in gpu.parts} for gpu in planned.gpus},
         "processes": _told(logs),
+        "unfinished_step": unfinished(turns, steps),
         "statuses": _counts(turn["verdict"]["status"] for turn in turns if turn["verdict"]),
         "invalid": _counts(turn["invalid_reason"] for turn in turns if turn["invalid_reason"]),
     }
+
+
+def unfinished(turns: list[dict[str, Any]], steps: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return what was sampled for a step that was not finished: from its first turn's start to its last one's end."""
+    done = {step["step"] for step in steps}
+    left = [turn for turn in turns if turn["rollout_step"] is not None and turn["rollout_step"] not in done]
+    if not left:
+        return None
+    parts = ("generate_s", "compile_s", "wait_s", "evaluate_s")
+    ends = [turn["started_at"].timestamp() + sum(turn[part] or 0.0 for part in parts) for turn in left]
+    seconds = max(ends) - min(turn["started_at"].timestamp() for turn in left)
+    tokens = sum(len(turn["completion_ids"]) for turn in left)
+    return {"turns": len(left), "collect_s": seconds, "sampled_tokens_per_s": tokens / seconds}
 
 
 def _counts(values: Any) -> dict[str, int]:
@@ -299,7 +312,7 @@ def show(result: dict[str, Any]) -> None:
         print(f"  {span['began_s']:7.1f} + {span['seconds']:6.1f}  {span['name']}{beside}")
     for name in (
         "seconds", "collect_s", "train_s", "sync_s", "turns", "sampled_tokens", "trained_tokens", "longest_row",
-        "sampled_tokens_per_s", "trained_tokens_per_s", "updates_tokens_per_s", "step_tokens_per_s", "mfu",
+        "sampled_tokens_per_s", "trained_tokens_per_s", "step_tokens_per_s", "mfu",
         "mfu_all_passes", "evaluations", "evaluations_per_minute", "evaluate_s_mean", "truncated_rate",
     ):  # fmt: skip
         print(f"  {name:24}" + "".join(f"{_figure(step[name]):>12}" for step in result["steps"]))
@@ -309,6 +322,8 @@ def show(result: dict[str, Any]) -> None:
         share = row["planned"] / row["driver"] if row.get("driver") else None
         print(f"  {row['device']:14}" + "".join(f"{_gib(size):>10}" for size in seen) + f"{_figure(share):>12}")
     print(f"\nverdicts {result['statuses']}; invalid {result['invalid']}")
+    if result["unfinished_step"] is not None:
+        print(f"sampled for a step that was not finished: {result['unfinished_step']}")
 
 
 def _figure(value: float | None) -> str:

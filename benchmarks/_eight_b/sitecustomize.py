@@ -9,7 +9,17 @@ import os
 import sys
 import threading
 import time
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from pathlib import Path
+
+
+def _run_the_next() -> None:
+    """Run the `sitecustomize` of the installation, which this one hides."""
+    here = Path(__file__).resolve().parent
+    spec = PathFinder.find_spec("sitecustomize", [path for path in sys.path if Path(path).resolve() != here])
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(module_from_spec(spec))
 
 
 def _watch(folder: Path) -> None:
@@ -31,5 +41,6 @@ def _watch(folder: Path) -> None:
         unfinished.replace(path)
 
 
+_run_the_next()
 if "EIGHT_B_MEMORY" in os.environ:
     threading.Thread(target=_watch, args=(Path(os.environ["EIGHT_B_MEMORY"]),), daemon=True).start()
