@@ -227,6 +227,10 @@ def step_figures(
         "evaluations_per_minute": 60 * len(judged) / collect_s,
         "evaluate_s_mean": statistics.fmean(judged) if judged else None,
         "truncated_rate": metrics.get("truncated_rate"),
+        # The phases of the sync, if the run records them.
+        "sync_phases": {
+            name: metrics[name] for name in sorted(metrics) if name.startswith("sync_") and name != "sync_s"
+        },
         "metrics": {name: metrics[name] for name in sorted(metrics)},
     }
 
@@ -316,6 +320,9 @@ def show(result: dict[str, Any]) -> None:
         "mfu_all_passes", "evaluations", "evaluations_per_minute", "evaluate_s_mean", "truncated_rate",
     ):  # fmt: skip
         print(f"  {name:24}" + "".join(f"{_figure(step[name]):>12}" for step in result["steps"]))
+    for step in result["steps"]:
+        parts = ", ".join(f"{name} {_figure(value)}" for name, value in step["sync_phases"].items())
+        print(f"  step {step['step']} sync: {parts}" if parts else "", end="\n" if parts else "")
     print("\nmemory, GiB        planned   driver  allocated  reserved  planned/driver")
     for row in result["memory"]:
         seen = [row["planned"], row.get("driver"), row.get("allocated"), row.get("reserved")]
