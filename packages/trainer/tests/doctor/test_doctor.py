@@ -362,5 +362,7 @@ def test_a_resumed_run_has_room_where_its_own_checkpoints_stand() -> None:
     assert (new.checkpoints, new.checkpoint, new.model, new.total) == (4, 1400, 2000, 7600)
     assert disk_need(section, zero, "bfloat16", trained=100, whole=1000, there=2).total == 4800
     assert disk_need(section, zero, "bfloat16", trained=100, whole=1000, there=9).checkpoints == 1
+    at_the_end = CheckpointSection(every=0, keep=2)
+    assert disk_need(at_the_end, zero, "bfloat16", trained=100, whole=1000).checkpoints == 1
     without = CheckpointSection(export_final=False)
     assert disk_need(without, zero, "float32", trained=100, whole=1000).model == 0

@@ -131,6 +131,7 @@ def test_the_kernel_language_may_not_change_and_is_triton_in_older_runs() -> Non
     ("key", "value", "other"),
     [
         ("rollout.sampler.lora_agents", [], ["generator"]),
+        ("rollout.sampler.compile_model", True, False),
         ("data.source.language", "triton", "cuda_cpp"),
         ("data.source.timed", True, False),
         ("data.source.repair_share", 0.0, 0.2),

@@ -73,6 +73,11 @@ class SamplerConfig(_Section):
     max_sequences: int = Field(default=32, ge=1, description="Most sequences that are sampled at once.")
     max_batched_tokens: int = Field(default=32768, ge=64, description="Most tokens that vLLM computes in one step.")
     enforce_eager: bool = Field(default=False, description="On a GPU: do not capture CUDA graphs. A CPU has none.")
+    compile_model: bool = Field(
+        default=True,
+        description="On a GPU: compile the model before CUDA graphs are captured. Without it a sampler starts sooner, "
+        "and only steps without new prompts run as graphs. No effect with enforce_eager.",
+    )
     gpu_memory_utilization: float = Field(
         default=0.85, gt=0, le=1, description="On a GPU: share of its memory that vLLM takes."
     )

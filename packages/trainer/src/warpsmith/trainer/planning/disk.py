@@ -46,7 +46,8 @@ def disk_need(
     """
     kept = section.keep + section.keep_best
     return DiskNeed(
-        checkpoints=max(kept - there, 0) + 1,
+        # Without a period, and with no best ones to keep, only the one at the end is written.
+        checkpoints=max(kept - there, 0) + 1 if section.every or section.keep_best else 1,
         checkpoint=checkpoint_bytes(zero, dtype, trained),
         model=WIDTH[dtype] * whole if section.export_final else 0,
     )

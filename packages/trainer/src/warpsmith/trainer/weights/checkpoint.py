@@ -333,7 +333,7 @@ _WITHOUT_THE_KEY = {
     "rollout.reward.kernel_share_weight": 0.0, "rollout.reward.bound_weight": 0.0, "rollout.reward.baseline": None,
     "rollout.feedback.baselines": False, "rollout.feedback.bound": False, "rollout.feedback.kernels": False,
     "rollout.feedback.traffic": False,
-    "rollout.sampler.lora_agents": [], "evaluator.language": "triton",
+    "rollout.sampler.lora_agents": [], "rollout.sampler.compile_model": True, "evaluator.language": "triton",
     "data.source.language": "triton", "data.source.timed": True,
     "data.source.repair_share": 0.0, "data.source.repair_attempts": 1,
 }  # fmt: skip

@@ -168,10 +168,15 @@ _CPU_ARGUMENTS: Mapping[str, Any] = {
 }
 
 
+_UNCOMPILED: Mapping[str, Any] = {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY"}
+"""vLLM's compilation without a compiler. Graphs of mixed steps are cut at attention, which takes one."""
+
+
 def _cuda_arguments(config: SamplerConfig) -> dict[str, Any]:
     size = config.gpu_kv_cache_gib
     return {
         **({} if size is None else {"kv_cache_memory_bytes": int(size * 2**30)}),
+        **({} if config.compile_model or config.enforce_eager else {"compilation_config": dict(_UNCOMPILED)}),
         "enforce_eager": config.enforce_eager,
         "gpu_memory_utilization": config.gpu_memory_utilization,
         "tensor_parallel_size": config.tensor_parallel_size,

@@ -6,11 +6,13 @@ shared memory without a copy.
 
 import json
 import math
+import os
 import struct
 import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 64
 _ITEM_BYTES: Mapping[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+_MOST_THREADS = 16
 _RETRY = "Send the whole state dict again."
 
 
@@ -139,9 +142,13 @@ class WeightPayload:
             raise BadPayloadError(f"Weight version {version} has no tensors.", _RETRY)
         layout = _laid_out({name: (_dtype_name(name, t), tuple(t.shape)) for name, t in tensors.items()})
         data = np.zeros(layout[-1].offset + layout[-1].nbytes, dtype=np.uint8)
-        for entry in layout:
+
+        def fill(entry: TensorEntry) -> TensorEntry:
             data[entry.offset : entry.offset + entry.nbytes] = _bytes_of(tensors[entry.name])
-        return WeightPayload(version, tuple(_checksummed(entry, data) for entry in layout), data, adapter)
+            return _checksummed(entry, data)
+
+        with _threads() as pool:
+            return WeightPayload(version, tuple(pool.map(fill, layout)), data, adapter)
 
     def check(self, expected: Mapping[str, tuple[int, ...]], *, optional: frozenset[str] = frozenset()) -> None:
         """Check that the weights are exactly those of a model, or the factors exactly those of an adapter.
@@ -166,7 +173,10 @@ class WeightPayload:
                     f"Weight version {self.version}: {entry.name} has shape {entry.shape}; the model has {shape}.",
                     "Send the weights of the model that the sampler was started with.",
                 )
-            self._check_bytes(entry)
+        with _threads() as pool:
+            # In order, so that the first damaged tensor is the one that is named.
+            for _ in pool.map(self._check_bytes, self.manifest):
+                pass
 
     def _refuse(self, what: str, names: list[str]) -> None:
         if names:
@@ -256,6 +266,11 @@ def _laid_out(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[Tensor
 def _checksummed(entry: TensorEntry, data: npt.NDArray[np.uint8]) -> TensorEntry:
     crc = _crc32(data[entry.offset : entry.offset + entry.nbytes])
     return TensorEntry(entry.name, entry.dtype, entry.shape, entry.offset, crc)
+
+
+def _threads() -> ThreadPoolExecutor:
+    """Return threads for copies and checksums, which take seconds for 16 GB and leave the interpreter free."""
+    return ThreadPoolExecutor(min(_MOST_THREADS, len(os.sched_getaffinity(0))), "weights")
 
 
 def _crc32(part: npt.NDArray[np.uint8]) -> int:
