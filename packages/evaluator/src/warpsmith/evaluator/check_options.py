@@ -46,6 +46,12 @@ HiddenShapes = Annotated[bool, typer.Option(help="Give one trial inputs of other
 Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
 Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
 Operators = Annotated[OperatorPolicy, typer.Option(help=POLICY_HELP)]
+MaxTensorBytes = Annotated[
+    int | None,
+    typer.Option(
+        min=1 << 16, help="Most bytes of one set of inputs or outputs; by default 1 GiB on the cpu, 16 GiB on a GPU."
+    ),
+]
 Baseline = Annotated[list[str] | None, typer.Option(help=BASELINE_HELP)]
 AllowDegenerate = Annotated[
     bool,

@@ -46,9 +46,11 @@ def test_both_languages_under_an_evaluator_of_triton_say_which_language_takes_bo
     both = f"import triton\n{CUDA}"
     verdict = evaluator.evaluate(Problem.from_source(PROBLEM, "add"), both, trials=1)
     assert verdict.status == "runtime_error"
-    assert verdict.error_message.endswith(
-        "The candidate also uses CUDA C++: with Triton beside, language = 'cuda_cpp' (--backend cuda) takes it."
+    assert verdict.error_message.startswith(
+        "The candidate uses CUDA C++ beside Triton, and this evaluator judges Triton alone. Let it be judged with "
+        "language = 'cuda_cpp' (--backend cuda), which takes both. What failed here: "
     )
+    assert verdict.flags == ("other_language",)
 
 
 @pytest.fixture

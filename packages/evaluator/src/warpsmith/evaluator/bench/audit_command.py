@@ -15,7 +15,7 @@ from warpsmith.evaluator.bench.command import (
     parse_levels,
     warn_about,
 )
-from warpsmith.evaluator.bench.options import Dataset, Device, Isolation, Levels, ReferenceTimeout
+from warpsmith.evaluator.bench.options import Dataset, Device, Isolation, Levels, MaxTensorBytes, ReferenceTimeout
 from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, tiers_of, timing_of
 
 
@@ -37,6 +37,7 @@ def audit(
     ] = 100,
     reference_timeout: ReferenceTimeout = 60.0,
     isolation: Isolation = "landlock",
+    max_tensor_bytes: MaxTensorBytes = None,
 ) -> None:
     """Audit the problems of a dataset: which of them accept an output that computes nothing.
 
@@ -59,6 +60,7 @@ def audit(
         gpu=gpu,
         **timing_of(timed_trials),
         reference_timeout_s=reference_timeout,
+        max_tensor_bytes=max_tensor_bytes,
         **({"slots": slots} if slots else {}),
     )
     found = _conducted(AuditPlan(dataset, out, parse_levels(levels), config))

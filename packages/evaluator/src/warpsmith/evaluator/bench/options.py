@@ -45,6 +45,7 @@ To try it without a dataset: `warpsmith-evaluator bench --example`
 Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help=ISOLATION_HELP)]
 Device = Annotated[str, typer.Option(metavar="[cpu|cuda]", help="Interpret on the cpu, or run and time on a GPU.")]
 Backend = check_options.Backend
+MaxTensorBytes = check_options.MaxTensorBytes
 DATASET_HELP: Final = (
     "A KernelBench checkout or its folder KernelBench; a level folder; Parquet files as on Hugging Face; a "
     ".parquet, .jsonl or .json file with the columns code, level, name, problem_id, or with TritonForge's label and "

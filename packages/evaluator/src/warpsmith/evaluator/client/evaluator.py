@@ -398,7 +398,7 @@ class Evaluator:
         if refusal := request.refusal:
             return refusal
         if request.workloads:
-            return judged_on_each(request.workloads, self._judged)
+            return judged_on_each(request.workloads, self._judged, request.in_own_words)
         return self._judged(request)
 
     def _judged(self, request: EvaluationRequest) -> Verdict:
@@ -492,7 +492,9 @@ class Evaluator:
             return refusal
         listener = _in_this_loop(on_running or _ignore)
         if request.workloads:
-            return await judged_on_each_async(request.workloads, lambda one: self._judged_async(one, listener))
+            return await judged_on_each_async(
+                request.workloads, lambda one: self._judged_async(one, listener), request.in_own_words
+            )
         return await self._judged_async(request, listener)
 
     async def _judged_async(self, request: EvaluationRequest, listener: OnRunning) -> Verdict:

@@ -249,7 +249,7 @@ class Client:
     async def _judged(self, request: EvaluationRequest) -> Verdict:
         """Return the verdict, asked for once a workload: a server may be of a version that knows none."""
         if request.workloads:
-            return await judged_on_each_async(request.workloads, self._judged)
+            return await judged_on_each_async(request.workloads, self._judged, request.in_own_words)
         return await self._evaluated(_body(request) | self._cache_field)
 
     def health(self) -> dict[str, dict[str, Any] | ServerError]:

@@ -47,6 +47,7 @@ def serve(
     precision: options.Precision = "ieee",
     operators: options.Operators = "none",
     baseline: options.Baseline = None,
+    max_tensor_bytes: options.MaxTensorBytes = None,
     drain: options.Drain = 30.0,
     max_failures: options.MaxFailures = 10,
     cache: options.Cache = False,
@@ -88,6 +89,7 @@ def serve(
         precision=precision,
         operators=operators,
         baseline=baseline or None,
+        max_tensor_bytes=max_tensor_bytes,
         slots=slots or kind.default_slots(len(numbers)),
     )
     configs = [common.model_copy(update={"gpu": number} if kind.is_numbered else {}) for number in numbers]

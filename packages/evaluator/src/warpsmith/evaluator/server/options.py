@@ -28,6 +28,7 @@ Device = Annotated[
     str, typer.Option(metavar="[cpu|cuda]", help="Interpret kernels on the cpu, or run and time them on GPUs.")
 ]
 Backend = check_options.Backend
+MaxTensorBytes = check_options.MaxTensorBytes
 Gpu = Annotated[
     list[int] | None,
     typer.Option(min=0, max=LAST_GPU, help="Number of a GPU to serve, with --device cuda; repeatable."),
