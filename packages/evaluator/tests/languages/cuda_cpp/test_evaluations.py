@@ -85,5 +85,5 @@ def test_without_a_toolkit_check_says_what_to_install_and_ends_with_exit_code_2(
     monkeypatch.setattr(toolkit, "find", absent)
     code, printed = checked("--backend", "cuda")
     assert code == 2
-    assert "pip install 'warpsmith-evaluator[cuda-cpp]'" in " ".join(printed.err.split())
+    assert "pip install './packages/evaluator[cuda-cpp]'" in " ".join(printed.err.split())
     assert printed.out == ""

@@ -16,9 +16,7 @@ def installing(package: str, *extras: str) -> str:
         extras: its extras, for example `judge`.
     """
     wanted = f"[{','.join(extras)}]" if extras else ""
-    return (
-        f"In a checkout of Warpsmith, run: pip install './packages/{package}{wanted}' (docs/installing.md has more ways)."
-    )
+    return f"In a checkout of Warpsmith run: pip install './packages/{package}{wanted}' (more: docs/installing.md)."
 
 
 def printable(text: str, encoding: str = "utf-8") -> str:

@@ -308,7 +308,10 @@ def _remarks(result: Result) -> list[tuple[str, list[str]]]:
         (f"missing generations, which {missing}", report["missing"]),
         ("invalid, no score: the evaluator failed; run the same command again", report["invalid"]),
         (OTHER_LANGUAGE[report["format"] == "kernelbench"], report["other_language"]),
-        ("refused, no score: the problem cannot be judged", [f"{name}: {why}" for name, why in report["refusals"].items()]),
+        (
+            "refused, no score: the problem cannot be judged",
+            [f"{name}: {why}" for name, why in report["refusals"].items()],
+        ),
         ("repaired problems, whose scores do not compare with KernelBench's", report["repaired"]),
         ("not in the dataset, not judged", report["not_in_dataset"]),
         ("not judged", report["set_aside"]),

@@ -146,7 +146,8 @@ def _table(title: str, *columns: str) -> Table:
 def _counts(scores: Sequence[LevelScore], terms: Terms) -> Table:
     table = _table(
         terms.answers,
-        *(terms.group, terms.problems, terms.answers, "counted", "compiled", "correct", "missing", "invalid", "refused"),
+        *(terms.group, terms.problems, terms.answers),
+        *("counted", "compiled", "correct", "missing", "invalid", "refused"),
     )
     for score in scores:
         table.add_row(

@@ -38,6 +38,7 @@ from warpsmith.evaluator.sandbox import temp_dirs, torch_compile
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import installing
 
 STDERR: Final = 2
 SILENCE_S: Final = 60.0
@@ -268,7 +269,7 @@ def _check_installed() -> None:
     if missing:
         raise JudgeUnavailableError(
             f"To judge on this machine, {' and '.join(missing)} must be installed; this environment lacks it.",
-            "Install the extra: pip install 'warpsmith-evaluator[judge]'. A Client of a server needs neither.",
+            f"{installing('evaluator', 'judge')} A Client of a server needs neither.",
         )
 
 

@@ -25,6 +25,7 @@ from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records import tracing
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import installing
 
 if TYPE_CHECKING:
     import httpx
@@ -154,7 +155,7 @@ class Client:
             tiers = ", ".join(TIER_STRENGTH)
             raise UsageError(f"There is no isolation tier {minimum_isolation!r}.", f"The tiers are {tiers}.")
         if importlib.util.find_spec("httpx") is None:
-            raise UsageError("The client needs httpx.", "Install it with: pip install 'warpsmith-evaluator[client]'.")
+            raise UsageError("The client needs httpx.", installing("evaluator", "client"))
         self.deadline_s = deadline_s
         self.retries = retries
         self._weakest = minimum_isolation

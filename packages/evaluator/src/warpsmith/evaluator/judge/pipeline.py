@@ -20,7 +20,6 @@ from warpsmith.evaluator.judge.stages.absolute_figures import note_figures
 from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
 from warpsmith.evaluator.judge.stages.timed_calls import time_calls
 from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
-from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.languages.chips import chip_name
 from warpsmith.evaluator.languages.source_language import option_of, other_language, wider_language
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError

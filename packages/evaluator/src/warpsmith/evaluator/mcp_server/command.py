@@ -17,6 +17,7 @@ from warpsmith.evaluator.mcp_server.evaluations import Limits
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import installing
 
 LOOPBACK: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 18189
@@ -57,7 +58,7 @@ def mcp(
     if importlib.util.find_spec("mcp") is None:
         raise UsageError(
             "The MCP server needs the package mcp, which this environment lacks.",
-            "Install it with: pip install 'warpsmith-evaluator[judge,mcp]'.",
+            installing("evaluator", "judge", "mcp"),
         )
     evaluator: Evaluator | Client
     if server:

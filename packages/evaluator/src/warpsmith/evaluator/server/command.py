@@ -14,6 +14,7 @@ from warpsmith.evaluator.server import options
 from warpsmith.evaluator.server.settings import DEFAULT_PORT, DEFAULT_TOKEN_ENV, ServerSettings
 from warpsmith.records import tracing
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import installing
 
 NICE: Final = 10
 """Niceness of evaluations, so that the server itself answers /health however busy the processors are."""
@@ -103,7 +104,7 @@ def _check_installed() -> None:
     if missing:
         raise UsageError(
             f"The server needs {', '.join(missing)}, which this environment lacks.",
-            "Install it with: pip install 'warpsmith-evaluator[serve]'.",
+            installing("evaluator", "serve"),
         )
 
 

@@ -205,7 +205,6 @@ class FlashInferDefinition(Definition):
         return self
 
 
-
 class RandomInput(_Document):
     """Drawn anew each time."""
 

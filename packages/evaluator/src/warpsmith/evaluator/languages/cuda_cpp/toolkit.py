@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from warpsmith.evaluator.errors import JudgeUnavailableError
+from warpsmith.records.wording import installing
 
 HEADERS: Final = Path(__file__).parent / "headers"
 """Our stand-in for torch's C++ headers and for the CUDA runtime."""
@@ -24,7 +25,7 @@ _PARTS_OF_HOST_COMPILER: Final = ("cc1plus", "collect2", "as", "ld")
 _WAIT_S: Final = 30
 _ELF: Final = b"\x7fELF"
 INSTALL: Final = (
-    "Install the toolkit's wheels with `pip install 'warpsmith-evaluator[cuda-cpp]'`, or NVIDIA's CUDA toolkit 12.8 or "
+    f"{installing('evaluator', 'cuda-cpp')} It brings the toolkit's wheels. Or install NVIDIA's CUDA toolkit 12.8 or "
     "later, and set CUDA_HOME to its folder."
 )
 INSTALL_COMPILER: Final = "Install g++, for example with `apt install g++`, or set CXX to its path."
