@@ -25,6 +25,7 @@ from warpsmith.evaluator.languages.source_language import option_of, other_langu
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.traces.dataset import DatasetFormat
+from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import UsageError
 from warpsmith.records.wording import printable
 
@@ -206,6 +207,11 @@ def in_words(outcome: Outcome) -> str:
     verdict, refusal = outcome.verdict, outcome.refusal
     if verdict is None:
         return _one_line(f"refused: {refusal.message} {refusal.remedy}" if refusal else "refused")
+    return verdict_in_words(verdict)
+
+
+def verdict_in_words(verdict: Verdict) -> str:
+    """Return a verdict in a line: its status with the speedup, or with the cause."""
     if verdict.speedup is not None:
         return f"{verdict.status} {verdict.speedup:.2f}x"
     return _one_line(f"{verdict.status}: {verdict.error_message}" if verdict.error_message else verdict.status)

@@ -160,7 +160,9 @@ def compare(
 ) -> None:
     """Compare two benches of models or strategies, problem by problem, with a paired bootstrap.
 
-    Refused where problems, judging, budget or other settings differ.
+    Model and strategy may differ, the number of attempts too: it is part of the strategy, and the differences and what
+    each bench spent are printed. Refused if the problems, the limits of the budget (--tokens, --evaluations), how
+    candidates are judged or other settings differ, unless --differing allows them.
 
     Example: `warpsmith-rollout bench compare runs/best_of_n runs/evolve`
     """
