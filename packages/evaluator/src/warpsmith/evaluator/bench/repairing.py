@@ -59,8 +59,8 @@ def write_repaired(
         UsageError: the dataset is repaired already, or `out` belongs to it or holds other files.
         OutputError: the operating system refused to write.
     """
-    _check_apart(dataset, out)
     _check_original(dataset)
+    _check_apart(dataset, out)
     problems = repaired(load_problems(dataset, levels), sets, repairs)
     paths = [out / f"level{one.problem.level}" / _file_name(one.problem) for one in problems]
     _check_usable(out, set(paths))
@@ -182,6 +182,14 @@ def _check_usable(out: Path, paths: Collection[Path]) -> None:
     if not out.is_dir():
         raise UsageError(f"{out} is a file.", "Give --output a folder.")
     foreign = sorted(path for path in out.rglob("*") if path.is_file() and path not in paths and path.name != REPAIRS)
+    written = {f"level{level}": level for level, _ in _held(out)}
+    if foreign and all(path.parent.parent == out and path.parent.name in written for path in foreign):
+        levels = ",".join(str(level) for level in sorted({level or 0 for level in written.values()}))
+        raise UsageError(
+            f"{out} has problems of an earlier repair that this one would not write, such as "
+            f"{foreign[0].parent.name}/{foreign[0].name}: that repair was of the levels {levels}.",
+            f"Give --levels {levels} again, or --output a new folder.",
+        )
     if foreign:
         raise UsageError(
             f"{out} holds other files, such as {foreign[0].name}.", "Give --output a new folder, or an empty one."
