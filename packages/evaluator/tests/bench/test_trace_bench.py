@@ -73,7 +73,7 @@ def test_a_candidate_in_another_language_gets_no_trace(tmp_path, config, evaluat
     assert not ended.value.code
     told = capsys.readouterr()
     named = "definition small_norm_h48 candidate built: CUDA C++, language = 'cuda_cpp' (--backend cuda)"
-    assert "which count as failures and get no traces; run again with the option named" in told.out
+    assert "counted as failures, without traces; run again, or start servers, with the option named" in told.out
     assert named in told.out
     assert "built: compile_error: Workload few: The candidate is written in CUDA C++" in told.err
     assert "definitions" in told.out

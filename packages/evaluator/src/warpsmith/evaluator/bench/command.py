@@ -43,10 +43,10 @@ COMPILE_S: Final = 60.0
 """Longest compilation of a candidate with the servers' settings, added to its run."""
 MOST_NAMED: Final = 8
 OTHER_LANGUAGE: Final = {
-    True: "in another kernel language than the one judged, which count as failures; run again with the option named "
-    "(servers: start them with it)",
-    False: "in another kernel language than the one judged, which count as failures and get no traces; run again with "
-    "the option named (servers: start them with it)",
+    True: "in another kernel language than the one judged, counted as failures; run again, or start servers, with the "
+    "option named",
+    False: "in another kernel language than the one judged, counted as failures, without traces; run again, or start "
+    "servers, with the option named",
 }
 """Remark on candidates in another language, by whether the dataset is in KernelBench's form."""
 WIDE: Final = 160

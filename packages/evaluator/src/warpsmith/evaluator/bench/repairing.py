@@ -182,15 +182,26 @@ def _check_usable(out: Path, paths: Collection[Path]) -> None:
     if not out.is_dir():
         raise UsageError(f"{out} is a file.", "Give --output a folder.")
     foreign = sorted(path for path in out.rglob("*") if path.is_file() and path not in paths and path.name != REPAIRS)
-    written = {f"level{level}": level for level, _ in _held(out)}
-    if foreign and all(path.parent.parent == out and path.parent.name in written for path in foreign):
-        levels = ",".join(str(level) for level in sorted({level or 0 for level in written.values()}))
+    levels = _levels_written(out) if foreign else []
+    if levels and all(path.parent.parent == out and path.parent.name in levels for path in foreign):
+        given = ",".join(name.removeprefix("level") for name in levels)
         raise UsageError(
             f"{out} has problems of an earlier repair that this one would not write, such as "
-            f"{foreign[0].parent.name}/{foreign[0].name}: that repair was of the levels {levels}.",
-            f"Give --levels {levels} again, or --output a new folder.",
+            f"{foreign[0].parent.name}/{foreign[0].name}: that repair was of the levels {given}.",
+            f"Give --levels {given} again, or --output a new folder.",
         )
     if foreign:
         raise UsageError(
             f"{out} holds other files, such as {foreign[0].name}.", "Give --output a new folder, or an empty one."
         )
+
+
+def _levels_written(out: Path) -> list[str]:
+    """Return the names of the levels' folders that an earlier repair wrote; none if its report is damaged or missing.
+
+    The caller then names a file that it does not know.
+    """
+    try:
+        return [f"level{level}" for level in sorted({level or 0 for level, _ in _held(out)})]
+    except DatasetError:
+        return []

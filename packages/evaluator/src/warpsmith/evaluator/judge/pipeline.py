@@ -118,6 +118,10 @@ def _check_language(evaluation: Evaluation) -> None:
         )
 
 
+BUILDING: Final = ("Ninja", "load_inline(", "cpp_extension")
+"""What the message about a build that another language would make has in it."""
+
+
 def _with_remark(failure: Failure, candidate: CandidateUnderTest) -> Failure:
     """Begin a failure's message with the language that takes both kinds of kernels that a candidate has.
 
@@ -130,8 +134,12 @@ def _with_remark(failure: Failure, candidate: CandidateUnderTest) -> Failure:
     own = candidate.machine.language.title
     remark = (
         f"The candidate uses {wider.title} beside {own}, and this evaluator judges {own} alone. Let it be judged with "
-        f"{option_of(wider)}, which takes both. What failed here: "
+        f"{option_of(wider)}, which takes both."
     )
+    if any(word in failure.message for word in BUILDING):
+        # It says what this process lacks to build, which is not what the candidate needs.
+        return replace(failure, message=remark)
+    remark += " What failed here: "
     return replace(failure, message=f"{remark}{failure.message[: MAX_TEXT - len(remark)]}")
 
 
