@@ -23,7 +23,7 @@ Problem = Annotated[
 Candidate = Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")]
 Backend = Annotated[
     Literal["triton", "cuda"],
-    typer.Option(help="Language of candidates' kernels: Triton, or CUDA C++, which runs on a GPU alone."),
+    typer.Option(help="Language of candidates' kernels: Triton, or CUDA C++, which runs only on a GPU."),
 ]
 Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")]
 Target = Annotated[

@@ -39,11 +39,11 @@ INVALID_EXIT_CODE: Final = 3
 app = new_app(
     "warpsmith-evaluator",
     __version__,
-    """Judge model-written Triton kernels in sandboxed workers.
+    """Judge model-written Triton and CUDA C++ kernels in sandboxed workers.
 
-    Example: `warpsmith-evaluator check 19_ReLU.py candidate.py`, where the first file holds `Model` and `get_inputs()`
-    and the second `ModelNew`. `warpsmith-evaluator doctor` shows how well this machine can isolate them,
-    `warpsmith-evaluator serve` answers over HTTP, and `warpsmith-evaluator bench` judges a KernelBench run.
+    Example: `warpsmith-evaluator check 19_ReLU.py candidate.py`, where the first file defines `Model` and
+    `get_inputs()` and the second `ModelNew`. `warpsmith-evaluator doctor` shows how well this machine can isolate
+    candidates, `warpsmith-evaluator serve` judges over HTTP, and `warpsmith-evaluator bench` judges a KernelBench run.
     """,
 )
 

@@ -39,7 +39,7 @@ def audit(
     isolation: Isolation = "landlock",
     max_tensor_bytes: MaxTensorBytes = None,
 ) -> None:
-    """Audit the problems of a dataset: which of them accept an output that computes nothing.
+    """Audit the problems of a dataset: find those that accept a wrong output.
 
     For each problem: which wrong outputs would pass (all zeros, one constant, the output for other inputs, its own
     output shuffled, zeros for the smaller half), by the evaluator's comparison and by KernelBench's with 1e-2 and 1e-4;
@@ -48,8 +48,8 @@ def audit(
 
     The same command continues after a stop or a kill.
 
-    Exit code 0 if every problem has facts or is itself bad; 3 if the evaluator failed on some (run the command again);
-    2 for bad arguments; 130 if interrupted.
+    Exit code 0 if every problem has facts or cannot be judged; 3 if the evaluator failed on some (run the command
+    again); 2 for bad arguments; 130 if interrupted.
 
     Example: `warpsmith-evaluator audit --dataset KernelBench --levels 1,2 --output audit.json`
     """

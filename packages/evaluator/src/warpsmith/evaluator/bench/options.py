@@ -67,7 +67,7 @@ Traces = Annotated[
     Path | None, typer.Option(help="Folder for results as traces, for a dataset of FlashInfer-trace or SOL-ExecBench.")
 ]
 Tensors = Annotated[
-    Path | None, typer.Option(help="Folder that paths of such a dataset's tensor files may be relative to.")
+    Path | None, typer.Option(help="For such a dataset: one more folder that paths of tensor files may be relative to.")
 ]
 Generations = Annotated[
     Path | None,
@@ -87,7 +87,7 @@ Out = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help=f"Folder for results; by default {OUT} in the run's own folder, or here for a data set's own answers.",
+        help=f"Folder for results; by default {OUT} in the run's own folder, or here for a dataset's own answers.",
     ),
 ]
 Gpu = Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")]

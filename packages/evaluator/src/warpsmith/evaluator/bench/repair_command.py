@@ -25,16 +25,17 @@ def repair(
         Path, typer.Option("--output", "-o", help="Folder for the dataset: new, empty, or written by the same command.")
     ],
     sets: Annotated[
-        str, typer.Option("--set", help="Repairs: inputs (answers depend on them), 24gb (sizes for such a card).")
+        str,
+        typer.Option("--set", help="Repairs: inputs (so that answers depend on them), 24gb (sizes for such a card)."),
     ] = ",".join(SETS),
     levels: Levels = "",
 ) -> None:
     """Write KernelBench with its degenerate problems repaired, as a dataset that bench and audit take.
 
-    The set `inputs` gives problems whose answer depends on no input other inputs or sizes; `24gb` makes the largest
-    ones smaller. Problems that need no repair, are beyond it, or are of another revision of KernelBench or of no
-    KernelBench at all are copied unchanged. OUT/repairs.json says what was changed, and why. Scores on repaired
-    problems do not compare with others.
+    The set `inputs` gives other inputs or sizes to problems whose answer does not depend on their inputs; `24gb` makes
+    the largest problems smaller. All other problems are copied unchanged: those that need no repair or are beyond it,
+    and those of another revision or of another dataset. OUT/repairs.json says what was changed, and why. Scores on
+    repaired problems do not compare with others.
 
     The same command writes the same files again; with other --levels it needs a folder of its own. The dataset is not
     written to.

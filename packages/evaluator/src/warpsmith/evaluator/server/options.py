@@ -20,7 +20,7 @@ from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorP
 from warpsmith.evaluator.server.settings import MOST_CACHED, MOST_DRAIN_S, MOST_QUEUED
 
 Host = Annotated[str, typer.Option(help="Address to listen on; a non-loopback address needs a token.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")]
 TokenEnv = Annotated[
     str, typer.Option(help="Environment variable with the token that clients must send; optional on loopback.")
 ]
