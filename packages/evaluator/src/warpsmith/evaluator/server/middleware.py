@@ -161,7 +161,7 @@ class _Visit:
             code=self._code,
             seconds=round(seconds, 4),
             client=(self._scope.get("client") or ("",))[0],
-            **({"client_name": name} if name else {}),
+            client_name=name,
             **self._scope["state"].get("log_fields", {}),
         )
 
