@@ -32,7 +32,7 @@ def test_without_a_toolkit_one_paragraph_says_what_to_install(bare):
     with pytest.raises(toolkit.ToolkitError) as raised:
         toolkit.find.__wrapped__()
     assert "there is no CUDA toolkit on this machine (/nowhere/cuda lacks bin/nvcc)" in raised.value.message
-    assert "pip install 'warpsmith-evaluator[cuda-cpp]'" in raised.value.remedy
+    assert "pip install './packages/evaluator[cuda-cpp]'" in raised.value.remedy
     assert "CUDA_HOME" in raised.value.remedy
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from warpsmith.evaluator.errors import JudgeUnavailableError
 from warpsmith.evaluator.system.host_compiler import find_program
+from warpsmith.records.wording import installing
 
 HEADERS: Final = Path(__file__).parent / "headers"
 """Our stand-in for torch's C++ headers and for the CUDA runtime."""
@@ -24,7 +25,7 @@ _PARTS: Final = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "nvvm/bin/cicc", "incl
 _PARTS_OF_HOST_COMPILER: Final = ("cc1plus", "collect2", "as", "ld")
 _WAIT_S: Final = 30
 INSTALL: Final = (
-    "Install the toolkit's wheels with `pip install 'warpsmith-evaluator[cuda-cpp]'`, or NVIDIA's CUDA toolkit 12.8 or "
+    f"{installing('evaluator', 'cuda-cpp')} It brings the toolkit's wheels. Or install NVIDIA's CUDA toolkit 12.8 or "
     "later, and set CUDA_HOME to its folder."
 )
 INSTALL_COMPILER: Final = "Install g++, for example with `apt install g++`, or set CXX to its path."

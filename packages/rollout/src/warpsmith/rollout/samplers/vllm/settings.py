@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsmith.records.wording import installing
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.errors import BadPayloadError, RolloutError, SamplerDiedError, SamplerError
 from warpsmith.rollout.samplers.base import Sampling
@@ -260,7 +261,7 @@ def start_error(path: Path, error: Exception) -> RolloutError:
     if isinstance(error, ModuleNotFoundError) and error.name == "vllm":
         return SamplerError(
             "vLLM is not installed, and the sampler `vllm` needs it.",
-            "Install it with `pip install 'warpsmith-rollout[cpu]'`, or [cuda] for NVIDIA GPUs.",
+            f"{installing('rollout', 'cpu')} For NVIDIA GPUs use [cuda].",
         )
     return SamplerError(
         f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the sampler's settings."
