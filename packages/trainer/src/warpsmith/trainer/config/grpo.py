@@ -62,6 +62,17 @@ class SyncSection(Section):
     deadline_s: float = Field(
         default=600.0, gt=0, description="Deadline of sending the weights, and again of the probe after it."
     )
+    transport: Literal["auto", "host", "device"] = Field(
+        default="auto",
+        description="How whole weights reach the samplers: through `host` memory, or from GPU to GPU (`device`). "
+        "`auto` takes the latter where ranks and samplers are on GPUs of one host. Adapters go through host memory.",
+    )
+    bucket_mib: int = Field(
+        default=512,
+        ge=1,
+        description="Size of one of the two buckets on rank 0's GPU through which weights go to the samplers' GPUs.",
+        json_schema_extra=unit("MiB"),
+    )
     gather_elements: int = Field(
         default=250_000_000, ge=1024, description="Parameters that ZeRO stage 3 gathers at one time."
     )

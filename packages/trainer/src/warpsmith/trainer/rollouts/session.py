@@ -28,6 +28,9 @@ from warpsmith.rollout.prompts import build_prompt
 from warpsmith.rollout.samplers.pool import SamplerPool
 from warpsmith.rollout.samplers.ray_actor import RemoteSampler
 from warpsmith.rollout.samplers.weights.payload import checkpoint_shapes
+from warpsmith.rollout.samplers.weights.seconds import UpdateSeconds
+from warpsmith.rollout.samplers.weights.stream.media import host_identity
+from warpsmith.rollout.samplers.weights.stream.pool import PoolStream, exports
 from warpsmith.rollout.sampling_pause import SamplingPause
 from warpsmith.rollout.timing_windows import TimingWindows, Window
 from warpsmith.rollout.turn_recording import TurnRow
@@ -52,11 +55,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from warpsmith.rollout.samplers.weights.payload import WeightPayload
+    from warpsmith.rollout.samplers.weights.stream.layout import StreamLayout
+    from warpsmith.rollout.samplers.weights.stream.media import SlotMemory
 
 _MIB = 1 << 20
 _WINDOW_FIGURES = ("timing_windows", "timings", "sampling_paused_s", "timed_alone_s", "timing_wait_s")
 _GATE_S = 60.0
 """Extra time for completions to end beyond their own deadlines."""
+_TRIAL_S = 60.0
+"""Deadline of the trial that shows whether samplers can read rank 0's memory."""
 _EARLIER_TURN = re.compile(r"^turn \d+ of the trajectory was lost: ")
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -307,6 +314,33 @@ class RolloutSession:
         """Send weights to every sampler; see `sync.publish`."""
         self._loop.run(sync.publish(payload, self._pool, self.config.sync.deadline_s, self.config.policy.dtype))
 
+    @property
+    def loop(self) -> asyncio.Runner | BackgroundLoop:
+        """The event loop of the samplers' handles."""
+        return self._loop
+
+    def update_seconds(self) -> UpdateSeconds:
+        """Return where the samplers' time of the last update went; they update side by side."""
+
+        async def asked() -> UpdateSeconds:
+            return UpdateSeconds.slowest([await sampler.update_seconds() for sampler in self._pool.samplers])
+
+        return self._loop.run(asked())
+
+    def try_stream(self, memory: "SlotMemory", digests: Sequence[int]) -> str | None:
+        """Let every sampler read slots; return why one cannot, None if all can.
+
+        Raises:
+            RolloutError: why it cannot, from the sampler or the driver.
+        """
+        return self._loop.run(within(_TRIAL_S, _tried(self._pool, memory, digests), "the samplers' trial read"))
+
+    def stream(
+        self, layout: "StreamLayout", memory: "SlotMemory", payload: "Callable[[], WeightPayload]"
+    ) -> PoolStream:
+        """Return an update of all samplers by a stream; see `PoolStream`."""
+        return PoolStream(self._pool, layout, memory, payload)
+
     def probe(self, expected: Sequence[Sequence[float]]) -> float:
         """Compare every sampler with the trainer, for each agent's adapter; see `Probe`."""
         pairs = zip(self._probes, expected, strict=True)
@@ -321,6 +355,16 @@ class RolloutSession:
         """Return cache hits and misses of verdicts over the whole run."""
         cache = self._collector.evaluator
         return {"verdict_cache_hits": float(cache.hits), "verdict_cache_misses": float(cache.misses)}
+
+
+async def _tried(pool: SamplerPool, memory: "SlotMemory", digests: Sequence[int]) -> str | None:
+    here = host_identity()
+    for sampler in pool.samplers:
+        if await sampler.stream_host() != here:
+            return f"{sampler.name} is on another host"
+        if await sampler.try_stream(memory.kind, exports(memory, sampler)) != list(digests):
+            return f"{sampler.name} reads other bytes than rank 0 wrote"
+    return None
 
 
 def _figures(window: Window) -> dict[str, float]:

@@ -1,0 +1,91 @@
+"""How whole weights reach the samplers: through host memory, or from GPU to GPU."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.distributed.ranks import Ranks
+from warpsmith.trainer.errors import TransportError
+
+if TYPE_CHECKING:
+    from warpsmith.trainer.rollouts.session import RolloutSession
+
+_TRIAL_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Transport:
+    """The choice of a run.
+
+    Attributes:
+        kind: `host` or `device`.
+        why: the reason, a clause.
+    """
+
+    kind: Literal["host", "device"]
+    why: str
+
+    def __str__(self) -> str:
+        """Return a sentence for the console."""
+        where = "through host memory" if self.kind == "host" else "from GPU to GPU"
+        return f"Weights go to the samplers {where}: {self.why}."
+
+
+def choose(config: TrainerConfig, ranks: Ranks, session: "RolloutSession | None") -> Transport:
+    """Return the transport of a run, the same on all ranks; collective. The samplers have started.
+
+    Raises:
+        TransportError: `sync.transport` is `device`, and that cannot work here.
+    """
+    setting = config.sync.transport
+    if setting == "host":
+        return Transport("host", 'sync.transport = "host"')
+    reason = obstacle(config, ranks.device.type)
+    if reason is None:
+        reason = ranks.shared(lambda: _tried(ranks, session))
+    if reason is None:
+        return Transport("device", "each sampler can read rank 0's memory by CUDA IPC")
+    if setting == "device":
+        raise TransportError(
+            f'sync.transport = "device" cannot work: {reason}.', 'Remove the key, or set it to "auto" or "host".'
+        )
+    return Transport("host", reason)
+
+
+def obstacle(config: TrainerConfig, device: str) -> str | None:
+    """Return what in the configuration keeps weights from going from GPU to GPU; None if nothing does.
+
+    Args:
+        config: the run.
+        device: type of the device that trains.
+    """
+    sampler, lora = config.rollout.sampler, config.policy.lora
+    reasons = {
+        "adapters alone are sent, which are small": config.sends_adapter,
+        "the policy's weights are in 4 or 8 bits": lora is not None and bool(lora.bits),
+        "the policy trains on a CPU": device != "cuda",
+        'rollout.sampler.device is "cpu"': sampler.device != "cuda",
+        f"the sampler `{sampler.type}` is of another package": sampler.type != "vllm",
+        f'rollout.sampler.transport is "{sampler.transport}"': sampler.transport is not None,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _tried(ranks: Ranks, session: "RolloutSession | None") -> str | None:
+    """Let every sampler read a little of rank 0's memory; return what went wrong."""
+    import torch
+
+    from warpsmith.rollout.errors import RolloutError
+    from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+    from warpsmith.rollout.samplers.weights.stream.media import slot_memory
+
+    if session is None:
+        raise AssertionError("only rank 0 has samplers")
+    memory = slot_memory(ranks.device, 1, _TRIAL_BYTES)
+    memory.slots[0].copy_(torch.randint(256, (_TRIAL_BYTES,), dtype=torch.uint8))
+    try:
+        return session.try_stream(memory, read(digest_of(slot) for slot in memory.slots))
+    except RolloutError as error:
+        return error.message.rstrip(".")
+    finally:
+        memory.close()
