@@ -28,9 +28,6 @@ from warpsmith.rollout.prompts import build_prompt
 from warpsmith.rollout.samplers.pool import SamplerPool
 from warpsmith.rollout.samplers.ray_actor import RemoteSampler
 from warpsmith.rollout.samplers.weights.payload import checkpoint_shapes
-from warpsmith.rollout.samplers.weights.seconds import UpdateSeconds
-from warpsmith.rollout.samplers.weights.stream.media import host_identity
-from warpsmith.rollout.samplers.weights.stream.pool import PoolStream, exports
 from warpsmith.rollout.sampling_pause import SamplingPause
 from warpsmith.rollout.timing_windows import TimingWindows, Window
 from warpsmith.rollout.turn_recording import TurnRow
@@ -50,20 +47,16 @@ from warpsmith.trainer.telemetry.run_facts import ProblemLog
 from warpsmith.trainer.weights import sync
 from warpsmith.trainer.weights.checkpoint import Progress
 from warpsmith.trainer.weights.probe import SAMPLED_TOKENS, Probe, is_exact, rounding_for, tolerance_for
+from warpsmith.trainer.weights.sampler_link import SamplerLink
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsmith.rollout.samplers.weights.payload import WeightPayload
-    from warpsmith.rollout.samplers.weights.stream.layout import StreamLayout
-    from warpsmith.rollout.samplers.weights.stream.media import SlotMemory
 
 _MIB = 1 << 20
 _WINDOW_FIGURES = ("timing_windows", "timings", "sampling_paused_s", "timed_alone_s", "timing_wait_s")
 _GATE_S = 60.0
 """Extra time for completions to end beyond their own deadlines."""
-_TRIAL_S = 60.0
-"""Deadline of the trial that shows whether samplers can read rank 0's memory."""
 _EARLIER_TURN = re.compile(r"^turn \d+ of the trajectory was lost: ")
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -79,6 +72,7 @@ class RolloutSession:
         phases: notes the phases of the start, and the windows in which candidates are timed.
 
     Attributes:
+        link: the way of weights to the samplers, from `ready` on.
         drained_s: seconds that the last sync waited for completions in flight; 0 if rollouts do not run ahead.
     """
 
@@ -155,7 +149,10 @@ class RolloutSession:
         self._note_start("the evaluator", self._judge.began, self._judge.ended)
         with self._phases.start("waiting for the samplers"):
             self._loop.run(self._started())
-        self._probes = make_probes(self.config, self.problems, chat)
+        self.link = SamplerLink(
+            self._pool, self._loop, make_probes(self.config, self.problems, chat),
+            deadline_s=self.config.sync.deadline_s, dtype=self.config.policy.dtype, paused=self.sampling_paused,
+        )  # fmt: skip
         self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
         self._problem_log = ProblemLog(self.config.run.dir)
         run = self.config.run
@@ -225,11 +222,6 @@ class RolloutSession:
         self._display.trajectory(rows)
         if self._live_json is not None:
             self._live_json.trajectory(rows)
-
-    @property
-    def probe_ids(self) -> list[int]:
-        """The fixed tokens of the probe."""
-        return list(self._probes[0].ids)
 
     def collect(
         self,
@@ -310,42 +302,6 @@ class RolloutSession:
             cut_off=self._background.cut_off,
         )  # fmt: skip
 
-    def publish(self, payload: "WeightPayload") -> None:
-        """Send weights to every sampler; see `sync.publish`."""
-        self._loop.run(sync.publish(payload, self._pool, self.config.sync.deadline_s, self.config.policy.dtype))
-
-    @property
-    def loop(self) -> asyncio.Runner | BackgroundLoop:
-        """The event loop of the samplers' handles."""
-        return self._loop
-
-    def update_seconds(self) -> UpdateSeconds:
-        """Return where the samplers' time of the last update went; they update side by side."""
-
-        async def asked() -> UpdateSeconds:
-            return UpdateSeconds.slowest([await sampler.update_seconds() for sampler in self._pool.samplers])
-
-        return self._loop.run(asked())
-
-    def try_stream(self, memory: "SlotMemory", digests: Sequence[int]) -> str | None:
-        """Let every sampler read slots; return why one cannot, None if all can.
-
-        Raises:
-            RolloutError: why it cannot, from the sampler or the driver.
-        """
-        return self._loop.run(within(_TRIAL_S, _tried(self._pool, memory, digests), "the samplers' trial read"))
-
-    def stream(
-        self, layout: "StreamLayout", memory: "SlotMemory", payload: "Callable[[], WeightPayload]"
-    ) -> PoolStream:
-        """Return an update of all samplers by a stream; see `PoolStream`."""
-        return PoolStream(self._pool, layout, memory, payload)
-
-    def probe(self, expected: Sequence[Sequence[float]]) -> float:
-        """Compare every sampler with the trainer, for each agent's adapter; see `Probe`."""
-        pairs = zip(self._probes, expected, strict=True)
-        return max(self._loop.run(probe.compare(self._pool.members, own)) for probe, own in pairs)
-
     def use_figures(self, seconds: float) -> dict[str, float]:
         """Return how busy the evaluator was since the last call, `seconds` ago; see `evaluator_figures`."""
         places = places_of(self.config.rollout, self.config.placement.evaluator(self.config.evaluator))
@@ -355,16 +311,6 @@ class RolloutSession:
         """Return cache hits and misses of verdicts over the whole run."""
         cache = self._collector.evaluator
         return {"verdict_cache_hits": float(cache.hits), "verdict_cache_misses": float(cache.misses)}
-
-
-async def _tried(pool: SamplerPool, memory: "SlotMemory", digests: Sequence[int]) -> str | None:
-    here = host_identity()
-    for sampler in pool.samplers:
-        if await sampler.stream_host() != here:
-            return f"{sampler.name} is on another host"
-        if await sampler.try_stream(memory.kind, exports(memory, sampler)) != list(digests):
-            return f"{sampler.name} reads other bytes than rank 0 wrote"
-    return None
 
 
 def _figures(window: Window) -> dict[str, float]:

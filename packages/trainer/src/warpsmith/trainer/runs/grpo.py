@@ -237,9 +237,10 @@ class GrpoRun:
         return replace(done, figures={**done.figures, "train_tokens_per_s": speed})
 
     def _weight_sync(self) -> WeightSync:
-        transport = choose(self.config, self.ranks, self.session)
+        link = None if self.session is None else self.session.link
+        transport = choose(self.config, self.ranks, link)
         self.display.say(str(transport))
-        return WeightSync(self.config, self.engine, self.ranks, self.session, transport)
+        return WeightSync(self.config, self.engine, self.ranks, link, transport)
 
     def _synced(self, version: int) -> Synced:
         """Send the weights to the samplers and check that they arrived."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.trainer.errors import SyncError
@@ -18,18 +18,12 @@ if TYPE_CHECKING:
     from warpsmith.rollout.samplers.weights.stream.layout import Bucket, StreamLayout
     from warpsmith.rollout.samplers.weights.stream.media import SlotMemory
     from warpsmith.rollout.samplers.weights.stream.pool import PoolStream
+    from warpsmith.trainer.weights.sampler_link import Loop
 
 T = TypeVar("T")
 
 SLOTS = 2
 """The ranks fill one while the samplers load from the other."""
-
-
-class Runner(Protocol):
-    """The event loop of the samplers' handles."""
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of a coroutine."""
 
 
 @dataclass
@@ -52,7 +46,7 @@ class StreamSender:
     """
 
     def __init__(
-        self, update: "PoolStream", memory: "SlotMemory", loop: Runner, deadline_s: float, copy: "HostCopy | None"
+        self, update: "PoolStream", memory: "SlotMemory", loop: "Loop", deadline_s: float, copy: "HostCopy | None"
     ) -> None:
         from warpsmith.rollout.samplers.weights.stream.writer import StreamWriter
 

@@ -8,7 +8,7 @@ from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.errors import TransportError
 
 if TYPE_CHECKING:
-    from warpsmith.trainer.rollouts.session import RolloutSession
+    from warpsmith.trainer.weights.sampler_link import SamplerLink
 
 _TRIAL_BYTES = 1 << 20
 
@@ -31,7 +31,7 @@ class Transport:
         return f"Weights go to the samplers {where}: {self.why}."
 
 
-def choose(config: TrainerConfig, ranks: Ranks, session: "RolloutSession | None") -> Transport:
+def choose(config: TrainerConfig, ranks: Ranks, link: "SamplerLink | None") -> Transport:
     """Return the transport of a run, the same on all ranks; collective. The samplers have started.
 
     Raises:
@@ -42,7 +42,7 @@ def choose(config: TrainerConfig, ranks: Ranks, session: "RolloutSession | None"
         return Transport("host", 'sync.transport = "host"')
     reason = obstacle(config, ranks.device.type)
     if reason is None:
-        reason = ranks.shared(lambda: _tried(ranks, session))
+        reason = ranks.shared(lambda: _tried(ranks, link))
     if reason is None:
         return Transport("device", "each sampler can read rank 0's memory by CUDA IPC")
     if setting == "device":
@@ -71,7 +71,7 @@ def obstacle(config: TrainerConfig, device: str) -> str | None:
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
-def _tried(ranks: Ranks, session: "RolloutSession | None") -> str | None:
+def _tried(ranks: Ranks, link: "SamplerLink | None") -> str | None:
     """Let every sampler read a little of rank 0's memory; return what went wrong."""
     import torch
 
@@ -79,12 +79,12 @@ def _tried(ranks: Ranks, session: "RolloutSession | None") -> str | None:
     from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
     from warpsmith.rollout.samplers.weights.stream.media import slot_memory
 
-    if session is None:
+    if link is None:
         raise AssertionError("only rank 0 has samplers")
     memory = slot_memory(ranks.device, 1, _TRIAL_BYTES)
     memory.slots[0].copy_(torch.randint(256, (_TRIAL_BYTES,), dtype=torch.uint8))
     try:
-        return session.try_stream(memory, read(digest_of(slot) for slot in memory.slots))
+        return link.try_stream(memory, read(digest_of(slot) for slot in memory.slots))
     except RolloutError as error:
         return error.message.rstrip(".")
     finally:

@@ -18,7 +18,7 @@ from warpsmith.trainer.weights.transport import Transport
 if TYPE_CHECKING:
     from warpsmith.rollout.samplers.weights.payload import WeightPayload
     from warpsmith.rollout.samplers.weights.stream.layout import StreamLayout
-    from warpsmith.trainer.rollouts.session import RolloutSession
+    from warpsmith.trainer.weights.sampler_link import SamplerLink
 
 _MIB = 1 << 20
 
@@ -43,7 +43,7 @@ class WeightSync:
         config: the run.
         engine: the model in training.
         ranks: the processes.
-        session: the samplers; on rank 0 alone.
+        link: the samplers; on rank 0 alone.
         transport: how the weights go; see `transport.choose`.
     """
 
@@ -52,10 +52,10 @@ class WeightSync:
         config: TrainerConfig,
         engine: ZeroEngine,
         ranks: Ranks,
-        session: "RolloutSession | None",
+        link: "SamplerLink | None",
         transport: Transport,
     ) -> None:
-        self.config, self.engine, self.ranks, self.session = config, engine, ranks, session
+        self.config, self.engine, self.ranks, self.link = config, engine, ranks, link
         self._probe_ids = ranks.shared(self._asked_for)
         self._copy: HostCopy | None = None
         self.transport = transport
@@ -73,19 +73,19 @@ class WeightSync:
         ]
         probed = time.monotonic() - began
         load = self._by_stream(version) if self.transport.kind == "device" else self._by_payload(version)
-        with nullcontext() if self.session is None else self.session.sampling_paused():
+        with nullcontext() if self.link is None else self.link.paused():
             seconds = load()
-            if self.session is None:
+            if self.link is None:
                 return Synced(0.0, {})
             began = time.monotonic()
-            gap = self.session.probe(expected)
+            gap = self.link.probe(expected)
         seconds["probe_s"] = probed + time.monotonic() - began
         return Synced(gap, {f"sync_{name}": value for name, value in seconds.items()})
 
     def _asked_for(self) -> list[int]:
-        if self.session is None:
+        if self.link is None:
             raise AssertionError("only rank 0 samples")
-        return self.session.probe_ids
+        return self.link.probe_ids
 
     def _by_payload(self, version: int) -> "Callable[[], dict[str, float]]":
         """Gather the weights in host memory; return what loads them, and returns the seconds of its phases."""
@@ -95,12 +95,12 @@ class WeightSync:
         gathered = time.monotonic() - began
 
         def load() -> dict[str, float]:
-            if self.session is None or payload is None:
+            if self.link is None or payload is None:
                 return {}
             began = time.monotonic()
-            self.session.publish(payload)
+            self.link.publish(payload)
             spent = time.monotonic() - began
-            seconds = asdict(self.session.update_seconds())
+            seconds = asdict(self.link.update_seconds())
             # The way through Ray's object store is seen from here alone.
             seconds["send_s"] = max(0.0, spent - seconds["load_s"] - seconds["verify_s"])
             return {"gather_s": gathered, **seconds}
@@ -114,7 +114,7 @@ class WeightSync:
     def _stream(self, version: int) -> dict[str, float]:
         parts = self.engine.weight_parts()
         tensors = whole_on_device(parts, self.ranks, self.config.sync.gather_elements)
-        if self.session is None:
+        if self.link is None:
             send_all(tensors, None)
             return {}
         from warpsmith.rollout.samplers.weights.stream.layout import StreamLayout
@@ -126,8 +126,8 @@ class WeightSync:
         check_dtypes(layout, self.config.policy.dtype)
         memory = slot_memory(self.ranks.device, SLOTS, min(layout.bucket_bytes, layout.nbytes))
         try:
-            update = self.session.stream(layout, memory, self._restoring(layout))
-            sender = StreamSender(update, memory, self.session.loop, self.config.sync.deadline_s, self._copy)
+            update = self.link.stream(layout, memory, self._restoring(layout))
+            sender = StreamSender(update, memory, self.link.loop, self.link.deadline_s, self._copy)
             receipts = send_all(tensors, sender)
         finally:
             memory.close()
