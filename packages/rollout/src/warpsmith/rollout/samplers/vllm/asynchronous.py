@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.deadlines import within
@@ -31,6 +31,11 @@ from warpsmith.rollout.samplers.weights.transports.registry import make_transpor
 
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
+
+T = TypeVar("T")
+
+_ALIVE_SECONDS = 0.5
+"""How often a call that is pending asks whether vLLM's engine process lives."""
 
 _RECEIPT_SECONDS = 10.0
 """Deadline of asking workers that failed for their error."""
@@ -171,8 +176,25 @@ class AsyncVllmSampler:
 
     async def _call(self, call: WorkerCall) -> list[Any]:
         """Return what each worker answers."""
-        answers: list[Any] = await self.vllm.collective_rpc(call.method, kwargs=dict(call.kwargs))
+        answers: list[Any] = await self._while_alive(self.vllm.collective_rpc(call.method, kwargs=dict(call.kwargs)))
         return answers
+
+    async def _while_alive(self, work: Awaitable[T]) -> T:
+        """Await a call to vLLM, which never answers the calls that are pending when its engine process dies.
+
+        Raises:
+            EngineDeadError: it died.
+        """
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        pending = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait({pending}, timeout=_ALIVE_SECONDS))[0]:
+                if self.vllm.errored:
+                    raise EngineDeadError
+        finally:
+            pending.cancel()
+        return await pending
 
     async def _load_adapters(self, folder: Path, agents: Sequence[str]) -> None:
         for request in settings.adapter_requests(folder, agents, load=True).values():
@@ -222,7 +244,7 @@ class AsyncVllmSampler:
         await self._updating.acquire()
         self._stream = layout
         async with self._streamed("to begin"):
-            await self.vllm.pause_generation(mode="keep", clear_cache=False)
+            await self._while_alive(self.vllm.pause_generation(mode="keep", clear_cache=False))
             await self._call(streams.START)
 
     async def take_bucket(self, bucket: Bucket) -> None:
@@ -238,9 +260,10 @@ class AsyncVllmSampler:
         async with self._streamed("to end"):
             await self._call(streams.FINISH)
             receipt = streams.receipt_of(await self._call(streams.RECEIPT))
-            settings.check_cache_dropped(await self.vllm.reset_prefix_cache(reset_running_requests=True))
+            cleared = self.vllm.reset_prefix_cache(reset_running_requests=True)
+            settings.check_cache_dropped(await self._while_alive(cleared))
             self._version = version
-            await self.vllm.resume_generation()
+            await self._while_alive(self.vllm.resume_generation())
         self.update_seconds, self._stream = receipt.seconds, None
         self._updating.release()
         return receipt
