@@ -185,12 +185,12 @@ class AsyncVllmSampler:
         Raises:
             EngineDeadError: it died.
         """
-        from vllm.v1.engine.exceptions import EngineDeadError
-
         pending = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({pending}, timeout=_ALIVE_SECONDS))[0]:
                 if self.vllm.errored:
+                    from vllm.v1.engine.exceptions import EngineDeadError
+
                     raise EngineDeadError
         finally:
             pending.cancel()
