@@ -144,6 +144,25 @@ class TrainerConfig(Section):
         """Whether samplers get the adapter alone, and not whole weights."""
         return self.policy.lora is not None and not self.policy.lora.bits and self.sync.lora != "merged"
 
+    @property
+    def device_obstacle(self) -> str | None:
+        """What here keeps weights from going from GPU to GPU, as a clause; None if nothing does."""
+        sampler, lora = self.rollout.sampler, self.policy.lora
+        reasons = {
+            "adapters alone are sent, which are small": self.sends_adapter,
+            "the policy's weights are in 4 or 8 bits": lora is not None and bool(lora.bits),
+            'rollout.sampler.device is "cpu"': sampler.device != "cuda",
+            f"the sampler `{sampler.type}` is of another package": sampler.type != "vllm",
+            f'rollout.sampler.transport is "{sampler.transport}"': sampler.transport is not None,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), None)
+
+    @model_validator(mode="after")
+    def _weights_can_go_from_gpu_to_gpu(self) -> Self:
+        if self.sync.transport == "device" and (obstacle := self.device_obstacle):
+            raise ValueError(f'sync.transport = "device" cannot work: {obstacle}; remove it, or set "auto" or "host"')
+        return self
+
     @model_validator(mode="after")
     def _samplers_can_take_adapters(self) -> Self:
         lora = self.policy.lora

@@ -40,7 +40,9 @@ def choose(config: TrainerConfig, ranks: Ranks, link: "SamplerLink | None") -> T
     setting = config.sync.transport
     if setting == "host":
         return Transport("host", 'sync.transport = "host"')
-    reason = obstacle(config, ranks.device.type)
+    reason = config.device_obstacle
+    if reason is None and ranks.device.type != "cuda":
+        reason = "the policy trains on a CPU"
     if reason is None:
         reason = ranks.shared(lambda: _tried(ranks, link))
     if reason is None:
@@ -50,25 +52,6 @@ def choose(config: TrainerConfig, ranks: Ranks, link: "SamplerLink | None") -> T
             f'sync.transport = "device" cannot work: {reason}.', 'Remove the key, or set it to "auto" or "host".'
         )
     return Transport("host", reason)
-
-
-def obstacle(config: TrainerConfig, device: str) -> str | None:
-    """Return what in the configuration keeps weights from going from GPU to GPU; None if nothing does.
-
-    Args:
-        config: the run.
-        device: type of the device that trains.
-    """
-    sampler, lora = config.rollout.sampler, config.policy.lora
-    reasons = {
-        "adapters alone are sent, which are small": config.sends_adapter,
-        "the policy's weights are in 4 or 8 bits": lora is not None and bool(lora.bits),
-        "the policy trains on a CPU": device != "cuda",
-        'rollout.sampler.device is "cpu"': sampler.device != "cuda",
-        f"the sampler `{sampler.type}` is of another package": sampler.type != "vllm",
-        f'rollout.sampler.transport is "{sampler.transport}"': sampler.transport is not None,
-    }
-    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _tried(ranks: Ranks, link: "SamplerLink | None") -> str | None:
