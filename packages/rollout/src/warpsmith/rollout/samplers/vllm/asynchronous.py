@@ -204,12 +204,13 @@ class AsyncVllmSampler:
     async def _replace(self, version: int, load: Callable[[], Awaitable[None]]) -> None:
         """Pause vLLM and load. An error after the pause leaves a mixture of weights, so it ends the sampler."""
         # Returns once the steps in flight have delivered, so every token read so far is of the old version.
-        await self.vllm.pause_generation(mode="keep", clear_cache=False)
+        await self._while_alive(self.vllm.pause_generation(mode="keep", clear_cache=False))
         try:
             await load()
-            settings.check_cache_dropped(await self.vllm.reset_prefix_cache(reset_running_requests=True))
+            cleared = self.vllm.reset_prefix_cache(reset_running_requests=True)
+            settings.check_cache_dropped(await self._while_alive(cleared))
             self._version = version
-            await self.vllm.resume_generation()
+            await self._while_alive(self.vllm.resume_generation())
         except Exception as error:
             self._death = settings.half_loaded_error(version, error)
             raise self._death from error
