@@ -58,7 +58,8 @@ def test_speed_counts_before_correctness_before_compiling_and_rejected_ones_are_
     if one.status == "rejected" and other.status not in ("rejected", "correct"):
         assert rank(one) < rank(other)
     wrong = one.status == other.status == "incorrect" and one.compiled and other.compiled
-    if wrong and (one.mismatched_fraction or 1) < (other.mismatched_fraction or 1) and one.mismatched_fraction:
+    shares = [1.0 if found.mismatched_fraction is None else found.mismatched_fraction for found in (one, other)]
+    if wrong and shares[0] < shares[1]:
         assert rank(one) > rank(other)
 
 

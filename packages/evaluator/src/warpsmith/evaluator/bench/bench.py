@@ -27,7 +27,7 @@ from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.traces.dataset import DatasetFormat
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import UsageError
-from warpsmith.records.wording import printable
+from warpsmith.records.wording import counted, printable
 
 OUT: Final = "warpsmith-bench"
 """Default folder of the results, in the run's own."""
@@ -176,7 +176,8 @@ def _read_kernelbench(plan: Plan) -> _Read:
 def _announce(read: _Read, waiting: int, reporter: Reporter) -> None:
     known = len({task.key for task in read.tasks}) - waiting
     if known:
-        reporter.note(f"{known} verdicts are already recorded and not requested again; {waiting} remain.")
+        there = f"{counted(known, 'verdict')} {'is' if known == 1 else 'are'} already recorded"
+        reporter.note(f"{there} and not requested again; {waiting} remain.")
     for name in read.run.unrecognized:
         reporter.note(f"ignored, not named like a generation: {name}")
     for reason in read.traced.set_aside if read.traced else ():

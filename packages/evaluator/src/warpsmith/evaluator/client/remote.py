@@ -25,7 +25,7 @@ from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records import tracing
 from warpsmith.records.errors import UsageError
-from warpsmith.records.wording import installing
+from warpsmith.records.wording import counted, installing
 
 if TYPE_CHECKING:
     import httpx
@@ -354,7 +354,7 @@ class Client:
         last = "; ".join(dict.fromkeys(causes[-3:])) or "no server was available"
         if not reached:
             raise unreachable(self._servers[0].url, f"within {self.deadline_s:g} s: {last}")
-        return invalid(f"No server gave a verdict in {len(causes)} attempts: {last}.")
+        return invalid(f"No server gave a verdict in {counted(len(causes), 'attempt')}: {last}.")
 
     async def _next(self, avoided: _Server | None, deadline: float) -> _Server | None:
         """Return the server to use, after waiting if all rest; None once the deadline has passed."""

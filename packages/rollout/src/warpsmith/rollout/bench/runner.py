@@ -173,7 +173,8 @@ class _Bench:
         with Reporter(len(names), "searches", self.console) as reporter:
             if recorded:
                 attempts = sum(map(len, recorded.values()))
-                reporter.note(f"{attempts:,} attempts of {len(recorded):,} searches are recorded already.")
+                of = counted(len(recorded), "search", "searches")
+                reporter.note(f"recorded already: {counted(attempts, 'attempt')} of {of}")
             async with Endpoint(self.config, reporter.note) as endpoint:
                 parts = self._parts(endpoint)
 

@@ -17,6 +17,7 @@ from warpsmith.evaluator.errors import EvaluatorError, JudgeUnavailableError
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.last_words import full_text, oom_kills, retyped, with_notes_of
+from warpsmith.records.wording import counted
 from warpsmith.rollout import retries
 from warpsmith.rollout.cluster.calls import call_with_deadline, lost
 from warpsmith.rollout.cluster.logs import write_to
@@ -209,7 +210,7 @@ class RayEvaluator:
         verdict = await retries.with_retries(ask_one, retries.for_actors(self.config.retries), retries.is_verdict)
         if retries.is_verdict(verdict):
             return verdict
-        return invalid(f"No actor returned a verdict in {len(causes)} attempts: {' '.join(causes)}")
+        return invalid(f"No actor returned a verdict in {counted(len(causes), 'attempt')}: {' '.join(causes)}")
 
     async def _ask(self, member: Member, request: EvaluationRequest) -> Verdict:
         """Return the verdict of one actor; `invalid` with the cause if it was lost, failed, or lost the evaluation."""
