@@ -1,6 +1,8 @@
 """Which compiler of C and C++ is found on a machine."""
 
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,10 @@ def test_scripts_alone_are_no_compiler(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(script.parent))
     with pytest.raises(NoHostCompilerError, match="There is no gcc on this machine"):
         find_host_compiler()
+
+
+def test_the_linkers_plugin_lies_in_a_listed_folder():
+    found = find_host_compiler()
+    steps = subprocess.run([found.c, "-###", "-shared", "x.o"], capture_output=True, text=True, check=True).stderr
+    plugin = Path(re.findall(r"-plugin \"?([^\s\"]+)", steps)[0]).resolve()
+    assert plugin.parent in found.folders

@@ -47,11 +47,16 @@ class HostCompiler:
 
     @cached_property
     def folders(self) -> tuple[Path, ...]:
-        """Where it finds its own headers and the system's."""
+        """Where it finds its own headers and the system's, and the linker's plugin, which lies beside its own programs.
+
+        Since version 13 that is `libexec` on some systems, and not `lib`, which a sandbox has.
+        """
         said = _said(self.cpp, "-E", "-x", "c++", "-v", os.devnull)
         listed = re.search(r"#include <\.\.\.> search starts here:\n(.*?)End of search list", said, re.DOTALL)
         lines = listed.group(1).splitlines() if listed else []
-        return tuple(sorted({Path(line.strip()).resolve() for line in lines if Path(line.strip()).is_dir()}))
+        headers = {Path(line.strip()).resolve() for line in lines if Path(line.strip()).is_dir()}
+        own = {_part(compiler, _PARTS[kind][0]).resolve().parent for compiler, kind in self._kinds()}
+        return tuple(sorted(headers | own))
 
     def _kinds(self) -> tuple[tuple[Path, str], ...]:
         return (self.c, "gcc"), (self.cpp, "g++")
