@@ -52,5 +52,5 @@ def test_scripts_alone_are_no_compiler(tmp_path, monkeypatch):
 def test_the_linkers_plugin_lies_in_a_listed_folder():
     found = find_host_compiler()
     steps = subprocess.run([found.c, "-###", "-shared", "x.o"], capture_output=True, text=True, check=True).stderr
-    plugin = Path(re.findall(r"-plugin \"?([^\s\"]+)", steps)[0]).resolve()
+    plugin = Path(re.findall(r"-plugin \"?(/[^\s\"]+)", steps)[0]).resolve()
     assert plugin.parent in found.folders
