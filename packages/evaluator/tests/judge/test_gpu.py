@@ -404,6 +404,8 @@ def test_a_reference_that_waits_for_the_device_is_timed_without_gate_and_graph(t
     assert (taken[0].candidate.gated, taken[0].reference.gated) == (True, False)
     assert (taken[0].candidate.judge_ms is None, taken[0].reference.judge_ms) == (False, None)
     assert verdict.timing_tier == "two_clocks"
+    # The same worker draws random numbers again, after a capture that failed.
+    assert judge.evaluate(waits, SCALE, trials=2, seed=None, timeout_s=60).status == "correct"
 
 
 KEEPS = """import torch

@@ -172,6 +172,7 @@ class Rounds:
                 raise
             except RuntimeError:
                 self._graphs[key] = None
+                _end_random_capture()
             else:
                 self._graphs[key] = graph
             # A capture releases the memory cached by torch's allocator; gated calls must not wait for new memory.
@@ -188,3 +189,13 @@ class Rounds:
                     call.run(fenced=index in fenced)
                 if walk == delivers:
                     call.deliver()
+
+
+def _end_random_capture() -> None:
+    """Let torch's generator work again after a capture that failed.
+
+    Torch leaves it capturing then, and the next random numbers of this process would raise. What they are does not
+    matter: inputs are made after a new seed.
+    """
+    index = torch.cuda.current_device()
+    torch.cuda.default_generators[index].graphsafe_set_state(torch.Generator(device=f"cuda:{index}"))
