@@ -1,10 +1,10 @@
 """Whether this evaluator and KernelBench's own agree on honest solutions, and on their times, on one GPU in one run.
 
 The problems and the peer come from a checkout of KernelBench; `solutions/` has solutions of 46 problems of levels 1 and
-2 in Triton and in CUDA C++. Each evaluator runs in processes of its own, one solution after the other: first this
-evaluator, then KernelBench's, with 5 correctness and 100 timed trials of candidate and eager reference. KernelBench's
-process turns TF32 off for convolutions too, as this evaluator does; `--tf32` turns it on for both. Verdicts are written
-one by one: after an interruption, or the end of `--seconds`, the same command continues.
+2 in Triton and in CUDA C++. Each evaluator runs in processes of its own, one solution after the other, with 5
+correctness and 100 timed trials of candidate and eager reference: this evaluator first, all of them, then the peer.
+KernelBench's process turns TF32 off for convolutions too, as this evaluator does; `--tf32` turns it on for both.
+Verdicts are written one by one: after an interruption, or the end of `--seconds`, the same command continues.
 
     python benchmarks/side_by_side.py /path/to/KernelBench --sizes cut --seconds 300
 """
@@ -34,6 +34,8 @@ HERE = Path(__file__).parent
 TRIALS: Final = 5
 TIMED: Final = 100
 NEAR: Final = 0.02
+OUR_SHARE: Final = 0.5
+"""Most of `--seconds` that this evaluator may take, so that the peer has the rest."""
 DEADLINE_S: Final = 120.0
 BUILD_DEADLINE_S: Final = 300.0
 LAST_WORDS: Final = 2000
@@ -292,31 +294,59 @@ def evaluators(arguments: argparse.Namespace) -> Iterator[Callable[[str], Evalua
 
 
 def judge_all(arguments: argparse.Namespace, sheet: Sheet, every: list[Solution], peer: Peer | None) -> int:
-    """Judge each solution that has no verdict yet; returns how many were left when the time was over."""
-    until = time.monotonic() + arguments.seconds
+    """Judge each solution that has no verdict yet; returns how many were left when the time was over.
+
+    This evaluator comes first, while the peer's extensions are built: what it times has no host code, so that busy
+    processors do not matter. The peer's times do depend on them.
+    """
+    started = time.monotonic()
     builds = Builds(every if peer is not None else [], arguments.builds)
-    left = 0
+    rows = {one.key: Judged(one, arguments, sheet) for one in every}
     try:
         with evaluators(arguments) as evaluator_of:
-            for solution in every:
-                if time.monotonic() > until:
-                    left += 1
-                    continue
-                problem = problem_of(arguments.kernelbench, solution.level, solution.number, arguments.sizes)
-                candidate = solution.path.read_text(encoding="utf-8")
-                row = sheet.row(solution, problem, candidate)
-                if "warpsmith" not in row:
-                    row["warpsmith"] = ours(evaluator_of(solution.language), problem, candidate)
-                    sheet.write()
-                if peer is not None and "kernelbench" not in row:
-                    built = builds.wait_for(solution)
-                    task = {"problem": problem.source, "candidate": candidate, "tf32": arguments.tf32}
-                    row["kernelbench"] = {**built, **peer.judge({**task, "backend": solution.language})}
-                    sheet.write()
-                print(f"{solution.key:16} {agreement(row):14} {ratios(row)} {reason(row)[:160]}", flush=True)
+            until = started + arguments.seconds * (1.0 if peer is None else OUR_SHARE)
+            for one in rows.values():
+                if "warpsmith" not in one.row and time.monotonic() < until:
+                    one.keep("warpsmith", ours(evaluator_of(one.solution.language), one.problem, one.candidate))
+        for one in rows.values() if peer is not None else ():
+            ready = "warpsmith" in one.row and "kernelbench" not in one.row
+            if peer is not None and ready and time.monotonic() < started + arguments.seconds:
+                one.keep("kernelbench", {**builds.wait_for(one.solution), **peer.judge(one.task)})
     finally:
         builds.close()
-    return left
+    wanted = {"warpsmith"} | ({"kernelbench"} if peer is not None else set())
+    return sum(not wanted <= one.row.keys() for one in rows.values())
+
+
+class Judged:
+    """A solution with its problem and what is known of it.
+
+    Args:
+        solution: the solution.
+        arguments: where the problems are, and of which sizes.
+        sheet: the file that gets each verdict.
+    """
+
+    def __init__(self, solution: Solution, arguments: argparse.Namespace, sheet: Sheet) -> None:
+        self.solution = solution
+        self.problem = problem_of(arguments.kernelbench, solution.level, solution.number, arguments.sizes)
+        self.candidate = solution.path.read_text(encoding="utf-8")
+        self.row = sheet.row(solution, self.problem, self.candidate)
+        self._sheet, self._tf32 = sheet, arguments.tf32
+
+    @property
+    def task(self) -> Row:
+        """What the peer is asked."""
+        found = {"problem": self.problem.source, "candidate": self.candidate, "tf32": self._tf32}
+        return {**found, "backend": self.solution.language}
+
+    def keep(self, evaluator: str, verdict: Row) -> None:
+        """Write a verdict down, and tell it."""
+        self.row[evaluator] = verdict
+        self._sheet.write()
+        seconds = verdict.get("seconds", 0.0)
+        print(f"{self.solution.key:14} {evaluator:12} {seconds:7.2f} s {agreement(self.row):13} {ratios(self.row)} "
+              f"{reason(self.row)[:200]}", flush=True)  # fmt: skip
 
 
 def settings_of(arguments: argparse.Namespace) -> Row:

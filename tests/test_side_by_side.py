@@ -1,8 +1,8 @@
 """The benchmark that compares verdicts with KernelBench's: what needs neither a GPU nor KernelBench."""
 
 import json
-import os
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -190,21 +190,54 @@ def test_a_row_is_judged_again_if_its_solution_changed(tmp_path):
         side_by_side.Sheet(path, {"sizes": "full"})
 
 
+RELU = """
+import torch
+batch_size, dim = 4096, 8
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
 @pytest.mark.slow
-def test_a_run_that_is_out_of_time_continues_where_it_ended(tmp_path, monkeypatch, capsys):
-    folder = tmp_path / "KernelBench" / "level1"
+def test_a_run_that_is_out_of_time_continues_where_it_ended(checkout, peer, monkeypatch, capsys):
+    folder = checkout / "KernelBench" / "level1"
     folder.mkdir(parents=True)
-    (folder / "19_ReLU.py").write_text(
-        "import torch\nbatch_size, dim = 4096, 8\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
-        "        return torch.relu(x)\n\n\ndef get_inputs():\n    return [torch.randn(batch_size, dim)]\n\n\n"
-        "def get_init_inputs():\n    return []\n"
-    )
-    out = tmp_path / "found.json"
-    arguments = ["side_by_side.py", str(tmp_path), "--sizes", "small", "--device", "cpu", "--languages", "triton"]
-    for seconds, left in (("0", True), ("600", False)):
-        monkeypatch.setattr(sys, "argv", [*arguments, "--problems", "1/19", "--out", str(out), "--seconds", seconds])
-        monkeypatch.setattr(os, "environ", {**os.environ})
-        side_by_side.main()
-        assert ("1 of 1 solutions left" in capsys.readouterr().out) is left
+    (folder / "19_ReLU.py").write_text(RELU)
+    out = checkout / "found.json"
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(checkout))
+    given = [str(checkout), "--sizes", "small", "--device", "cpu", "--languages", "triton", "--problems", "1/19"]
+    monkeypatch.setattr(sys, "argv", ["side_by_side.py", *given, "--out", str(out), "--seconds", "0"])
+    side_by_side.main()
+    assert "1 of 1 solutions left" in capsys.readouterr().out
+    arguments = Namespace(kernelbench=checkout, sizes="small", device="cpu", tf32=False, seconds=600.0, builds=0)
+    every = problems.solutions(("triton",), frozenset({(1, 19)}))
+    sheet = side_by_side.Sheet(out, side_by_side.settings_of(arguments))
+    assert side_by_side.judge_all(arguments, sheet, every, peer) == 0
     found = json.loads(out.read_text())["solutions"]["triton/1/19"]
     assert found["warpsmith"]["status"] == "correct", found
+    # The stand-in calls another text right.
+    assert side_by_side.agreement(found) == "only ours"
+    assert side_by_side.judge_all(arguments, sheet, every, None) == 0
+
+
+def test_a_build_that_fails_says_why(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    (tmp_path / "wrong.py").write_text("import sys\nsys.exit('no such header')\n")
+    (tmp_path / "right.py").write_text("")
+    wrong, right = (problems.Solution("cuda", 1, n, tmp_path / name) for n, name in enumerate(("wrong.py", "right.py")))
+    builds = side_by_side.Builds([wrong, right], processes=2)
+    assert "no such header" in builds.wait_for(wrong)["build_error"]
+    assert builds.wait_for(right).keys() == {"build_seconds"}
+    builds.close()
+    assert side_by_side.Builds([wrong], processes=0).wait_for(wrong) == {}
