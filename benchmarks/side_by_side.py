@@ -19,9 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -259,38 +257,22 @@ class Sheet:
         write_result(self._path, self.result)
 
 
-@contextmanager
-def evaluators(arguments: argparse.Namespace) -> Iterator[Callable[[str], Evaluator]]:
-    """Give the evaluator of a language, one at a time: each holds the device."""
-    running: dict[str, Evaluator] = {}
-
-    def of(language: str) -> Evaluator:
-        if language not in running:
-            for other in list(running):
-                running.pop(other).close()
-            running[language] = Evaluator(
-                EvaluatorConfig(
-                    device=arguments.device,
-                    language=OUR_LANGUAGES[language],
-                    slots=1,
-                    ready_workers=2,
-                    trials=TRIALS,
-                    timed_trials=TIMED,
-                    timeout_s=60,
-                    compile_timeout_s=120,
-                    memory_bytes=16 << 30,
-                    operators="library",
-                    allow_degenerate=True,
-                    precision="tf32" if arguments.tf32 else "ieee",
-                )
-            )
-        return running[language]
-
-    try:
-        yield of
-    finally:
-        for evaluator in running.values():
-            evaluator.close()
+def config_of(arguments: argparse.Namespace, language: str) -> EvaluatorConfig:
+    """Settings of this evaluator that match those of KernelBench's."""
+    return EvaluatorConfig(
+        device=arguments.device,
+        language=OUR_LANGUAGES[language],
+        slots=arguments.slots,
+        ready_workers=2,
+        trials=TRIALS,
+        timed_trials=TIMED,
+        timeout_s=60,
+        compile_timeout_s=120,
+        memory_bytes=16 << 30,
+        operators="library",
+        allow_degenerate=True,
+        precision="tf32" if arguments.tf32 else "ieee",
+    )
 
 
 def judge_all(arguments: argparse.Namespace, sheet: Sheet, every: list[Solution], peer: Peer | None) -> int:
@@ -299,23 +281,40 @@ def judge_all(arguments: argparse.Namespace, sheet: Sheet, every: list[Solution]
     This evaluator comes first, while the peer's extensions are built: what it times has no host code, so that busy
     processors do not matter. The peer's times do depend on them.
     """
-    started = time.monotonic()
-    builds = Builds(every if peer is not None else [], arguments.builds)
-    rows = {one.key: Judged(one, arguments, sheet) for one in every}
+    until = time.monotonic() + arguments.seconds
+    half = time.monotonic() + arguments.seconds * (1.0 if peer is None else OUR_SHARE)
+    rows = [Judged(one, arguments, sheet) for one in every]
+    builds = Builds([one.solution for one in rows if peer is not None and one.lacks("kernelbench")], arguments.builds)
     try:
-        with evaluators(arguments) as evaluator_of:
-            until = started + arguments.seconds * (1.0 if peer is None else OUR_SHARE)
-            for one in rows.values():
-                if "warpsmith" not in one.row and time.monotonic() < until:
-                    one.keep("warpsmith", ours(evaluator_of(one.solution.language), one.problem, one.candidate))
-        for one in rows.values() if peer is not None else ():
-            ready = "warpsmith" in one.row and "kernelbench" not in one.row
-            if peer is not None and ready and time.monotonic() < started + arguments.seconds:
-                one.keep("kernelbench", {**builds.wait_for(one.solution), **peer.judge(one.task)})
+        for language in LANGUAGES:
+            left = [one for one in rows if one.solution.language == language and one.lacks("warpsmith")]
+            if left and time.monotonic() < half:
+                with Evaluator(config_of(arguments, language)) as evaluator:
+                    judge_here(evaluator, left, half)
+        if peer is not None:
+            judge_there(peer, builds, rows, until)
     finally:
         builds.close()
-    wanted = {"warpsmith"} | ({"kernelbench"} if peer is not None else set())
-    return sum(not wanted <= one.row.keys() for one in rows.values())
+    return sum(one.lacks("warpsmith") or (peer is not None and one.lacks("kernelbench")) for one in rows)
+
+
+def judge_here(evaluator: Evaluator, left: list["Judged"], until: float) -> None:
+    """Judge by this evaluator, as many at once as it has slots: it times one at a time, the device to itself."""
+
+    def in_time(one: Judged) -> Row | None:
+        return ours(evaluator, one.problem, one.candidate) if time.monotonic() < until else None
+
+    with ThreadPoolExecutor(evaluator.config.slots) as pool:
+        for one, verdict in zip(left, pool.map(in_time, left), strict=True):
+            if verdict is not None:
+                one.keep("warpsmith", verdict)
+
+
+def judge_there(peer: Peer, builds: Builds, rows: list["Judged"], until: float) -> None:
+    """Judge by KernelBench's evaluator what this one has judged, one at a time."""
+    for one in rows:
+        if one.lacks("kernelbench") and not one.lacks("warpsmith") and time.monotonic() < until:
+            one.keep("kernelbench", {**builds.wait_for(one.solution), **peer.judge(one.task)})
 
 
 class Judged:
@@ -333,6 +332,10 @@ class Judged:
         self.candidate = solution.path.read_text(encoding="utf-8")
         self.row = sheet.row(solution, self.problem, self.candidate)
         self._sheet, self._tf32 = sheet, arguments.tf32
+
+    def lacks(self, evaluator: str) -> bool:
+        """Whether an evaluator has no verdict on it yet."""
+        return evaluator not in self.row
 
     @property
     def task(self) -> Row:
@@ -371,6 +374,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no evaluation after this time")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu judges here alone, small sizes")
     parser.add_argument("--without-kernelbench", action="store_true", help="do not run KernelBench's evaluator")
+    parser.add_argument("--slots", type=int, default=1, help="solutions at once here; each is timed alone")
     parser.add_argument("--tf32", action="store_true", help="allow TF32 in both evaluators")
     parser.add_argument("--builds", type=int, default=0, help="processes that build extensions beforehand; 0: none")
     parser.add_argument(

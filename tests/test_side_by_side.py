@@ -220,7 +220,9 @@ def test_a_run_that_is_out_of_time_continues_where_it_ended(checkout, peer, monk
     monkeypatch.setattr(sys, "argv", ["side_by_side.py", *given, "--out", str(out), "--seconds", "0"])
     side_by_side.main()
     assert "1 of 1 solutions left" in capsys.readouterr().out
-    arguments = Namespace(kernelbench=checkout, sizes="small", device="cpu", tf32=False, seconds=600.0, builds=0)
+    arguments = Namespace(
+        kernelbench=checkout, sizes="small", device="cpu", tf32=False, seconds=600.0, builds=0, slots=2
+    )
     every = problems.solutions(("triton",), frozenset({(1, 19)}))
     sheet = side_by_side.Sheet(out, side_by_side.settings_of(arguments))
     assert side_by_side.judge_all(arguments, sheet, every, peer) == 0
