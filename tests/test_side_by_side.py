@@ -32,16 +32,28 @@ def eval_kernel_against_ref(problem, candidate, backend, **settings):
     if candidate == "no verdict":
         return None
     correct = candidate == "right"
-    times = [[3.0, 1.0, 2.0]] * correct + [[4.0, 8.0]]
-    means = [timing.get_timing_stats(each) for each in times]
+    run = timing.get_timing_function("cuda_event")
+    timed = [run(each, [], num_trials=9) for each in [[3.0, 1.0, 2.0]] * correct + [[4.0, 8.0]]]
+    means = [sum(each) / len(each) for each in timed]
     return SimpleNamespace(
         compiled=True, correctness=correct, runtime=means[0] if correct else -1.0, ref_runtime=means[-1],
         metadata={"backend": backend} if correct else {"correctness_issue": ValueError("Output mismatch\\nin full")},
     )
 """
 TIMING = """
-def get_timing_stats(times, device=None):
-    return sum(times) / len(times)
+import torch
+
+torch.cuda._sleep = lambda cycles: None
+
+def clear_l2_cache(device=None):
+    pass
+
+def get_timing_function(name):
+    def run(times, inputs, num_trials):
+        plain = clear_l2_cache.__module__ == __name__
+        clear_l2_cache(device="cuda")
+        return times if plain else [0.5 * min(times)] * num_trials
+    return run
 """
 
 
@@ -73,6 +85,7 @@ def test_a_peer_judges_one_after_the_other_and_is_replaced_when_it_dies(peer):
     assert right["correct"] and right["notes"] == {"backend": "cuda"}
     assert (right["runtime_ms"], right["runtime_median_ms"]) == (2.0, 2.0)
     assert (right["reference_ms"], right["reference_median_ms"]) == (6.0, 6.0)
+    assert (right["runtime_least_ms"], right["runtime_gated_ms"], right["reference_gated_ms"]) == (1.0, 0.5, 2.0)
     wrong = peer.judge(task("wrong"))
     assert not wrong["correct"] and wrong["runtime_ms"] is None and wrong["reference_median_ms"] == 6.0
     assert "Output mismatch" in wrong["notes"]["correctness_issue"]
@@ -150,6 +163,7 @@ def row(ours, theirs, times=(1.0, 2.0), theirs_times=(1.01, 2.1), **notes):
         },
         "kernelbench": {
             "correct": theirs, "runtime_median_ms": theirs_times[0], "reference_median_ms": theirs_times[1],
+            "runtime_gated_ms": 1.0,
             "notes": notes,
         },
     }  # fmt: skip
@@ -169,9 +183,11 @@ def test_the_report_counts_agreement_names_disagreements_and_compares_times():
     assert "| cuda | 3 | 0 | 1 | 0 | 0 | 2 |" in told
     assert "- `triton/1/2`: ours: incorrect: why; KernelBench's: correct\n" in told
     assert "KernelBench's: not correct Output mismatch; ['0.5']" in told
-    assert "Times of candidates: 1 of 1 within 2%." in told
-    assert "Times of references: 0 of 1 within 2%." in told
-    assert "| `triton/1/1` | 1.0000 | 1.0100 | 0.9901 | 2.0000 | 2.1000 | 0.9524 |" in told
+    assert "- Times of candidates: 1 of 1 within 2%." in told
+    assert "- Times of references: 0 of 1 within 2%." in told
+    assert "- Times of references behind a gate: 0 of 0 within 2%." in told
+    cells = "1.0000 | 1.0100 | 0.9901 | 1.0000 | 1.0000 | 2.0000 | 2.1000 | 0.9524 | - | -"
+    assert f"| `triton/1/1` | {cells} |" in told
 
 
 def test_a_row_is_judged_again_if_its_solution_changed(tmp_path):
