@@ -1,10 +1,10 @@
 """Whether this evaluator and KernelBench's own agree on honest solutions, and on their times, on one GPU in one run.
 
 The problems and the peer come from a checkout of KernelBench; `solutions/` has solutions of 46 problems of levels 1 and
-2 in Triton and in CUDA C++. Each evaluator runs in processes of its own, one solution after the other: first this
-evaluator, then KernelBench's, with 5 correctness and 100 timed trials of candidate and eager reference. KernelBench's
-process turns TF32 off for convolutions too, as this evaluator does; `--tf32` turns it on for both. Verdicts are written
-one by one: after an interruption, or the end of `--seconds`, the same command continues.
+2 in Triton and in CUDA C++. Each evaluator runs in processes of its own, one solution after the other, with 5
+correctness and 100 timed trials of candidate and eager reference: this evaluator first, all of them, then the peer.
+KernelBench's process turns TF32 off for convolutions too, as this evaluator does; `--tf32` turns it on for both.
+Verdicts are written one by one: after an interruption, or the end of `--seconds`, the same command continues.
 
     python benchmarks/side_by_side.py /path/to/KernelBench --sizes cut --seconds 300
 """
@@ -19,13 +19,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from _machine import check_same, describe, need_gpu, write_result
+from _machine import check_same, describe, need_gpu, skip, write_result
 from _side_problems import LANGUAGES, SIZES, Solution, problem_of, solutions
 
 from warpsmith.evaluator import BadProblemError, Evaluator, EvaluatorConfig, Problem
@@ -34,6 +32,8 @@ HERE = Path(__file__).parent
 TRIALS: Final = 5
 TIMED: Final = 100
 NEAR: Final = 0.02
+OUR_SHARE: Final = 0.6
+"""Most of `--seconds` that this evaluator may take, so that the peer has the rest."""
 DEADLINE_S: Final = 120.0
 BUILD_DEADLINE_S: Final = 300.0
 LAST_WORDS: Final = 2000
@@ -175,12 +175,17 @@ def agreement(row: Row) -> str:
     }[pair]
 
 
-def ratios(row: Row) -> tuple[float | None, float | None]:
-    """Our time by KernelBench's median, of the candidate and of the reference; None where one of them has none."""
+def ratios(row: Row, by: str = "median") -> tuple[float | None, float | None]:
+    """Our time by KernelBench's, of the candidate and of the reference; None where one of them has none.
+
+    Args:
+        row: of the result.
+        by: which of its times: `median`, or `gated` (`_peer.in_full`).
+    """
     mine, theirs = row.get("warpsmith", {}), row.get("kernelbench", {})
     found = []
     for name in ("runtime", "reference"):
-        times = mine.get(f"{name}_ms"), theirs.get(f"{name}_median_ms")
+        times = mine.get(f"{name}_ms"), theirs.get(f"{name}_{by}_ms")
         found.append(times[0] / times[1] if times[0] and times[1] else None)
     return found[0], found[1]
 
@@ -214,19 +219,27 @@ def report(result: Row) -> str:
         lines.append(f"| {language} | {sum(each)} | " + " | ".join(map(str, each)) + " |")
     differing = [key for key, row in rows.items() if agreement(row) not in ("both correct", "neither")]
     lines += ["", *(f"- `{key}`: {reason(rows[key])}" for key in sorted(differing)), ""]
-    timed = {key: ratios(row) for key, row in rows.items() if agreement(row) == "both correct"}
-    for place, name in enumerate(("candidates", "references")):
-        known = [pair[place] for pair in timed.values() if pair[place] is not None]
-        near = sum(1 for one in known if one is not None and abs(one - 1) <= NEAR)
-        lines.append(f"Times of {name}: {near} of {len(known)} within {NEAR:.0%}.")
-    lines += ["", "| solution | ours, ms | KernelBench, ms | ratio | reference, ms | KernelBench, ms | ratio |"]
-    lines.append("| --- |" + " --- |" * 6)
-    for key, (candidate, reference) in sorted(timed.items()):
-        mine, theirs = rows[key]["warpsmith"], rows[key]["kernelbench"]
-        cells = [mine["runtime_ms"], theirs.get("runtime_median_ms"), candidate]
-        cells += [mine["reference_ms"], theirs.get("reference_median_ms"), reference]
+    both = {key: row for key, row in rows.items() if agreement(row) == "both correct"}
+    for by, told in (("median", ""), ("gated", " behind a gate")):
+        for place, name in enumerate(("candidates", "references")):
+            known = [pair[place] for pair in (ratios(row, by) for row in both.values())]
+            near = sum(1 for one in known if one is not None and abs(one - 1) <= NEAR)
+            lines.append(f"- Times of {name}{told}: {near} of {len(known) - known.count(None)} within {NEAR:.0%}.")
+    times = "| ours, ms | KernelBench, ms | ratio | gated, ms | ratio "
+    lines += ["", f"| solution {times}{times.replace('ours', 'reference, ours')}|", "| --- |" + " --- |" * 10]
+    for key, row in sorted(both.items()):
+        cells = [one for name in ("runtime", "reference") for one in _times(row, name)]
         lines.append(f"| `{key}` | " + " | ".join("-" if one is None else f"{one:.4f}" for one in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _times(row: Row, name: str) -> list[float | None]:
+    """Return the cells of candidate (`runtime`) or reference: our time, KernelBench's two, each with the ratio."""
+    place, theirs = ("runtime", "reference").index(name), row["kernelbench"]
+    found: list[float | None] = [row["warpsmith"].get(f"{name}_ms")]
+    for by in ("median", "gated"):
+        found += [theirs.get(f"{name}_{by}_ms"), ratios(row, by)[place]]
+    return found
 
 
 class Sheet:
@@ -257,66 +270,99 @@ class Sheet:
         write_result(self._path, self.result)
 
 
-@contextmanager
-def evaluators(arguments: argparse.Namespace) -> Iterator[Callable[[str], Evaluator]]:
-    """Give the evaluator of a language, one at a time: each holds the device."""
-    running: dict[str, Evaluator] = {}
-
-    def of(language: str) -> Evaluator:
-        if language not in running:
-            for other in list(running):
-                running.pop(other).close()
-            running[language] = Evaluator(
-                EvaluatorConfig(
-                    device=arguments.device,
-                    language=OUR_LANGUAGES[language],
-                    slots=1,
-                    ready_workers=2,
-                    trials=TRIALS,
-                    timed_trials=TIMED,
-                    timeout_s=60,
-                    compile_timeout_s=120,
-                    memory_bytes=16 << 30,
-                    operators="library",
-                    allow_degenerate=True,
-                    precision="tf32" if arguments.tf32 else "ieee",
-                )
-            )
-        return running[language]
-
-    try:
-        yield of
-    finally:
-        for evaluator in running.values():
-            evaluator.close()
+def config_of(arguments: argparse.Namespace, language: str) -> EvaluatorConfig:
+    """Settings of this evaluator that match those of KernelBench's."""
+    return EvaluatorConfig(
+        device=arguments.device,
+        language=OUR_LANGUAGES[language],
+        slots=arguments.slots,
+        ready_workers=2,
+        trials=TRIALS,
+        timed_trials=TIMED,
+        timeout_s=60,
+        compile_timeout_s=120,
+        memory_bytes=16 << 30,
+        operators="library",
+        allow_degenerate=True,
+        precision="tf32" if arguments.tf32 else "ieee",
+    )
 
 
 def judge_all(arguments: argparse.Namespace, sheet: Sheet, every: list[Solution], peer: Peer | None) -> int:
-    """Judge each solution that has no verdict yet; returns how many were left when the time was over."""
+    """Judge each solution that has no verdict yet; returns how many were left when the time was over.
+
+    This evaluator comes first, while the peer's extensions are built: what it times has no host code, so that busy
+    processors do not matter. The peer's times do depend on them.
+    """
     until = time.monotonic() + arguments.seconds
-    builds = Builds(every if peer is not None else [], arguments.builds)
-    left = 0
+    half = time.monotonic() + arguments.seconds * (1.0 if peer is None else OUR_SHARE)
+    rows = [Judged(one, arguments, sheet) for one in every]
+    builds = Builds([one.solution for one in rows if peer is not None and one.lacks("kernelbench")], arguments.builds)
     try:
-        with evaluators(arguments) as evaluator_of:
-            for solution in every:
-                if time.monotonic() > until:
-                    left += 1
-                    continue
-                problem = problem_of(arguments.kernelbench, solution.level, solution.number, arguments.sizes)
-                candidate = solution.path.read_text(encoding="utf-8")
-                row = sheet.row(solution, problem, candidate)
-                if "warpsmith" not in row:
-                    row["warpsmith"] = ours(evaluator_of(solution.language), problem, candidate)
-                    sheet.write()
-                if peer is not None and "kernelbench" not in row:
-                    built = builds.wait_for(solution)
-                    task = {"problem": problem.source, "candidate": candidate, "tf32": arguments.tf32}
-                    row["kernelbench"] = {**built, **peer.judge({**task, "backend": solution.language})}
-                    sheet.write()
-                print(f"{solution.key:16} {agreement(row):14} {ratios(row)} {reason(row)[:160]}", flush=True)
+        for language in dict.fromkeys(one.language for one in every):
+            left = [one for one in rows if one.solution.language == language and one.lacks("warpsmith")]
+            if left and time.monotonic() < half:
+                with Evaluator(config_of(arguments, language)) as evaluator:
+                    judge_here(evaluator, left, half)
+        if peer is not None:
+            judge_there(peer, builds, rows, until)
     finally:
         builds.close()
-    return left
+    return sum(one.lacks("warpsmith") or (peer is not None and one.lacks("kernelbench")) for one in rows)
+
+
+def judge_here(evaluator: Evaluator, left: list["Judged"], until: float) -> None:
+    """Judge by this evaluator, as many at once as it has slots: it times one at a time, the device to itself."""
+
+    def in_time(one: Judged) -> Row | None:
+        return ours(evaluator, one.problem, one.candidate) if time.monotonic() < until else None
+
+    with ThreadPoolExecutor(evaluator.config.slots) as pool:
+        for one, verdict in zip(left, pool.map(in_time, left), strict=True):
+            if verdict is not None:
+                one.keep("warpsmith", verdict)
+
+
+def judge_there(peer: Peer, builds: Builds, rows: list["Judged"], until: float) -> None:
+    """Judge by KernelBench's evaluator what this one has judged, one at a time."""
+    for one in rows:
+        if one.lacks("kernelbench") and not one.lacks("warpsmith") and time.monotonic() < until:
+            one.keep("kernelbench", {**builds.wait_for(one.solution), **peer.judge(one.task)})
+
+
+class Judged:
+    """A solution with its problem and what is known of it.
+
+    Args:
+        solution: the solution.
+        arguments: where the problems are, and of which sizes.
+        sheet: the file that gets each verdict.
+    """
+
+    def __init__(self, solution: Solution, arguments: argparse.Namespace, sheet: Sheet) -> None:
+        self.solution = solution
+        self.problem = problem_of(arguments.kernelbench, solution.level, solution.number, arguments.sizes)
+        self.candidate = solution.path.read_text(encoding="utf-8")
+        self.row = sheet.row(solution, self.problem, self.candidate)
+        self._sheet, self._tf32 = sheet, arguments.tf32
+
+    def lacks(self, evaluator: str) -> bool:
+        """Whether an evaluator has no verdict on it yet."""
+        return evaluator not in self.row
+
+    @property
+    def task(self) -> Row:
+        """What the peer is asked."""
+        found = {"problem": self.problem.source, "candidate": self.candidate, "tf32": self._tf32}
+        return {**found, "backend": self.solution.language}
+
+    def keep(self, evaluator: str, verdict: Row) -> None:
+        """Write a verdict down, and tell it."""
+        self.row[evaluator] = verdict
+        self._sheet.write()
+        seconds = verdict.get("seconds", 0.0)
+        print(f"{self.solution.key:14} {evaluator:12} {seconds:7.2f} s {agreement(self.row):13} {ratios(self.row)} "
+              f"{reason(self.row)[:200]}", flush=True)  # fmt: skip
 
 
 def settings_of(arguments: argparse.Namespace) -> Row:
@@ -341,6 +387,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no evaluation after this time")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu judges here alone, small sizes")
     parser.add_argument("--without-kernelbench", action="store_true", help="do not run KernelBench's evaluator")
+    parser.add_argument("--slots", type=int, default=1, help="solutions at once here; each is timed alone")
     parser.add_argument("--tf32", action="store_true", help="allow TF32 in both evaluators")
     parser.add_argument("--builds", type=int, default=0, help="processes that build extensions beforehand; 0: none")
     parser.add_argument(
@@ -349,8 +396,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.kernelbench is None:
         if not arguments.out.exists():
-            need_gpu()
-            parser.error(f"{arguments.out} does not exist: pass the path of a checkout of KernelBench")
+            skip("this needs the path of a checkout of KernelBench")
         print(report(json.loads(arguments.out.read_text(encoding="utf-8"))))
         return
     if arguments.device == "cuda":

@@ -1,8 +1,8 @@
 """The benchmark that compares verdicts with KernelBench's: what needs neither a GPU nor KernelBench."""
 
 import json
-import os
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -32,16 +32,28 @@ def eval_kernel_against_ref(problem, candidate, backend, **settings):
     if candidate == "no verdict":
         return None
     correct = candidate == "right"
-    times = [[3.0, 1.0, 2.0]] * correct + [[4.0, 8.0]]
-    means = [timing.get_timing_stats(each) for each in times]
+    run = timing.get_timing_function("cuda_event")
+    timed = [run(each, [], num_trials=9) for each in [[3.0, 1.0, 2.0]] * correct + [[4.0, 8.0]]]
+    means = [sum(each) / len(each) for each in timed]
     return SimpleNamespace(
         compiled=True, correctness=correct, runtime=means[0] if correct else -1.0, ref_runtime=means[-1],
         metadata={"backend": backend} if correct else {"correctness_issue": ValueError("Output mismatch\\nin full")},
     )
 """
 TIMING = """
-def get_timing_stats(times, device=None):
-    return sum(times) / len(times)
+import torch
+
+torch.cuda._sleep = lambda cycles: None
+
+def clear_l2_cache(device=None):
+    pass
+
+def get_timing_function(name):
+    def run(times, inputs, num_trials):
+        plain = clear_l2_cache.__module__ == __name__
+        clear_l2_cache(device="cuda")
+        return times if plain else [0.5 * min(times)] * num_trials
+    return run
 """
 
 
@@ -73,6 +85,7 @@ def test_a_peer_judges_one_after_the_other_and_is_replaced_when_it_dies(peer):
     assert right["correct"] and right["notes"] == {"backend": "cuda"}
     assert (right["runtime_ms"], right["runtime_median_ms"]) == (2.0, 2.0)
     assert (right["reference_ms"], right["reference_median_ms"]) == (6.0, 6.0)
+    assert (right["runtime_least_ms"], right["runtime_gated_ms"], right["reference_gated_ms"]) == (1.0, 0.5, 2.0)
     wrong = peer.judge(task("wrong"))
     assert not wrong["correct"] and wrong["runtime_ms"] is None and wrong["reference_median_ms"] == 6.0
     assert "Output mismatch" in wrong["notes"]["correctness_issue"]
@@ -150,6 +163,7 @@ def row(ours, theirs, times=(1.0, 2.0), theirs_times=(1.01, 2.1), **notes):
         },
         "kernelbench": {
             "correct": theirs, "runtime_median_ms": theirs_times[0], "reference_median_ms": theirs_times[1],
+            "runtime_gated_ms": 1.0,
             "notes": notes,
         },
     }  # fmt: skip
@@ -169,9 +183,11 @@ def test_the_report_counts_agreement_names_disagreements_and_compares_times():
     assert "| cuda | 3 | 0 | 1 | 0 | 0 | 2 |" in told
     assert "- `triton/1/2`: ours: incorrect: why; KernelBench's: correct\n" in told
     assert "KernelBench's: not correct Output mismatch; ['0.5']" in told
-    assert "Times of candidates: 1 of 1 within 2%." in told
-    assert "Times of references: 0 of 1 within 2%." in told
-    assert "| `triton/1/1` | 1.0000 | 1.0100 | 0.9901 | 2.0000 | 2.1000 | 0.9524 |" in told
+    assert "- Times of candidates: 1 of 1 within 2%." in told
+    assert "- Times of references: 0 of 1 within 2%." in told
+    assert "- Times of references behind a gate: 0 of 0 within 2%." in told
+    cells = "1.0000 | 1.0100 | 0.9901 | 1.0000 | 1.0000 | 2.0000 | 2.1000 | 0.9524 | - | -"
+    assert f"| `triton/1/1` | {cells} |" in told
 
 
 def test_a_row_is_judged_again_if_its_solution_changed(tmp_path):
@@ -190,21 +206,56 @@ def test_a_row_is_judged_again_if_its_solution_changed(tmp_path):
         side_by_side.Sheet(path, {"sizes": "full"})
 
 
+RELU = """
+import torch
+batch_size, dim = 4096, 8
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
 @pytest.mark.slow
-def test_a_run_that_is_out_of_time_continues_where_it_ended(tmp_path, monkeypatch, capsys):
-    folder = tmp_path / "KernelBench" / "level1"
+def test_a_run_that_is_out_of_time_continues_where_it_ended(checkout, peer, monkeypatch, capsys):
+    folder = checkout / "KernelBench" / "level1"
     folder.mkdir(parents=True)
-    (folder / "19_ReLU.py").write_text(
-        "import torch\nbatch_size, dim = 4096, 8\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
-        "        return torch.relu(x)\n\n\ndef get_inputs():\n    return [torch.randn(batch_size, dim)]\n\n\n"
-        "def get_init_inputs():\n    return []\n"
+    (folder / "19_ReLU.py").write_text(RELU)
+    out = checkout / "found.json"
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(checkout))
+    given = [str(checkout), "--sizes", "small", "--device", "cpu", "--languages", "triton", "--problems", "1/19"]
+    monkeypatch.setattr(sys, "argv", ["side_by_side.py", *given, "--out", str(out), "--seconds", "0"])
+    side_by_side.main()
+    assert "1 of 1 solutions left" in capsys.readouterr().out
+    arguments = Namespace(
+        kernelbench=checkout, sizes="small", device="cpu", tf32=False, seconds=600.0, builds=0, slots=2
     )
-    out = tmp_path / "found.json"
-    arguments = ["side_by_side.py", str(tmp_path), "--sizes", "small", "--device", "cpu", "--languages", "triton"]
-    for seconds, left in (("0", True), ("600", False)):
-        monkeypatch.setattr(sys, "argv", [*arguments, "--problems", "1/19", "--out", str(out), "--seconds", seconds])
-        monkeypatch.setattr(os, "environ", {**os.environ})
-        side_by_side.main()
-        assert ("1 of 1 solutions left" in capsys.readouterr().out) is left
+    every = problems.solutions(("triton",), frozenset({(1, 19)}))
+    sheet = side_by_side.Sheet(out, side_by_side.settings_of(arguments))
+    assert side_by_side.judge_all(arguments, sheet, every, peer) == 0
     found = json.loads(out.read_text())["solutions"]["triton/1/19"]
     assert found["warpsmith"]["status"] == "correct", found
+    # The stand-in calls another text right.
+    assert side_by_side.agreement(found) == "only ours"
+    assert side_by_side.judge_all(arguments, sheet, every, None) == 0
+
+
+def test_a_build_that_fails_says_why(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    (tmp_path / "wrong.py").write_text("import sys\nsys.exit('no such header')\n")
+    (tmp_path / "right.py").write_text("")
+    wrong, right = (problems.Solution("cuda", 1, n, tmp_path / name) for n, name in enumerate(("wrong.py", "right.py")))
+    builds = side_by_side.Builds([wrong, right], processes=2)
+    assert "no such header" in builds.wait_for(wrong)["build_error"]
+    assert builds.wait_for(right).keys() == {"build_seconds"}
+    builds.close()
+    assert side_by_side.Builds([wrong], processes=0).wait_for(wrong) == {}
