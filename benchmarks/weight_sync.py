@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -244,14 +245,31 @@ def launched(arguments: argparse.Namespace) -> str | None:
         log = (arguments.work / f"rank{rank}.log").open("w", encoding="utf-8")
         command = [sys.executable, __file__, "--as-rank", *sys.argv[1:], "--work", str(arguments.work)]
         ranks.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
-    while all(rank.poll() is None for rank in ranks):
+    stopped = awaited(ranks, time.monotonic() + arguments.seconds)
+    if stopped or any(rank.returncode for rank in ranks):
+        end = (arguments.work / "rank0.log").read_text(encoding="utf-8")[-3000:]
+        return f"stopped after {arguments.seconds} s" if stopped else end
+    return None
+
+
+def awaited(ranks: Sequence[subprocess.Popen[bytes]], deadline: float) -> bool:
+    """Wait until all have ended, or one has failed or the deadline is reached; end the others. Return the latter."""
+    while any(rank.poll() is None for rank in ranks) and not any(rank.returncode for rank in ranks):
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.2)
-    failed = any(rank.wait(60) if rank.returncode == 0 else True for rank in ranks if rank.poll() is not None)
-    for rank in ranks:
-        if failed:
+    running = [rank for rank in ranks if rank.poll() is None]
+    late = bool(running) and not any(rank.returncode for rank in ranks)
+    for rank in running:
+        # So that rank 0 ends Ray and its sampler.
+        rank.send_signal(signal.SIGINT)
+    for rank in running:
+        try:
+            rank.wait(15)
+        except subprocess.TimeoutExpired:
             rank.kill()
-        failed |= rank.wait() != 0
-    return (arguments.work / "rank0.log").read_text(encoding="utf-8")[-3000:] if failed else None
+            rank.wait()
+    return late
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -283,6 +301,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--bucket-mib", type=int, default=512)
     parser.add_argument("--sampler-gpu", type=int, help="the last one when not given")
     parser.add_argument("--gpu-memory-utilization", type=float, default=0.4)
+    parser.add_argument("--seconds", type=float, default=1800.0, help="stop then, and write what was measured")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/weight_sync.json")
     parser.add_argument("--as-rank", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
