@@ -121,6 +121,41 @@ def test_a_stream_loads_what_a_payload_loads_and_is_verified_in_the_model(lab):
     assert [receipt.verified_bytes for receipt in receipts] == [sum(t.nbytes for t in tensors.values())] * len(receipts)
 
 
+def test_memory_does_not_grow_with_updates(lab):
+    loop, pool, tensors = lab
+
+    async def go():
+        for _ in range(4):
+            await stream_to_pool(pool, tensors, pool.weight_version + 1)
+
+    loop.run(go())
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    loop.run(go())
+    torch.cuda.ipc_collect()
+    torch.cuda.empty_cache()
+    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
+
+
+def test_damage_on_the_way_is_found_and_the_engines_recover(lab):
+    loop, pool, tensors = lab
+
+    async def flip(bucket, memory):
+        if bucket.number == 1:
+            memory.slots[bucket.slot][100] ^= 1
+
+    async def go():
+        version = pool.weight_version + 1
+        with pytest.raises(BadPayloadError, match="arrived damaged"):
+            await stream_to_pool(pool, scaled(tensors, 1.25), version, before=flip)
+        await stream_to_pool(pool, scaled(tensors, 1.25), version + 1)
+        completion = await pool.generate(IDS, Sampling(max_tokens=4))
+        assert completion.weight_versions == [version + 1] * len(completion.ids)
+
+    pool.max_restarts = max(sampler.restarts for sampler in pool.samplers) + 2
+    loop.run(go())
+
+
 @pytest.mark.parametrize("moment", ["begin", "bucket"])
 def test_an_engine_that_is_killed_is_restarted_with_the_trainers_weights(lab, moment):
     loop, pool, tensors = lab
@@ -149,38 +184,3 @@ def test_an_engine_that_is_killed_is_restarted_with_the_trainers_weights(lab, mo
         assert await scores_of(pool) == after
 
     loop.run(go())
-
-
-def test_damage_on_the_way_is_found_and_the_engines_recover(lab):
-    loop, pool, tensors = lab
-
-    async def flip(bucket, memory):
-        if bucket.number == 1:
-            memory.slots[bucket.slot][100] ^= 1
-
-    async def go():
-        version = pool.weight_version + 1
-        with pytest.raises(BadPayloadError, match="arrived damaged"):
-            await stream_to_pool(pool, scaled(tensors, 1.25), version, before=flip)
-        await stream_to_pool(pool, scaled(tensors, 1.25), version + 1)
-        completion = await pool.generate(IDS, Sampling(max_tokens=4))
-        assert completion.weight_versions == [version + 1] * len(completion.ids)
-
-    pool.max_restarts = max(sampler.restarts for sampler in pool.samplers) + 2
-    loop.run(go())
-
-
-def test_memory_does_not_grow_with_updates(lab):
-    loop, pool, tensors = lab
-
-    async def go():
-        for _ in range(4):
-            await stream_to_pool(pool, tensors, pool.weight_version + 1)
-
-    loop.run(go())
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    loop.run(go())
-    torch.cuda.ipc_collect()
-    torch.cuda.empty_cache()
-    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
