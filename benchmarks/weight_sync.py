@@ -237,12 +237,18 @@ def checkpoint(arguments: argparse.Namespace) -> None:
 def launched(arguments: argparse.Namespace) -> str | None:
     """Run the ranks; return what failed, None if nothing did."""
     checkpoint(arguments)
-    port, ranks = free_port(), []
-    for rank in range(arguments.ranks):
-        where = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": arguments.ranks, "LOCAL_WORLD_SIZE": arguments.ranks}
+    port = free_port()
+    ranks: list[subprocess.Popen[bytes]] = []
+    for number in range(arguments.ranks):
+        where = {
+            "RANK": number,
+            "LOCAL_RANK": number,
+            "WORLD_SIZE": arguments.ranks,
+            "LOCAL_WORLD_SIZE": arguments.ranks,
+        }
         environment = {**os.environ, **{name: str(value) for name, value in where.items()},
                        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # fmt: skip
-        log = (arguments.work / f"rank{rank}.log").open("w", encoding="utf-8")
+        log = (arguments.work / f"rank{number}.log").open("w", encoding="utf-8")
         command = [sys.executable, __file__, "--as-rank", *sys.argv[1:], "--work", str(arguments.work)]
         ranks.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
     stopped = awaited(ranks, time.monotonic() + arguments.seconds)
