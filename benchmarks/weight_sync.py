@@ -13,6 +13,7 @@ through shared memory.
 
 import argparse
 import asyncio
+import faulthandler
 import gc
 import itertools
 import json
@@ -153,15 +154,21 @@ async def started(arguments: argparse.Namespace) -> SamplerPool:
 @contextmanager
 def only_gpu(arguments: argparse.Namespace) -> Iterator[None]:
     """Let Ray see only the sampler's GPU; this process has found all of them already."""
+    name, before = "CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES")
     if not arguments.tiny:
-        torch.cuda.init()
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(arguments.sampler_gpu)
+        torch.cuda.current_device()
+        os.environ[name] = str(arguments.sampler_gpu)
     yield
-    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    if before is not None:
+        os.environ[name] = before
+    else:
+        os.environ.pop(name, None)
 
 
 def work(arguments: argparse.Namespace) -> None:
     """Measure all stages as one rank; rank 0 writes a line of JSON for each sync."""
+    # A rank that waits too long says where.
+    faulthandler.dump_traceback_later(max(10.0, arguments.seconds - 3))
     first = config_of(arguments, "none", "host")
     ranks = join(first.run, first.zero)
     with samplers(ranks, arguments) as link:
@@ -252,10 +259,11 @@ def launched(arguments: argparse.Namespace) -> str | None:
         command = [sys.executable, __file__, "--as-rank", *sys.argv[1:], "--work", str(arguments.work)]
         ranks.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
     stopped = awaited(ranks, time.monotonic() + arguments.seconds)
-    if stopped or any(rank.returncode for rank in ranks):
-        end = (arguments.work / "rank0.log").read_text(encoding="utf-8")[-3000:]
-        return f"stopped after {arguments.seconds} s" if stopped else end
-    return None
+    if not stopped and not any(rank.returncode for rank in ranks):
+        return None
+    logs = [arguments.work / "sampler.log", *sorted(arguments.work.glob("rank*.log"))]
+    ends = [f"{log.name}:\n{log.read_text(encoding='utf-8')[-6000:]}" for log in logs if log.exists()]
+    return "\n".join([f"stopped after {arguments.seconds} s" if stopped else "a rank failed", *ends])
 
 
 def awaited(ranks: Sequence[subprocess.Popen[bytes]], deadline: float) -> bool:

@@ -66,14 +66,18 @@ def test_another_process_reads_slots_on_the_first_gpu(gpu):
 
 
 @pytest.fixture(scope="module")
-def lab(tiny_gpu_checkpoint):
+def lab(tiny_gpu_checkpoint, tmp_path_factory):
     """An event loop, a pool of one engine on each of the first two GPUs, and weights on GPU 0."""
     model = load_policy(tiny_gpu_checkpoint, dtype="bfloat16").model.to("cuda:0")
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    logs = tmp_path_factory.mktemp("logs")
     with ray_session(object_store_bytes=512 << 20), asyncio.Runner() as loop:
 
         async def started():
-            members = [RemoteSampler(tiny_gpu_checkpoint, CONFIG, name=f"sampler {n}") for n in range(min(2, GPUS))]
+            members = [
+                RemoteSampler(tiny_gpu_checkpoint, CONFIG, name=f"sampler {n}", log=logs / f"sampler-{n}.log")
+                for n in range(min(2, GPUS))
+            ]
             pool = SamplerPool(members)
             await pool.ready()
             return pool
