@@ -27,7 +27,6 @@ from warpsmith.rollout.samplers.weights.stream.media import CudaIpcSlots, host_i
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
 ]
 
