@@ -13,11 +13,13 @@ through shared memory.
 
 import argparse
 import asyncio
+import faulthandler
 import gc
 import itertools
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -152,15 +154,21 @@ async def started(arguments: argparse.Namespace) -> SamplerPool:
 @contextmanager
 def only_gpu(arguments: argparse.Namespace) -> Iterator[None]:
     """Let Ray see only the sampler's GPU; this process has found all of them already."""
+    name, before = "CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES")
     if not arguments.tiny:
-        torch.cuda.init()
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(arguments.sampler_gpu)
+        torch.cuda.current_device()
+        os.environ[name] = str(arguments.sampler_gpu)
     yield
-    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    if before is not None:
+        os.environ[name] = before
+    else:
+        os.environ.pop(name, None)
 
 
 def work(arguments: argparse.Namespace) -> None:
     """Measure all stages as one rank; rank 0 writes a line of JSON for each sync."""
+    # A rank that waits too long says where.
+    faulthandler.dump_traceback_later(max(10.0, arguments.seconds - 3))
     first = config_of(arguments, "none", "host")
     ranks = join(first.run, first.zero)
     with samplers(ranks, arguments) as link:
@@ -236,22 +244,46 @@ def checkpoint(arguments: argparse.Namespace) -> None:
 def launched(arguments: argparse.Namespace) -> str | None:
     """Run the ranks; return what failed, None if nothing did."""
     checkpoint(arguments)
-    port, ranks = free_port(), []
-    for rank in range(arguments.ranks):
-        where = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": arguments.ranks, "LOCAL_WORLD_SIZE": arguments.ranks}
+    port = free_port()
+    ranks: list[subprocess.Popen[bytes]] = []
+    for number in range(arguments.ranks):
+        where = {
+            "RANK": number,
+            "LOCAL_RANK": number,
+            "WORLD_SIZE": arguments.ranks,
+            "LOCAL_WORLD_SIZE": arguments.ranks,
+        }
         environment = {**os.environ, **{name: str(value) for name, value in where.items()},
                        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # fmt: skip
-        log = (arguments.work / f"rank{rank}.log").open("w", encoding="utf-8")
+        log = (arguments.work / f"rank{number}.log").open("w", encoding="utf-8")
         command = [sys.executable, __file__, "--as-rank", *sys.argv[1:], "--work", str(arguments.work)]
         ranks.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
-    while all(rank.poll() is None for rank in ranks):
+    stopped = awaited(ranks, time.monotonic() + arguments.seconds)
+    if not stopped and not any(rank.returncode for rank in ranks):
+        return None
+    logs = [arguments.work / "sampler.log", *sorted(arguments.work.glob("rank*.log"))]
+    ends = [f"{log.name}:\n{log.read_text(encoding='utf-8')[-6000:]}" for log in logs if log.exists()]
+    return "\n".join([f"stopped after {arguments.seconds} s" if stopped else "a rank failed", *ends])
+
+
+def awaited(ranks: Sequence[subprocess.Popen[bytes]], deadline: float) -> bool:
+    """Wait until all have ended, or one has failed or the deadline is reached; end the others. Return the latter."""
+    while any(rank.poll() is None for rank in ranks) and not any(rank.returncode for rank in ranks):
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.2)
-    failed = any(rank.wait(60) if rank.returncode == 0 else True for rank in ranks if rank.poll() is not None)
-    for rank in ranks:
-        if failed:
+    running = [rank for rank in ranks if rank.poll() is None]
+    late = bool(running) and not any(rank.returncode for rank in ranks)
+    for rank in running:
+        # So that rank 0 ends Ray and its sampler.
+        rank.send_signal(signal.SIGINT)
+    for rank in running:
+        try:
+            rank.wait(15)
+        except subprocess.TimeoutExpired:
             rank.kill()
-        failed |= rank.wait() != 0
-    return (arguments.work / "rank0.log").read_text(encoding="utf-8")[-3000:] if failed else None
+            rank.wait()
+    return late
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -283,6 +315,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--bucket-mib", type=int, default=512)
     parser.add_argument("--sampler-gpu", type=int, help="the last one when not given")
     parser.add_argument("--gpu-memory-utilization", type=float, default=0.4)
+    parser.add_argument("--seconds", type=float, default=1800.0, help="stop then, and write what was measured")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/weight_sync.json")
     parser.add_argument("--as-rank", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)

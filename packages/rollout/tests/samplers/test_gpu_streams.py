@@ -27,7 +27,6 @@ from warpsmith.rollout.samplers.weights.stream.media import CudaIpcSlots, host_i
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
 ]
 
@@ -66,14 +65,18 @@ def test_another_process_reads_slots_on_the_first_gpu(gpu):
 
 
 @pytest.fixture(scope="module")
-def lab(tiny_gpu_checkpoint):
+def lab(tiny_gpu_checkpoint, tmp_path_factory):
     """An event loop, a pool of one engine on each of the first two GPUs, and weights on GPU 0."""
     model = load_policy(tiny_gpu_checkpoint, dtype="bfloat16").model.to("cuda:0")
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    logs = tmp_path_factory.mktemp("logs")
     with ray_session(object_store_bytes=512 << 20), asyncio.Runner() as loop:
 
         async def started():
-            members = [RemoteSampler(tiny_gpu_checkpoint, CONFIG, name=f"sampler {n}") for n in range(min(2, GPUS))]
+            members = [
+                RemoteSampler(tiny_gpu_checkpoint, CONFIG, name=f"sampler {n}", log=logs / f"sampler-{n}.log")
+                for n in range(min(2, GPUS))
+            ]
             pool = SamplerPool(members)
             await pool.ready()
             return pool
@@ -121,6 +124,41 @@ def test_a_stream_loads_what_a_payload_loads_and_is_verified_in_the_model(lab):
     assert [receipt.verified_bytes for receipt in receipts] == [sum(t.nbytes for t in tensors.values())] * len(receipts)
 
 
+def test_memory_does_not_grow_with_updates(lab):
+    loop, pool, tensors = lab
+
+    async def go():
+        for _ in range(4):
+            await stream_to_pool(pool, tensors, pool.weight_version + 1)
+
+    loop.run(go())
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    loop.run(go())
+    torch.cuda.ipc_collect()
+    torch.cuda.empty_cache()
+    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
+
+
+def test_damage_on_the_way_is_found_and_the_engines_recover(lab):
+    loop, pool, tensors = lab
+
+    async def flip(bucket, memory):
+        if bucket.number == 1:
+            memory.slots[bucket.slot][100] ^= 1
+
+    async def go():
+        version = pool.weight_version + 1
+        with pytest.raises(BadPayloadError, match="arrived damaged"):
+            await stream_to_pool(pool, scaled(tensors, 1.25), version, before=flip)
+        await stream_to_pool(pool, scaled(tensors, 1.25), version + 1)
+        completion = await pool.generate(IDS, Sampling(max_tokens=4))
+        assert completion.weight_versions == [version + 1] * len(completion.ids)
+
+    pool.max_restarts = max(sampler.restarts for sampler in pool.samplers) + 2
+    loop.run(go())
+
+
 @pytest.mark.parametrize("moment", ["begin", "bucket"])
 def test_an_engine_that_is_killed_is_restarted_with_the_trainers_weights(lab, moment):
     loop, pool, tensors = lab
@@ -149,38 +187,3 @@ def test_an_engine_that_is_killed_is_restarted_with_the_trainers_weights(lab, mo
         assert await scores_of(pool) == after
 
     loop.run(go())
-
-
-def test_damage_on_the_way_is_found_and_the_engines_recover(lab):
-    loop, pool, tensors = lab
-
-    async def flip(bucket, memory):
-        if bucket.number == 1:
-            memory.slots[bucket.slot][100] ^= 1
-
-    async def go():
-        version = pool.weight_version + 1
-        with pytest.raises(BadPayloadError, match="arrived damaged"):
-            await stream_to_pool(pool, scaled(tensors, 1.25), version, before=flip)
-        await stream_to_pool(pool, scaled(tensors, 1.25), version + 1)
-        completion = await pool.generate(IDS, Sampling(max_tokens=4))
-        assert completion.weight_versions == [version + 1] * len(completion.ids)
-
-    pool.max_restarts = max(sampler.restarts for sampler in pool.samplers) + 2
-    loop.run(go())
-
-
-def test_memory_does_not_grow_with_updates(lab):
-    loop, pool, tensors = lab
-
-    async def go():
-        for _ in range(4):
-            await stream_to_pool(pool, tensors, pool.weight_version + 1)
-
-    loop.run(go())
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    loop.run(go())
-    torch.cuda.ipc_collect()
-    torch.cuda.empty_cache()
-    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before

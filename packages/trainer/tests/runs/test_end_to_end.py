@@ -233,6 +233,9 @@ def test_dapo_refills_under_two_ranks(spread_run: Path) -> None:
     assert trained == {"step-1/0", "step-1/1", "step-2/0", "step-2/1"}
 
 
+SYNC_PHASES = ("sync_gather_s", "sync_send_s", "sync_load_s", "sync_verify_s", "sync_probe_s")
+
+
 def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) -> None:
     run, _, said = whole_run
     reader = RunReader(run)
@@ -263,6 +266,9 @@ def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) 
         (0, 0), (2, 2), (4, 4)
     }  # fmt: skip
     assert metrics["probe_gap"] < 1e-3
+    assert "Weights go to the samplers through host memory: rollout.sampler.device is" in said
+    # Here they follow each other.
+    assert 0 < sum(metrics[phase] for phase in SYNC_PHASES) <= steps[-1]["sync_s"]
     assert metrics["staleness_max"] == 0
     assert {version for row in train for version in row["weight_versions"]} == {0, 1, 2, 3}
     for row in steps:

@@ -305,8 +305,14 @@ class RemoteSampler:
         From here on the weights of before are not restored by a restart, and nothing is sampled until others are
         loaded.
         """
+        before = self._streaming, self._in_doubt
         self._streaming = self._in_doubt = True
-        await self._update_call(self.actor.begin_stream.remote(layout, kind, exports), "to begin an update")
+        try:
+            await self._update_call(self.actor.begin_stream.remote(layout, kind, exports), "to begin an update")
+        except (BadPayloadError, DeviceTransferError):
+            # It was refused, and the sampler has the weights of before.
+            self._streaming, self._in_doubt = before
+            raise
 
     async def take_bucket(self, bucket: Bucket) -> None:
         """Check and load a bucket; see `TakesStreams`."""

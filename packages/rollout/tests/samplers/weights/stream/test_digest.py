@@ -78,6 +78,7 @@ def test_zeros_of_several_sizes_differ_and_a_scalar_has_one():
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 @pytest.mark.parametrize("size", [1, 7, 16384, 3_000_001])
 def test_a_gpu_computes_what_the_cpu_computes(size):
     tensor = noise(size, 3)
