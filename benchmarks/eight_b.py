@@ -1,6 +1,6 @@
 """A GRPO run of a large policy with random weights, end to end: where time and memory go, against the plan.
 
-    python benchmarks/random_policy.py --tokenizer models/smollm2-135m models/random-qwen3-8b
+    python benchmarks/_random_policy.py --tokenizer models/smollm2-135m models/random-qwen3-8b
     python benchmarks/eight_b.py configs/qwen3-8b-four-gpus.toml --policy models/random-qwen3-8b --run runs/eight-b
 
 Starts `warpsmith-trainer grpo` with the file's placement and training, completions of 2,048 tokens, generated problems
@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import psutil
 import pyarrow as pa
-from _machine import describe, write_result
+from _machine import describe, skip, write_result
 
 from warpsmith.records.errors import WarpsmithError
 from warpsmith.records.reader import RunReader
@@ -40,6 +40,7 @@ from warpsmith.trainer.planning.machines import Machine, this_machine
 from warpsmith.trainer.planning.shapes import ModelShape, shape_of
 
 HERE: Final = Path(__file__).resolve().parent
+ROOT: Final = HERE.parent
 GIB: Final = 1 << 30
 PEAK_BF16_FLOPS: Final = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
 """Dense, from the vendors' data sheets; the key is a part of the device's name."""
@@ -353,14 +354,16 @@ def configured(given: argparse.Namespace) -> TrainerConfig:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", type=Path, help="a GRPO file, such as configs/qwen3-8b-four-gpus.toml")
-    parser.add_argument("--policy", type=Path, required=True, help="the policy's directory")
-    parser.add_argument("--run", type=Path, required=True, help="the run's directory, which must not exist")
+    parser.add_argument("config", type=Path, nargs="?", default=ROOT / "configs/qwen3-8b-four-gpus.toml")
+    parser.add_argument("--policy", type=Path, default=ROOT / "models/random-qwen3-8b", help="the policy's directory")
+    parser.add_argument("--run", type=Path, default=ROOT / "runs/eight-b", help="the run's directory, to be made")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=900.0, help="end the run after that many seconds")
     parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="more changes")
     parser.add_argument("--out", type=Path, default=HERE / "results/eight_b.json")
     given = parser.parse_args()
+    if not (given.policy / "config.json").is_file():
+        skip(f"this needs the policy in {given.policy}, which benchmarks/_random_policy.py writes")
     sys.path.insert(0, str(HERE / "_eight_b"))
     config = configured(given)
     machine: Machine = this_machine()

@@ -20,20 +20,20 @@ def on_the_path(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     monkeypatch.syspath_prepend(BENCHMARKS / "_eight_b")
     yield
-    for name in ("random_policy", "recorded_answers", "eight_b"):
+    for name in ("_random_policy", "recorded_answers", "eight_b"):
         sys.modules.pop(name, None)
 
 
 def test_a_random_policy_has_its_shape_and_gives_only_tokens_that_its_tokenizer_has(tmp_path):
-    import random_policy
+    import _random_policy
     import torch
 
     tokenizer = build_tiny(tmp_path / "tokenizer", ["def add(x, y): return x + y\n" * 20], layers=1)
     directory = tmp_path / "policy"
-    random_policy.write_policy(directory, random_policy.SHAPES["tiny"], tokenizer)
+    _random_policy.write_policy(directory, _random_policy.SHAPES["tiny"], tokenizer)
     assert len(check_weights(directory)) == 1
     check_shapes(directory)
-    assert shape_of(directory).parameters == random_policy.SHAPES["tiny"].parameters
+    assert shape_of(directory).parameters == _random_policy.SHAPES["tiny"].parameters
     policy = load_policy(directory, "bfloat16")
     with torch.no_grad():
         logits_TV = policy.model(torch.tensor([policy.tokenizer.encode("def add(x)")])).logits[0].float()
@@ -44,20 +44,20 @@ def test_a_random_policy_has_its_shape_and_gives_only_tokens_that_its_tokenizer_
 
 
 def test_the_weights_of_the_real_shape_are_complete():
-    import random_policy
+    import _random_policy
 
-    shape = random_policy.SHAPES["qwen3-8b"]
-    shards = random_policy.shards_of(shape)
+    shape = _random_policy.SHAPES["qwen3-8b"]
+    shards = _random_policy.shards_of(shape)
     assert sum(weight.bytes for shard in shards for weight in shard) == 2 * shape.parameters
     assert len({weight.name for shard in shards for weight in shard}) == 3 + 11 * shape.layers
     assert max(sum(weight.bytes for weight in shard) for shard in shards) < 3 << 30
 
 
 def test_a_shape_with_tied_embeddings_is_refused(tmp_path):
-    import random_policy
+    import _random_policy
 
     with pytest.raises(SystemExit, match="tied"):
-        random_policy.write_policy(tmp_path / "policy", random_policy.SHAPES["qwen3-0.6b"], tmp_path)
+        _random_policy.write_policy(tmp_path / "policy", _random_policy.SHAPES["qwen3-0.6b"], tmp_path)
 
 
 def test_recorded_answers_are_of_every_kind_and_the_same_for_the_same_completion():

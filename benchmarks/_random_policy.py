@@ -1,6 +1,6 @@
 """Writes a policy of a known shape with random weights: a Hugging Face directory, in shards, made on the GPUs.
 
-    python benchmarks/random_policy.py --shape qwen3-8b --tokenizer models/smollm2-135m models/random-qwen3-8b
+    python benchmarks/_random_policy.py --shape qwen3-8b --tokenizer models/smollm2-135m models/random-qwen3-8b
 
 The tokenizer can have fewer tokens than the shape's vocabulary. The others are never sampled: the output layer gives
 them a logit of about -50. For that the first channel of the residual stream is constant: each embedding has it, and no
