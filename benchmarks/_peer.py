@@ -11,6 +11,8 @@ import os
 import sys
 import time
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -75,31 +77,8 @@ def in_full(checkout: Path, task: dict[str, Any]) -> dict[str, Any]:
 
     evaluator = import_kernelbench(checkout)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = task["tf32"]
-    timed: list[list[float]] = []
-    gated: list[list[float]] = []
-    choose, clear = evaluator.timing.get_timing_function, evaluator.timing.clear_l2_cache
-
-    def behind_gate(*args: Any, **keywords: Any) -> None:
-        clear(*args, **keywords)
-        torch.cuda._sleep(GATE_CYCLES)
-
-    def choose_twice(*args: Any, **keywords: Any) -> Any:
-        function = choose(*args, **keywords)
-
-        def run(model: Any, inputs: Any, **settings: Any) -> list[float]:
-            timed.append(function(model, inputs, **settings))
-            evaluator.timing.clear_l2_cache = behind_gate
-            try:
-                gated.append(function(model, inputs, **{**settings, "num_trials": GATED}))
-            finally:
-                evaluator.timing.clear_l2_cache = clear
-            return timed[-1]
-
-        return run
-
     started = time.perf_counter()
-    evaluator.timing.get_timing_function = choose_twice
-    try:
+    with timed_twice(evaluator.timing) as (timed, gated):
         found = evaluator.eval_kernel_against_ref(
             task["problem"],
             task["candidate"],
@@ -108,8 +87,6 @@ def in_full(checkout: Path, task: dict[str, Any]) -> dict[str, Any]:
             measure_performance=True,
             backend=task["backend"],
         )
-    finally:
-        evaluator.timing.get_timing_function = choose
     if found is None:
         return {"correct": False, "error": "no verdict: the build's lock was taken, or a file was missing"}
     # The candidate is timed first, and only if it is correct; then the reference.
@@ -122,6 +99,47 @@ def in_full(checkout: Path, task: dict[str, Any]) -> dict[str, Any]:
         "notes": {str(name): str(note)[:LONGEST_NOTE] for name, note in found.metadata.items()},
         "seconds": round(time.perf_counter() - started, 3),
     }
+
+
+@contextmanager
+def timed_twice(timing: Any) -> Iterator[tuple[list[list[float]], list[list[float]]]]:
+    """Have KernelBench time each model once more behind a gate, after its own timing of it.
+
+    Args:
+        timing: its module.
+
+    Yields:
+        Its times in milliseconds, a list for each model, and those behind the gate.
+    """
+    import torch
+
+    timed: list[list[float]] = []
+    gated: list[list[float]] = []
+    choose, clear = timing.get_timing_function, timing.clear_l2_cache
+
+    def behind_gate(*args: Any, **keywords: Any) -> None:
+        clear(*args, **keywords)
+        torch.cuda._sleep(GATE_CYCLES)
+
+    def choose_twice(*args: Any, **keywords: Any) -> Any:
+        function = choose(*args, **keywords)
+
+        def run(model: Any, inputs: Any, **settings: Any) -> list[float]:
+            timed.append(function(model, inputs, **settings))
+            timing.clear_l2_cache = behind_gate
+            try:
+                gated.append(function(model, inputs, **{**settings, "num_trials": GATED}))
+            finally:
+                timing.clear_l2_cache = clear
+            return timed[-1]
+
+        return run
+
+    timing.get_timing_function = choose_twice
+    try:
+        yield timed, gated
+    finally:
+        timing.get_timing_function = choose
 
 
 def times_of(name: str, mean: float, timed: list[list[float]], gated: list[list[float]]) -> dict[str, float | None]:
