@@ -5,9 +5,11 @@ fooled an evaluator that calls it correct and does not flag it (here: with the f
 harmless there: its file names an honest kernel (`# timed like:`, for detached host code `# timed like detached:`), and
 it takes at least nine tenths of that kernel's time. An attack on the sandbox counts only if it succeeded. Honest
 kernels must pass. The peers' checkouts are passed on the command line. Verdicts are written one by one: after an
-interruption the same command continues.
+interruption the same command continues. `--language cuda_cpp` judges the corpus in CUDA C++: KernelBench's evaluator
+builds each file for a minute or more of two processors.
 
     python benchmarks/attacks.py --kernelbench /path/to/KernelBench --kernelgym /path/to/KernelGYM
+    python benchmarks/attacks.py --kernelbench /path/to/KernelBench --language cuda_cpp --out results/attacks_cuda.json
 """
 
 import argparse
@@ -35,8 +37,12 @@ from warpsmith.evaluator.config import RECORDING_WAYS
 
 HERE = Path(__file__).parent
 CORPUS = HERE.parent / "tests" / "attacks"
-DEADLINE_S: Final = 60.0
+DEADLINE_S: Final = {"triton": 60.0, "cuda_cpp": 300.0}
+"""For a peer's verdict on one file; of CUDA C++ it builds the file before."""
+BACKENDS: Final = {"triton": "triton", "cuda_cpp": "cuda"}
+"""What the peers call a language."""
 NOT_CORRECT: Final = {"correct": False, "runtime_ms": None, "flagged": False}
+COMPILE_TIMEOUT_S: Final = 60.0
 LEAST_SHARE: Final = 0.9
 MOST_PROCESSES: Final = 2048
 MOST_FILE_KIB: Final = 1 << 20
@@ -48,7 +54,8 @@ GREEDY: Final = frozenset({
     "device_prints", "endless_kernel", "endless_kernel_beside", "endless_kernel_on_a_flag", "endless_loop",
     "endless_loop_ignoring_signals", "endless_stdout", "every_descriptor", "flood_of_launches", "fork_bomb",
     "huge_file", "inode_bomb", "last_to_be_killed", "memory_bomb", "memory_of_a_predecessor", "memory_scan",
-    "page_table_bomb", "persisting_cache", "scratch_bomb", "side_stream",
+    "page_table_bomb", "persisting_cache", "scratch_bomb", "side_stream", "endless_host_code", "printf_flood",
+    "template_bomb",
 })  # fmt: skip
 """Attacks on shared resources: a peer judges them last, because they would disturb the others."""
 PREFACE: Final = """\
@@ -58,7 +65,10 @@ that counts as caught. Attacks on the sandbox are among the attacks: the peers h
 `fooled` by an attack that did what it came for. KernelBench's evaluator turns all inputs into float32 unless it is told
 otherwise, so problems with integer or half-precision inputs are refused.
 """
-FOLDERS: Final = {"attack": ".", "wrong": "wrong", "control": "controls"}
+FOLDERS: Final = {
+    "triton": {"attack": ".", "wrong": "wrong", "control": "controls"},
+    "cuda_cpp": {"attack": "cuda_cpp", "control": "cuda_cpp/controls"},
+}
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,7 @@ class Case:
 
     kind: str
     path: Path
+    language: str = "triton"
 
     @property
     def key(self) -> str:
@@ -87,11 +98,11 @@ class Case:
         return CORPUS / "problems" / f"{name}.py"
 
 
-def cases() -> Iterator[Case]:
-    """Yield the cases to judge on a GPU."""
-    for kind, folder in FOLDERS.items():
+def cases(language: str = "triton") -> Iterator[Case]:
+    """Yield the cases of a language to judge on a GPU."""
+    for kind, folder in FOLDERS[language].items():
         for path in sorted((CORPUS / folder).glob("*.py")):
-            case = Case(kind, path)
+            case = Case(kind, path, language)
             if not path.name.startswith(("test_", "conftest")) and "cpu" not in case.head("device"):
                 yield case
 
@@ -113,13 +124,13 @@ def theirs(name: str, checkout: Path, case: Case) -> dict[str, Any]:
     """A peer's verdict; a process that dies, hangs or prints nothing has not called the candidate correct."""
     started = time.monotonic()
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
-        arguments = [name, checkout, case.problem, case.path, answer.fileno()]
+        arguments = [name, checkout, case.problem, case.path, answer.fileno(), BACKENDS[case.language]]
         process = subprocess.Popen(
             [*alone(), sys.executable, HERE / "_peer.py", *map(str, arguments)],
             stdin=subprocess.DEVNULL, stdout=said, stderr=said, pass_fds=[answer.fileno()], start_new_session=True,
         )  # fmt: skip
         try:
-            process.wait(DEADLINE_S)
+            process.wait(DEADLINE_S[case.language])
         except subprocess.TimeoutExpired:
             return {"status": "hung", **NOT_CORRECT}
         finally:
@@ -199,6 +210,8 @@ def outcome(case: Case, found: dict[str, Any], honest: dict[str, float]) -> str:
         return "caught"
     # Attacks without effect when host code has no device are harmless only there.
     detached = found.get("recording") == "detached"
+    if case.language == "cuda_cpp" and detached and case.head("harmless"):
+        return "caught"
     alike = case.head("timed like") | (case.head("timed like detached") if detached else set())
     for name in alike:
         if name in honest and (found["runtime_ms"] or 0.0) >= LEAST_SHARE * honest[name]:
@@ -212,6 +225,8 @@ class Sheet:
 
     path: Path
     name: str
+    until: float = float("inf")
+    """When to start no further case, by `time.monotonic`."""
 
     def read(self) -> dict[str, Any]:
         """Return the whole file: for each evaluator, the machine and the verdicts by case."""
@@ -230,10 +245,16 @@ class Sheet:
         if part.get("commit") != here.get("commit"):
             sys.exit(f"{self.path} has verdicts of {self.name} at commit {part.get('commit')}; pass another --out.")
         left = [case for case in every if case.key not in part["verdicts"]]
+
+        def in_time(case: Case) -> dict[str, Any] | None:
+            return judge(case) if time.monotonic() < self.until else None
+
         with ThreadPoolExecutor(threads) as pool:
-            asked = {pool.submit(judge, case): case for case in left}
+            asked = {pool.submit(in_time, case): case for case in left}
             for done in as_completed(asked):
                 case, verdict = asked[done], done.result()
+                if verdict is None:
+                    continue
                 part["verdicts"][case.key] = verdict
                 write_result(self.path, whole)
                 print(f"{self.name:12} {case.key:44} {verdict['status'][:60]}", flush=True)
@@ -281,10 +302,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=4, help="concurrent candidates of a peer if untimed")
     parser.add_argument("--only", default="", help="only files whose name starts with this")
     parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
+    parser.add_argument("--language", choices=tuple(FOLDERS), default="triton", help="language of the corpus")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case after this time")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json", help="continued if it exists")
     arguments = parser.parse_args()
     need_gpu()
-    every = [case for case in cases() if case.path.stem.startswith(arguments.only)]
+    until = time.monotonic() + arguments.seconds
+    every = [case for case in cases(arguments.language) if case.path.stem.startswith(arguments.only)]
     peers = {name: getattr(arguments, name) for name in ("kernelbench", "kernelgym") if getattr(arguments, name)}
     if any(Path("/tmp") in [*checkout.resolve().parents, *HERE.parents] for checkout in peers.values()):
         parser.error("peers see an empty /tmp: put this checkout and theirs elsewhere")
@@ -292,13 +316,19 @@ def main() -> None:
         alone()
     if not arguments.without_ours:
         config = EvaluatorConfig(
-            device="cuda", slots=arguments.slots, ready_workers=2, timeout_s=20, recording=arguments.recording
+            device="cuda",
+            language=arguments.language,
+            slots=arguments.slots,
+            ready_workers=2,
+            timeout_s=20,
+            compile_timeout_s=COMPILE_TIMEOUT_S,
+            recording=arguments.recording,
         )
         with Evaluator(config) as evaluator:
-            Sheet(arguments.out, "warpsmith").fill(partial(ours, evaluator), every, arguments.slots)
+            Sheet(arguments.out, "warpsmith", until).fill(partial(ours, evaluator), every, arguments.slots)
     for name, checkout in peers.items():
         for some, threads in turns(every, arguments.threads):
-            Sheet(arguments.out, name).fill(partial(theirs, name, checkout), some, threads, checkout)
+            Sheet(arguments.out, name, until).fill(partial(theirs, name, checkout), some, threads, checkout)
     whole = Sheet(arguments.out, "").read()
     told = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()}, every)
     arguments.out.with_suffix(".md").write_text(told, encoding="utf-8")

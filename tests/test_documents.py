@@ -11,6 +11,7 @@ import pytest
 from typer.main import get_command
 
 from warpsmith.evaluator import ERROR_CATEGORIES, FLAGS, STATUSES, Evaluator, EvaluatorConfig, Verdict
+from warpsmith.evaluator.verdict_lines import bound_lines, kernel_lines, traffic_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 # Documents whose paragraphs are held to the limit; reference tables and lists of results are not paragraphs.
@@ -290,4 +291,7 @@ def test_the_readme_shows_what_its_first_commands_print():
     assert shown == [(one.status, str(one.compiled), str(one.trials)) for one in verdicts]
     assert f"flags: {verdicts[1].flags[0]}" in text
     assert verdicts[1].error_message is not None
-    assert verdicts[1].error_message.split(" Torch can")[0] in text
+    words = " ".join(text.split())
+    assert verdicts[1].error_message.split(" Torch can")[0] in words
+    for lines in (bound_lines, traffic_lines, kernel_lines):
+        assert " ".join(lines(verdicts[0])) in words

@@ -94,6 +94,8 @@ def test_honest_candidate_is_correct_or_undecided_without_a_gpu(judged, control,
     if device == "cuda":
         assert verdict.status == "correct", verdict
         assert verdict.runtime_ms is not None
+        assert all(kernel.registers > 0 and kernel.threads > 0 for kernel in verdict.kernels)
+        assert verdict.kernels
     else:
         assert (verdict.status, verdict.error_category) == ("undecided", "needs_device"), verdict
         assert not verdict.correct

@@ -45,6 +45,10 @@ def timed(runtime_ms, reference_ms, **others):
     return replace(CORRECT, **times, **tables, **others)
 
 
+def as_said(message, part):
+    return message
+
+
 def failed(status, **others):
     return Verdict(status, compiled=True, correct=False, **others)
 
@@ -93,13 +97,14 @@ def test_any_literal_takes_the_place_of_any_other(before, after, line_end, name)
     [
         ('{"COLUMNS": 4}', "sets COLUMNS, which the module assigns nowhere"),
         ('{"torch": 4}', "assigns nowhere"),
-        ('{"ROWS": 2 * 2}', "sets ROWS to something that is not a literal"),
+        ('{"ROWS": 2 * 2}', r"sets ROWS to `2 \* 2` \(line 7\), which is not a literal"),
+        ('{"ROWS": 1_000 + 0x10}', r"`1_000 \+ 0x10` \(line 7\)"),
         ('{"ROWS": __import__("os")}', "not a literal"),
         ('{"WORKLOADS": {}}', "sets WORKLOADS itself"),
-        ("{4: 4}", "key that is not a text"),
-        ("{**{}}", "key that is not a text"),
-        ("4", "small of problem p is not a dict"),
-        ('{}, "small": {}', "3 workloads; 1 to 512 of different names"),
+        ("{0x4: 4}", r"Workload 'small' of problem p has the key `0x4` \(line 7\); a text was expected"),
+        ("{**{}}", r"the key \*\*`{}` \(line 7\)"),
+        ("4", r"Workload 'small' of problem p is `4` \(line 7\); a dict that is written out"),
+        ('{}, "small": {}', "3 workloads, and 'small' is there twice; 1 to 512 of different names"),
     ],
 )
 def test_a_malformed_constant_is_a_bad_problem(small, said):
@@ -179,17 +184,30 @@ def test_nothing_is_judged_after_a_failure_of_the_evaluator_or_a_timeout(last):
         return judge(part)
 
     parts = {"a": 1, "b": 2, "c": 3}
-    assert judged_on_each(parts, judge).status == last.status
-    assert asyncio.run(judged_on_each_async(parts, judge_async)).status == last.status
+    assert judged_on_each(parts, judge, as_said).status == last.status
+    assert asyncio.run(judged_on_each_async(parts, judge_async, as_said)).status == last.status
     assert asked == [1, 2, 1, 2]
 
 
 def test_a_problem_that_is_refused_names_its_workload():
     def refuse(part):
-        raise BadProblemError("It is degenerate.", "Mend it.")
+        raise BadProblemError("It is degenerate.", "Fix it.")
 
     with pytest.raises(BadProblemError, match=r"Workload a: It is degenerate\."):
-        judged_on_each({"a": 1}, refuse)
+        judged_on_each({"a": 1}, refuse, as_said)
+
+
+def test_a_refused_problem_quotes_the_line_as_its_user_wrote_it(evaluator, add_candidate):
+    checked = ADD.source.replace("ROWS = 6\n", "ROWS = 6; assert ROWS != 0x4\n").replace('"ROWS": 4}', '"ROWS": 0x4}')
+    with pytest.raises(BadProblemError, match=r"Workload small: .*line 4, in <module>: ROWS = 6; assert ROWS != 0x4\)"):
+        evaluator.evaluate(Problem.from_source(checked, "add"), add_candidate, trials=1)
+
+
+def test_values_are_taken_as_they_are_written():
+    written = SOURCE.format(small='{"ROWS": 0x1_0}', large='{"ROWS": (4,\n  5)}')
+    small, large = workloads_of(Problem.from_source(written, "p"))
+    assert "ROWS = 0x1_0\n" in small.problem.source
+    assert "ROWS = (4, 5)\n" in large.problem.source
 
 
 def test_a_candidate_must_be_correct_on_each(evaluator, add_candidate, server):

@@ -99,7 +99,7 @@ def test_without_liger_kernel_it_says_how_to_install_it(elsewhere):
     elsewhere(installed=False)
     with pytest.raises(KernelsError, match="not installed") as caught:
         check_kernels({"model_type": "qwen3"})
-    assert "warpsmith-policy[liger]" in caught.value.remedy
+    assert "./packages/policy[liger]" in caught.value.remedy
     assert 'policy.kernels = "torch"' in caught.value.remedy
 
 

@@ -74,7 +74,7 @@ try:
 except tracing.TracingError as error:
     print(error.message, error.remedy)
 """)
-    assert "warpsmith-trainer[otel]" in done.stdout, done.stderr
+    assert "./packages/trainer[otel]" in done.stdout, done.stderr
 
 
 def test_children_are_those_of_the_span_around_them_in_threads_and_loops_too(spans):

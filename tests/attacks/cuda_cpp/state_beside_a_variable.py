@@ -1,7 +1,7 @@
 # State lies in the bytes between two variables.
 # problem: add
 # permitted: undecided
-# permitted on cuda: runtime_error
+# permitted on cuda: runtime_error, compile_error
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

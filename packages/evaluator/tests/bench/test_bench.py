@@ -92,17 +92,45 @@ def test_a_run_from_beginning_to_end_and_once_more(tree, config, evaluator, caps
     assert found.complete
     assert found.report["missing"] == ["level 1 problem 2 (2_Sum) sample 1"]
     assert found.report["refused"] == ["level 2 problem 1 (1_Zero) sample 0"]
+    ((refused, why),) = found.report["refusals"].items()
+    assert refused == "level 2 problem 1 (1_Zero)"
+    assert "(--allow-degenerate)" in why
     assert found.report["not_in_dataset"] == ["level_1_problem_9_sample_0_kernel.py"]
     assert found.report["unrecognized"] == ["level_1_problem_one_sample_0_kernel.py"]
     told = capsys.readouterr().err
     assert "[4/4]" in told
-    assert "problem 1 sample 1: incorrect" in told
+    assert "problem 1 sample 1: incorrect: " in told
+    assert "level 2 problem 1 sample 0: refused: Problem 1_Zero is degenerate" in told
     assert "no problem 9 of level 1" in told
     before = lines(plan.out)
     again = conduct(plan, nobody)
     assert lines(plan.out) == before
     assert [answer.verdict for answer in again.answers] == [answer.verdict for answer in found.answers]
     assert "4 verdicts are already recorded" in capsys.readouterr().err
+
+
+def test_an_answer_in_another_language_fails_and_says_so(tree, config, evaluator, command):
+    run = tree / "runs" / "mine"
+    cuda = "from torch.utils.cpp_extension import load_inline\nclass ModelNew:\n    pass\n"
+    (run / "level_1_problem_1_sample_1_kernel.py").write_text(cuda)
+    plan = plan_of(tree, config, levels=(1,))
+    found = conduct(plan, lambda: nullcontext(evaluator))
+    named = "level 1 problem 1 (1_Add) sample 1: CUDA C++, language = 'cuda_cpp' (--backend cuda)"
+    assert found.report["other_language"] == [named]
+    (one,) = found.scores
+    assert (one.counted, one.correct) == (4, 2)
+    assert "--backend cuda" in (plan.out / "report.html").read_text()
+
+
+def test_what_is_too_large_names_the_option_that_raises_the_limit(tree, command):
+    path = tree / "KernelBench/level1/1_Add.py"
+    path.write_text(f"{path.read_text()}\ndef get_inputs():\n    return [torch.zeros(1 << 15), torch.zeros(1 << 15)]\n")
+    given = ("bench", "--dataset", tree, "--generations", tree / "runs" / "mine", "--levels", "1")
+    code, out, err = command(*given, "--correctness-trials", "1", "--max-tensor-bytes", 1 << 16, "--slots", "1")
+    assert code == 0
+    assert "level 1 problem 1 sample 0: refused: " in err
+    assert "level 1 problem 1 (1_Add): " in out
+    assert "--max-tensor-bytes" in out
 
 
 def test_what_is_written_holds_what_was_found(tree, config, evaluator):
@@ -373,7 +401,8 @@ def hostile_page(tmp_path):
     names = ("missing", "repaired", "invalid", "refused", "not_in_dataset", "unrecognized", "devices")
     names += ("not_in_baseline",)
     told = dict.fromkeys(("run", "dataset", "generations", "baseline"), HOSTILE) | {name: [HOSTILE] for name in names}
-    return page.render({**told, "missing_fail": True}, answers, score(answers))
+    told |= {"refusals": {HOSTILE: HOSTILE}, "other_language": [HOSTILE], "format": "kernelbench", "missing_fail": True}
+    return page.render(told, answers, score(answers))
 
 
 def test_foreign_text_is_only_ever_text(tmp_path):

@@ -139,8 +139,11 @@ def test_a_level_of_a_checkout_is_the_whole_checkout(tree):
 def test_other_files_are_not_mixed_with(tree, repairs):
     out = tree / "repaired"
     write_repaired(tree / "checkout", out, repairs=repairs)
-    with pytest.raises(UsageError, match="holds other files, such as 1_Centred"):
+    with pytest.raises(UsageError, match=r"such as level2/1_Centred\.py: .* levels 1,2\. Give --levels 1,2 again"):
         write_repaired(tree / "checkout", out, levels=(1,), repairs=repairs)
+    (out / "notes.txt").write_text("")
+    with pytest.raises(UsageError, match=r"holds other files, such as notes\.txt"):
+        write_repaired(tree / "checkout", out, repairs=repairs)
     (tree / "file").write_text("")
     with pytest.raises(UsageError, match="is a file"):
         write_repaired(tree / "checkout", tree / "file")
@@ -149,8 +152,9 @@ def test_other_files_are_not_mixed_with(tree, repairs):
 def test_a_repaired_dataset_is_not_repaired_again(tree, repairs):
     out = tree / "repaired"
     write_repaired(tree / "checkout", out, repairs=repairs)
-    with pytest.raises(UsageError, match=r"is a repaired dataset, as its repairs\.json says"):
-        write_repaired(out, tree / "again", repairs=repairs)
+    for place in (tree / "again", out):
+        with pytest.raises(UsageError, match=r"is a repaired dataset, as its repairs\.json says"):
+            write_repaired(out, place, repairs=repairs)
     assert not (tree / "again").exists()
 
 
@@ -192,8 +196,23 @@ def test_the_command(tree, repairs, capsys, monkeypatch):
     assert not ended.value.code
     told = capsys.readouterr().out
     assert "repaired (2): 1/1; 1/2" in told
-    assert "beyond repair, copied (1): 2/1" in told
+    assert "beyond repair, copied as they are (1): 2/1" in told
+    assert "No problem was repaired" not in told
     with pytest.raises(UsageError, match="unknown set sizes"):
         repair_command.parse_sets("inputs,sizes")
     with pytest.raises(UsageError, match="no set"):
         repair_command.parse_sets(" ")
+
+
+def test_problems_of_another_dataset_are_not_taken_for_another_revision(tree, capsys, monkeypatch):
+    place = tree / "mine" / "level1" / "4_Mine.py"
+    place.parent.mkdir(parents=True)
+    place.write_text(FORM.format("x + 1"))
+    given = ("repair", "--dataset", tree / "mine", "--output", tree / "repaired")
+    monkeypatch.setattr(sys, "argv", ["warpsmith-evaluator", *map(str, given)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    told = " ".join(capsys.readouterr().out.split())
+    assert "No problem was repaired: this package repairs problems of KernelBench" in told
+    assert "revision" not in told

@@ -5,7 +5,7 @@ import sys
 from contextlib import nullcontext
 
 import pytest
-from trace_folders import GATE, GATE_CANDIDATE, NORM, flashinfer_folder, sol_folder, write
+from trace_folders import GATE, GATE_CANDIDATE, NORM, flashinfer_folder, sol_folder, solution, write
 
 from warpsmith.evaluator import EvaluatorConfig
 from warpsmith.evaluator.bench.bench import Plan, conduct
@@ -35,7 +35,14 @@ def test_solutions_of_a_flashinfer_trace_are_judged_and_written_as_traces(tmp_pa
     assert [(one.name, one.status) for one in wrong.verdict.workloads] == [("few", "correct"), ("many", "incorrect")]
     assert right.verdict.speedup is None
     assert "Workload many" in wrong.verdict.error_message
-    assert found.report["set_aside"] == ["foreign.json: it is in cuda; triton, python, pytorch can be judged"]
+    (reason,) = found.report["set_aside"]
+    assert reason.startswith("foreign.json: it is in cuda; solutions in triton, python and pytorch can be judged")
+    assert "CUDA C++ that the Python builds by load_inline with --backend cuda" in reason
+    (score,) = found.scores
+    assert (score.level, score.correct, score.counted) == (None, 1, 2)
+    assert [one.name for one in found.answers] == [
+        "definition small_norm_h48 candidate right", "definition small_norm_h48 candidate wrong"
+    ]  # fmt: skip
     (lines,) = traces_in(plan.traces / "traces/somebody/norm").values()
     assert [(one.solution, one.workload.uuid, one.evaluation.status) for one in lines] == [
         ("right", "few", "PASSED"),
@@ -47,8 +54,33 @@ def test_solutions_of_a_flashinfer_trace_are_judged_and_written_as_traces(tmp_pa
     assert 0 < lines[3].evaluation.correctness.max_absolute_error < 10
     assert lines[0].workload.document["note"] == "kept"
     assert lines[0].evaluation.environment.hardware == "cpu"
-    assert "not judged: foreign.json" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "not judged: foreign.json" in told
+    assert "definition small_norm_h48 candidate wrong: incorrect: Workload many: " in told
     assert not (plan.traces / "solutions").exists()
+
+
+def test_a_candidate_in_another_language_gets_no_trace(tmp_path, config, evaluator, capsys, monkeypatch):
+    root = flashinfer_folder(tmp_path / "set")
+    answers = tmp_path / "mine"
+    cuda = "from torch.utils.cpp_extension import load_inline\n\n\ndef launch(x, scale, eps, y):\n    pass\n"
+    write(answers / "built.json", solution("built", NORM["name"], cuda, language="python"))
+    traced, out = tmp_path / "traced", tmp_path / "out"
+    options = ("--dataset", root, "--generations", answers, "-o", out, "--traces", traced, "--slots", 1)
+    monkeypatch.setattr(sys, "argv", ["warpsmith-evaluator", "bench", *map(str, options)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    told = capsys.readouterr()
+    named = "definition small_norm_h48 candidate built: CUDA C++, language = 'cuda_cpp' (--backend cuda)"
+    assert "counted as failures, without traces; run again, or start servers, with the option named" in told.out
+    assert named in told.out
+    assert "built: compile_error: Workload few: The candidate is written in CUDA C++" in told.err
+    assert "definitions" in told.out
+    assert "0 of 2" in told.out
+    assert not ({"level", "sample", "KernelBench"} & set(told.out.replace(":", " ").split()))
+    assert not traced.exists()
+    assert json.loads((out / "summary.json").read_text())["other_language"] == [named]
 
 
 def test_a_sol_execbench_folder_and_the_command_once_more(tmp_path, evaluator, capsys, monkeypatch):

@@ -116,3 +116,41 @@ def test_other_dtypes_and_functions_in_place(dtype):
         moved = x.clone().tanh_()
     assert moved.dtype == dtype
     assert float((moved - plain).abs().max()) < (1e-14 if dtype == torch.float64 else 2e-3)
+
+
+def attention(q, k, v):
+    return F.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+
+
+def fused_attention(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def rounded_twice(q, k, v):
+    """Attention whose numerators and denominators come from exponents that differ by one step."""
+    logits = q @ k.mT / q.shape[-1] ** 0.5
+    largest = logits.amax(-1, keepdim=True)
+    step = torch.nextafter(largest, largest.new_full((), torch.inf)) - largest
+    return torch.exp(logits - largest - step) @ v / torch.exp(logits - largest).sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("function", [attention, fused_attention])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_steps_of_large_exponents_are_tolerated_and_no_evidence(function, seed):
+    torch.manual_seed(seed)
+    usual = [torch.randn(2, 12, 16) for _ in range(3)]
+    far = [one + 1024 for one in usual]
+    expected = expected_of(function, usual, *far)
+    assert compare(rounded_twice(*far), expected, 1.0).ok
+    assert not expected.is_mostly_steady
+    assert not compare(rounded_twice(*far), expected_of(function, usual, *far, textbook=False), 1.0).ok
+
+
+@pytest.mark.parametrize("function", [attention, fused_attention])
+def test_exponents_of_usual_size_stay_evidence(function):
+    torch.manual_seed(0)
+    usual = [torch.randn(2, 12, 16) for _ in range(3)]
+    expected = expected_of(function, usual, *usual)
+    assert expected.is_steady
+    assert compare(rounded_twice(*usual), expected, 1.0).ok
+    assert not compare(function(*usual) * 1.001, expected, 1.0).ok

@@ -47,6 +47,15 @@ def test_equal_launches_are_one_kernel_with_their_number():
     assert found[0].occupancy == occupancy(90, 128, 40, 4096)
 
 
+def test_a_launch_with_a_block_of_its_own_tells_threads_and_shared_memory():
+    of_cubin = {name: value for name, value in RESOURCES.items() if name not in {"threads", "dynamic_shared_bytes"}}
+    options = {"build": "b", "block": [32, 4, 2], "shared": 1 << 10}
+    copied = ["launch", "cudaMemcpyToSymbol", [], {}, {"build": "b", "variable": "v", "offset": 0, "size": 4}]
+    (found,) = kernel_figures([copied, ["launch", "_Z1kv", [3, 1, 1], {}, options]], [of_cubin], 90)
+    assert (found.name, found.threads, found.dynamic_shared_bytes, found.grid) == ("k", 256, 1 << 10, (3, 1, 1))
+    assert kernel_figures([["launch", "_Z1kv", [3, 1, 1], {}, {"build": "b"}]], [of_cubin], 90) == ()
+
+
 def test_only_the_kernels_that_are_launched_most_are_kept():
     events = [launch(number) for number in range(1, 40)] + [launch(39)]
     found = kernel_figures(events, [RESOURCES] * len(events), 90)

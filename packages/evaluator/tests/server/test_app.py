@@ -18,6 +18,7 @@ from warpsmith.evaluator.server import middleware
 from warpsmith.evaluator.server.app import build_app
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.kernelbench import EvalBody, answer_of, result_of
+from warpsmith.evaluator.server.logs import LOGGER, JsonFormatter
 from warpsmith.evaluator.server.routes_v1 import BatchBody, EvaluateBody
 from warpsmith.evaluator.server.service import Service
 from warpsmith.evaluator.server.settings import ServerSettings
@@ -252,3 +253,26 @@ def test_no_body_makes_the_server_fail_and_every_refusal_says_what_to_do(path, c
 def test_no_path_makes_the_server_fail(method, path):
     answer = ask(one_app(), method, "/" + quote(path))
     assert answer.status_code in (200, 400, 404, 405, 422), (method, path)
+
+
+@pytest.mark.parametrize("name", ["n" * 129, "run\tone", "l\u00e4ufer"])
+def test_a_clients_name_that_no_log_should_hold_is_refused(name):
+    header = {"X-Warpsmith-Client": name.encode()}
+    answer = ask(app_with(), "GET", "/gpu_status", headers=header)
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "bad_client_name")
+    assert "128 printable ASCII" in answer.json()["detail"]
+    assert ask(app_with(), "GET", "/health", headers=header).status_code == 200
+
+
+def test_log_and_metrics_name_the_client(caplog):
+    app = app_with(queue=1)
+    item = {"problem": {"source": "class Model"}, "candidate": "x"}
+    with caplog.at_level("INFO", LOGGER):
+        answer = ask(
+            app, "POST", "/v1/evaluate/batch", json={"items": [item] * 9}, headers={"X-Warpsmith-Client": "run 7"}
+        )
+    assert answer.status_code == 413
+    (line,) = [json.loads(JsonFormatter().format(record)) for record in caplog.records]
+    assert (line["event"], line["client_name"], line["client"], line["code"]) == ("request", "run 7", "127.0.0.1", 413)
+    figures = ask(app, "GET", "/metrics").text
+    assert 'client_evaluations_total{client="127.0.0.1 run 7",result="refused"} 9.0' in figures

@@ -55,6 +55,7 @@ def test_the_dashboard_draws_what_there_is(metrics):
     metrics.requests.labels("GET", "/health", "200").inc()
     metrics.request_seconds.labels("/health").observe(0.1)
     metrics.cache.labels("hit").inc()
+    metrics.clients.add("10.0.0.7 run", "admitted", 1)
     known = {name: dict.fromkeys(re.findall(r'(\w+)="', labels)) for name, labels in samples(metrics)}
     dashboard = json.loads(DASHBOARD.read_text())
     drawn = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]

@@ -387,7 +387,7 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it():
     done = subprocess.run([COMMAND[0], "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "lacks" in done.stderr
-    assert "warpsmith-evaluator[serve]" in done.stderr.replace("\n", "")
+    assert "./packages/evaluator[serve]" in done.stderr.replace("\n", "")
 
 
 @pytest.mark.slow

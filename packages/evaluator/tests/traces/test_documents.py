@@ -62,6 +62,7 @@ def definition_of(document):
     [
         ("name", None, "field name: Field required"),
         ("name", " ", "field name: a text that is not empty"),
+        ("op_type", "", "field op_type: a text that is not empty"),
         ("axes.rows.type", "free", "field axes.rows"),
         ("axes.width.value", -1, r"field axes\.width\.const\.value"),
         ("axes.width.value", "48", r"field axes\.width\.const\.value"),
@@ -84,6 +85,26 @@ def test_a_malformed_definition_is_refused_with_its_field(place, value, said):
     with pytest.raises(TraceFormatError, match=said) as refused:
         definition_of(changed(NORM, place, value))
     assert "here: " in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("op_type", None, "field op_type: Field required"),
+        ("axes.wide", {"type": "expr", "expression": "width * 2"}, "field axes.wide"),
+        ("inputs.x.dtype", "float64", "inputs.x.dtype is 'float64', which FlashInfer-trace does not have"),
+        ("inputs.x.shape", ["rows", "48"], "inputs.x.shape names '48', which is no axis"),
+        ("constraints", ["rows <"], "the constraint 'rows <' is no expression of Python"),
+        ("tags", [""], "field tags.0: a text that is not empty"),
+    ],
+)
+def test_flashinfers_own_rules_hold_for_its_definitions_alone(tmp_path, place, value, said):
+    root = flashinfer_folder(tmp_path)
+    document = changed(NORM, place, value)
+    write(root / "definitions/norm/small_norm_h48.json", document)
+    with pytest.raises(TraceFormatError, match=said):
+        read_dataset(root, "flashinfer")
+    assert definition_of(document).name == NORM["name"]
 
 
 @pytest.mark.parametrize(

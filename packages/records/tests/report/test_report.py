@@ -280,7 +280,7 @@ main()
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert found.returncode == 2
-    assert f"pip install 'warpsmith-records[{extra}]'" in " ".join(found.stderr.split())
+    assert f"pip install './packages/records[{extra}]'" in " ".join(found.stderr.split())
 
 
 def test_columns_keep_values_and_nulls():

@@ -166,6 +166,18 @@ def test_the_command_searches_compares_and_ranks(tmp_path):
 
 
 @pytest.mark.usefixtures("scripted")
+def test_answers_in_another_language_fail_and_are_counted(tmp_path):
+    with serving(Endpoint(lambda body, number: answer("foreign"))) as server:
+        done = invoke("--model", "tiny", "--base-url", server.url, "--count", 1, "--isolation", "none", "-o", tmp_path)
+    assert "in another kernel language than the one asked for (triton): 1 answer, counted as failures" in done.stdout
+    assert "evaluator.language=NAME" in done.stdout
+    assert "compile_error after 1 attempt, " in done.stderr
+    assert "The candidate is written in CUDA C++" in done.stderr
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["spent"]["other_language"], result["scores"][0]["correct_rate"]) == (1, 0.0)
+
+
+@pytest.mark.usefixtures("scripted")
 def test_problems_of_a_kernelbench_directory_are_searched(tmp_path, problems):
     write_directory(problems, tmp_path / "problems")
     with serving(Endpoint(lambda body, number: answer("correct"))) as server:

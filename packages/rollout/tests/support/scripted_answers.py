@@ -25,6 +25,9 @@ def verdict_of(kernel):
             return Verdict("incorrect", True, False, mismatched_fraction=0.5, error_message="Half of it is wrong.")
         case "broken":
             return Verdict("compile_error", False, False, error_message="It does not compile.")
+        case "foreign":
+            told = "The candidate is written in CUDA C++, and this evaluator judges Triton."
+            return Verdict("compile_error", False, False, error_message=told, flags=("other_language",))
         case "invalid":
             return Verdict("invalid", False, False, error_message="The evaluator failed.")
     raise AssertionError(kernel)

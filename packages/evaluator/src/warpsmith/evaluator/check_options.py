@@ -23,7 +23,7 @@ Problem = Annotated[
 Candidate = Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")]
 Backend = Annotated[
     Literal["triton", "cuda"],
-    typer.Option(help="Language of candidates' kernels: Triton, or CUDA C++, which runs on a GPU alone."),
+    typer.Option(help="Language of candidates' kernels: Triton, or CUDA C++, which runs only on a GPU."),
 ]
 Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Interpret on the cpu, or run and time on a GPU.")]
 Target = Annotated[
@@ -46,6 +46,12 @@ HiddenShapes = Annotated[bool, typer.Option(help="Give one trial inputs of other
 Recording = Annotated[RecordingWay, typer.Option(help=RECORDING_HELP)]
 Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
 Operators = Annotated[OperatorPolicy, typer.Option(help=POLICY_HELP)]
+MaxTensorBytes = Annotated[
+    int | None,
+    typer.Option(
+        min=1 << 16, help="Most bytes of one set of inputs or outputs; by default 1 GiB on the cpu, 16 GiB on a GPU."
+    ),
+]
 Baseline = Annotated[list[str] | None, typer.Option(help=BASELINE_HELP)]
 AllowDegenerate = Annotated[
     bool,

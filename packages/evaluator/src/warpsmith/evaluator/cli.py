@@ -32,17 +32,18 @@ from warpsmith.evaluator.verdict_lines import (
     workload_lines,
 )
 from warpsmith.records.commands import new_app, run
+from warpsmith.records.wording import printable
 
 INVALID_EXIT_CODE: Final = 3
 
 app = new_app(
     "warpsmith-evaluator",
     __version__,
-    """Judge model-written Triton kernels in sandboxed workers.
+    """Judge model-written Triton and CUDA C++ kernels in sandboxed workers.
 
-    Example: `warpsmith-evaluator check 19_ReLU.py candidate.py`, where the first file holds `Model` and `get_inputs()`
-    and the second `ModelNew`. `warpsmith-evaluator doctor` shows how well this machine can isolate them,
-    `warpsmith-evaluator serve` answers over HTTP, and `warpsmith-evaluator bench` judges a KernelBench run.
+    Example: `warpsmith-evaluator check 19_ReLU.py candidate.py`, where the first file defines `Model` and
+    `get_inputs()` and the second `ModelNew`. `warpsmith-evaluator doctor` shows how well this machine can isolate
+    candidates, `warpsmith-evaluator serve` judges over HTTP, and `warpsmith-evaluator bench` judges a KernelBench run.
     """,
 )
 
@@ -80,6 +81,7 @@ def check(
     precision: check_options.Precision = "ieee",
     operators: check_options.Operators = "none",
     baseline: check_options.Baseline = None,
+    max_tensor_bytes: check_options.MaxTensorBytes = None,
     allow_degenerate: check_options.AllowDegenerate = False,
     as_json: check_options.AsJson = False,
 ) -> None:
@@ -109,6 +111,7 @@ def check(
         precision=precision,
         operators=operators,
         baseline=baseline or None,
+        max_tensor_bytes=max_tensor_bytes,
         allow_degenerate=allow_degenerate,
     )
     _finish(evaluate(problem, candidate, config, seed=seed), as_json=as_json)
@@ -147,18 +150,10 @@ def _show(verdict: Verdict, as_json: bool) -> None:
         console.print(f"{verdict.runtime_ms:.4g} ms ({verdict.timing_tier}, {verdict.device})")
     for lines in (workload_lines, baseline_lines, bound_lines, traffic_lines, kernel_lines, clock_lines):
         for line in lines(verdict):
-            console.print(_printable(line, console.encoding), markup=False, highlight=False)
+            console.print(printable(line, console.encoding), markup=False, highlight=False)
     if verdict.error_message:
-        console.print(_printable(verdict.error_message, console.encoding), markup=False, highlight=False)
+        console.print(printable(verdict.error_message, console.encoding), markup=False, highlight=False)
     console.print(f"compile {verdict.seconds.compile:.2f} s, evaluate {verdict.seconds.evaluate:.2f} s", style="dim")
-
-
-def _printable(text: str, encoding: str) -> str:
-    """Escape what foreign code may put in a message: terminal sequences, and characters that `encoding` lacks."""
-    shown = "".join(
-        part if part.isprintable() or part in "\n\t" else part.encode("unicode_escape").decode() for part in text
-    )
-    return shown.encode(encoding, "backslashreplace").decode(encoding)
 
 
 @app.command()

@@ -22,30 +22,35 @@ TIERS_BY_TRUST: Final = ("none", "events", "graph", "two_clocks")
 Part = TypeVar("Part")
 
 
-def judged_on_each(parts: Mapping[str, Part], judge: Callable[[Part], Verdict]) -> Verdict:
+def judged_on_each(
+    parts: Mapping[str, Part], judge: Callable[[Part], Verdict], in_own_words: Callable[[str, Part], str]
+) -> Verdict:
     """Return the combined verdict over workloads, judged one after the other.
 
     Args:
         parts: what to judge, by the workload's name; at least one.
         judge: returns the verdict on one.
+        in_own_words: returns a message about a part with the lines that it quotes as the user wrote them.
 
     Raises:
         BadProblemError: a workload cannot be judged; the message names it.
     """
     verdicts: dict[str, Verdict] = {}
     for name, part in parts.items():
-        with _naming(name):
+        with _naming(name, part, in_own_words):
             verdicts[name] = judge(part)
         if verdicts[name].status in LAST_STATUSES:
             break
     return combined(verdicts)
 
 
-async def judged_on_each_async(parts: Mapping[str, Part], judge: Callable[[Part], Awaitable[Verdict]]) -> Verdict:
+async def judged_on_each_async(
+    parts: Mapping[str, Part], judge: Callable[[Part], Awaitable[Verdict]], in_own_words: Callable[[str, Part], str]
+) -> Verdict:
     """As `judged_on_each`, for asyncio. The workloads of one candidate follow one another here too."""
     verdicts: dict[str, Verdict] = {}
     for name, part in parts.items():
-        with _naming(name):
+        with _naming(name, part, in_own_words):
             verdicts[name] = await judge(part)
         if verdicts[name].status in LAST_STATUSES:
             break
@@ -98,11 +103,11 @@ def result_of(name: str, verdict: Verdict) -> WorkloadResult:
 
 
 @contextmanager
-def _naming(workload: str) -> Iterator[None]:
+def _naming(workload: str, part: Part, in_own_words: Callable[[str, Part], str]) -> Iterator[None]:
     try:
         yield
     except BadProblemError as error:
-        raise type(error)(f"Workload {workload}: {error.message}", error.remedy) from error
+        raise type(error)(f"Workload {workload}: {in_own_words(error.message, part)}", error.remedy) from error
 
 
 def _rank(verdict: Verdict) -> int:

@@ -65,6 +65,7 @@ UNRECORDED: Final = (
 ERROR_CATEGORIES: Final[tuple[str, ...]] = get_args(ErrorCategory)
 
 Flag = Literal[
+    "other_language",
     "torch_fallback",
     "no_kernel",
     "decoy_kernel",

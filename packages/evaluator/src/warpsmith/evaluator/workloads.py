@@ -17,10 +17,13 @@ from typing import Final
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.problem import Problem
+from warpsmith.records.wording import counted
 
 CONSTANT: Final = "WORKLOADS"
 MOST: Final = 512
 """Most workloads of one problem."""
+LONGEST_QUOTED: Final = 60
+"""Most characters of a value in a message."""
 FORM: Final = 'Write WORKLOADS = {"small": {"ROWS": 4}, "large": {"ROWS": 4096}}, with constants of the module.'
 
 
@@ -54,8 +57,23 @@ def workloads_of(problem: Problem) -> tuple[Workload, ...]:
     module = _Module(problem.name, lines, assigned)
     return tuple(
         Workload(name, replace(problem, name=f"{problem.name} [{name}]", source=module.with_values(name, values)))
-        for name, values in _entries(problem.name, found)
+        for name, values in _Constant(problem.name, lines.encode().split(b"\n")).entries(found)
     )
+
+
+def in_own_words(message: str, problem: Problem, workload: Problem) -> str:
+    """Return a message about a workload's problem with the lines that it quotes as the whole problem has them.
+
+    Args:
+        message: what was said; a quoted line ends its parenthesis, as in `(line 3, in <module>: ROWS = 4)`.
+        problem: the whole problem.
+        workload: the problem of one of its workloads.
+    """
+    pairs = zip(problem.source.splitlines(), workload.source.splitlines(), strict=False)
+    for own, derived in pairs:
+        if own != derived:
+            message = message.replace(f": {derived.strip()})", f": {own.strip()})")
+    return message
 
 
 @dataclass(frozen=True)
@@ -112,48 +130,82 @@ def _assigned(tree: ast.Module) -> dict[str, ast.expr | None]:
     return found
 
 
-def _entries(problem: str, node: ast.expr) -> list[tuple[str, dict[str, str]]]:
-    """Return the name and the values, as source text, of each workload."""
-    entries = [(name, _values(problem, name, value)) for name, value in _items(problem, node, CONSTANT)]
-    names = [name for name, _ in entries]
-    if not 1 <= len(names) <= MOST or len(set(names)) < len(names) or not all(names):
-        raise BadProblemError(
-            f"Problem {problem} has {len(names)} workloads; 1 to {MOST} of different names were expected.", FORM
-        )
-    return entries
+@dataclass(frozen=True)
+class _Constant:
+    """Reads the constant of a problem.
 
+    Attributes:
+        problem: the problem's name.
+        lines: its source.
+    """
 
-def _values(problem: str, workload: str, node: ast.expr) -> dict[str, str]:
-    return {name: _text(problem, workload, name, value) for name, value in _items(problem, node, workload)}
+    problem: str
+    lines: list[bytes]
 
+    def entries(self, node: ast.expr) -> list[tuple[str, dict[str, str]]]:
+        """Return the name and the values, as source text, of each workload."""
+        entries = [(name, self._values(name, value)) for name, value in self._items(node, CONSTANT)]
+        names = [name for name, _ in entries]
+        if not 1 <= len(names) <= MOST or len(set(names)) < len(names) or not all(names):
+            twice = next((name for name in names if names.count(name) > 1), None)
+            why = f", and {twice!r} is there twice" if twice else ""
+            raise BadProblemError(
+                f"Problem {self.problem} has {counted(len(names), 'workload')}{why}; 1 to {MOST} of different names "
+                "were expected.",
+                FORM,
+            )
+        return entries
 
-def _items(problem: str, node: ast.expr, where: str) -> list[tuple[str, ast.expr]]:
-    """Return the items of a dict that is written out."""
-    if not isinstance(node, ast.Dict):
-        raise BadProblemError(f"{where} of problem {problem} is not a dict that is written out.", FORM)
-    items = []
-    for key, value in zip(node.keys, node.values, strict=True):
-        if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-            raise BadProblemError(f"{where} of problem {problem} has a key that is not a text.", FORM)
-        items.append((key.value, value))
-    return items
+    def _values(self, workload: str, node: ast.expr) -> dict[str, str]:
+        where = f"Workload {workload!r}"
+        return {name: self._text(workload, name, value) for name, value in self._items(node, where)}
 
+    def _items(self, node: ast.expr, where: str) -> list[tuple[str, ast.expr]]:
+        """Return the items of a dict that is written out."""
+        if not isinstance(node, ast.Dict):
+            raise BadProblemError(
+                f"{where} of problem {self.problem} is {self._quoted(node)}; a dict that is written out was expected.",
+                FORM,
+            )
+        items = []
+        for key, value in zip(node.keys, node.values, strict=True):
+            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+                found = f"**{self._quoted(value)}" if key is None else self._quoted(key)
+                raise BadProblemError(
+                    f"{where} of problem {self.problem} has the key {found}; a text was expected.", FORM
+                )
+            items.append((key.value, value))
+        return items
 
-def _text(problem: str, workload: str, name: str, value: ast.expr) -> str:
-    """Return the source text of a value: a literal, or an attribute of torch such as `torch.float16`."""
-    if name == CONSTANT:
-        raise BadProblemError(f"Workload {workload!r} of problem {problem} sets {CONSTANT} itself.", FORM)
-    match value:
-        case ast.Attribute(value=ast.Name(id="torch")):
-            return ast.unparse(value)
-    try:
-        ast.literal_eval(value)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        raise BadProblemError(
-            f"Workload {workload!r} of problem {problem} sets {name} to something that is not a literal.",
-            "Give a number, a text, a list or tuple of them, or a dtype such as torch.float16.",
-        ) from error
-    return ast.unparse(value)
+    def _text(self, workload: str, name: str, value: ast.expr) -> str:
+        """Return the source text of a value: a literal, or an attribute of torch such as `torch.float16`."""
+        if name == CONSTANT:
+            raise BadProblemError(f"Workload {workload!r} of problem {self.problem} sets {CONSTANT} itself.", FORM)
+        match value:
+            case ast.Attribute(value=ast.Name(id="torch")):
+                return self._written(value)
+        try:
+            ast.literal_eval(value)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+            raise BadProblemError(
+                f"Workload {workload!r} of problem {self.problem} sets {name} to {self._quoted(value)}, which is not a "
+                "literal.",
+                "Give a number, a text, a list or tuple of them, or a dtype such as torch.float16.",
+            ) from error
+        return self._written(value)
+
+    def _written(self, node: ast.expr) -> str:
+        """Return a value as it is written; one of several lines in one, since lines keep their numbers."""
+        assert node.end_lineno is not None  # set by the parser
+        if node.lineno != node.end_lineno:
+            return ast.unparse(node)
+        return self.lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode()
+
+    def _quoted(self, node: ast.expr) -> str:
+        """Return how a message quotes a value: as it is written, with its line."""
+        text = self._written(node)
+        shown = text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}..."
+        return f"`{shown}` (line {node.lineno})"
 
 
 def _end_of(span: tuple[ast.expr, str]) -> tuple[int, int]:

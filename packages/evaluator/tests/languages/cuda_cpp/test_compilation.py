@@ -8,6 +8,7 @@ import pytest
 from warpsmith.evaluator.languages.cuda_cpp import compilation, cubin, diagnostics, toolkit
 from warpsmith.evaluator.languages.cuda_cpp.builds import Build, BuildError
 from warpsmith.evaluator.languages.cuda_cpp.extension_loader import _joined
+from warpsmith.evaluator.languages.cuda_cpp.language import CudaCpp
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +73,15 @@ def test_a_build_becomes_a_library_and_a_cubin_with_the_layout_of_its_kernels(co
 def test_what_is_no_cubin_is_refused(garbage):
     with pytest.raises(cubin.CubinError):
         cubin.kernels_of(garbage, 90)
+
+
+def test_what_a_kernel_uses_is_told_of_each_launch(compiled):
+    (binary,) = compiled(("main.cpp", CPP), ("cuda.cu", CUDA))["binaries"]
+    name = "_Z6kernelc4PairPf"
+    told = CudaCpp().resources_of({"kernel": name, "options": {"build": "b"}}, binary)
+    assert (told["name"], told["static_shared_bytes"], told["spill_bytes"]) == ("kernel", 128, 0)
+    assert told["registers"] > 0
+    assert CudaCpp().resources_of({"kernel": "_Z5otherv", "options": {}}, binary) == {}
 
 
 def test_errors_name_the_line_of_the_candidates_own_file_and_what_to_write_instead(compiled):

@@ -46,9 +46,14 @@ def test_both_languages_under_an_evaluator_of_triton_say_which_language_takes_bo
     both = f"import triton\n{CUDA}"
     verdict = evaluator.evaluate(Problem.from_source(PROBLEM, "add"), both, trials=1)
     assert verdict.status == "runtime_error"
-    assert verdict.error_message.endswith(
-        "The candidate also uses CUDA C++: with Triton beside, language = 'cuda_cpp' (--backend cuda) takes it."
+    remark = (
+        "The candidate uses CUDA C++ beside Triton, and this evaluator judges Triton alone. Let it be judged with "
+        "language = 'cuda_cpp' (--backend cuda), which takes both."
     )
+    assert (verdict.error_message, verdict.flags) == (remark, ("other_language",))
+    failing = f"{both}\nraise ValueError('it is not the build')\n".replace('module = load_inline("add"', "# ")
+    verdict = evaluator.evaluate(Problem.from_source(PROBLEM, "add"), failing, trials=1)
+    assert verdict.error_message.startswith(f"{remark} What failed here: ValueError: it is not the build")
 
 
 @pytest.fixture
@@ -83,5 +88,5 @@ def test_without_a_toolkit_check_says_what_to_install_and_ends_with_exit_code_2(
     monkeypatch.setattr(toolkit, "find", absent)
     code, printed = checked("--backend", "cuda")
     assert code == 2
-    assert "pip install 'warpsmith-evaluator[cuda-cpp]'" in " ".join(printed.err.split())
+    assert "pip install './packages/evaluator[cuda-cpp]'" in " ".join(printed.err.split())
     assert printed.out == ""

@@ -32,12 +32,12 @@ def test_without_a_toolkit_one_paragraph_says_what_to_install(bare):
     with pytest.raises(toolkit.ToolkitError) as raised:
         toolkit.find.__wrapped__()
     assert "there is no CUDA toolkit on this machine (/nowhere/cuda lacks bin/nvcc)" in raised.value.message
-    assert "pip install 'warpsmith-evaluator[cuda-cpp]'" in raised.value.remedy
+    assert "pip install './packages/evaluator[cuda-cpp]'" in raised.value.remedy
     assert "CUDA_HOME" in raised.value.remedy
 
 
 def test_without_a_host_compiler_one_paragraph_says_what_to_install(bare, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     with pytest.raises(toolkit.ToolkitError, match="there is no g") as raised:
         toolkit.find.__wrapped__()
     assert "apt install g++" in raised.value.remedy

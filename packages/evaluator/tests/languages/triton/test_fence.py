@@ -338,8 +338,16 @@ def test_a_function_reaches_tables_and_local_memory_alone(tmp_path):
             fenced(module(CALL, before=TABLE + FUNCTION.format(refused)), "k", SLOTS)
 
 
-def test_a_function_may_be_given_local_memory_of_its_caller(tmp_path):
-    code = FUNCTION.format("mov.b64 %rd2, 7;\nst.b64 [%rd1], %rd2;")
+@pytest.mark.parametrize(
+    ("store", "low"),
+    [
+        ("st.b64 [%rd1], %rd2;", "%warpsmith_caller_low"),
+        ("cvta.to.local.u64 %rd3, %rd1;\nst.local.b64 [%rd3+8], %rd2;", "%warpsmith_t"),
+    ],
+    ids=["generic", "local"],
+)
+def test_a_function_may_be_given_local_memory_of_its_caller(tmp_path, store, low):
+    code = FUNCTION.format(f"mov.b64 %rd2, 7;\n{store}")
     call = CALL.replace(
         "st.param.b64 [a], %rd1;", "mov.b64 %rd3, own; cvta.local.u64 %rd3, %rd3; st.param.b64 [a], %rd3;"
     )
@@ -348,6 +356,7 @@ def test_a_function_may_be_given_local_memory_of_its_caller(tmp_path):
         ",  ", ", "
     )
     assert "mov.b64 %warpsmith_n, 16;" in text
+    assert f"sub.s64 %warpsmith_d, %warpsmith_a, {low};" in text
     assert "setp.lt.and.u64 %warpsmith_4, %warpsmith_d, %warpsmith_caller_size, %warpsmith_4;" in text
     assert unchecked(text, SLOTS) == []
     assembled(text, tmp_path)

@@ -24,6 +24,7 @@ from warpsmith.policy.loading import (
     stored_shapes,
     torch_dtype,
 )
+from warpsmith.records.wording import installing
 
 if TYPE_CHECKING:
     import torch
@@ -382,4 +383,4 @@ def require_peft() -> None:
         AdapterError: it is not installed.
     """
     if find_spec("peft") is None:
-        raise AdapterError("Adapters need peft, which is not installed.", "pip install 'warpsmith-policy[lora]'")
+        raise AdapterError("Adapters need peft, which is not installed.", installing("policy", "lora"))

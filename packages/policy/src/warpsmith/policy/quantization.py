@@ -4,6 +4,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from warpsmith.policy.errors import QuantizationError
+from warpsmith.records.wording import installing
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +24,7 @@ def check_quantization() -> None:
     if missing:
         raise QuantizationError(
             f"policy.lora.bits = 4 needs {' and '.join(missing)}, which is not installed.",
-            "pip install 'warpsmith-policy[qlora]', or remove policy.lora.bits.",
+            f"{installing('policy', 'qlora')} Or remove policy.lora.bits.",
         )
     if not torch.cuda.is_available():
         raise QuantizationError(

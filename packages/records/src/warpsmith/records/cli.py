@@ -168,7 +168,7 @@ def report(
 ) -> None:
     """Write one self-contained HTML page of at most 20 MB: the result, curves, verdicts, and trajectories to read.
 
-    Needs the extra: pip install 'warpsmith-records[analysis]'
+    Needs the extra `analysis` (docs/installing.md).
 
     Example: warpsmith-records report runs/demo -o demo.html
     """
@@ -204,7 +204,7 @@ def serve(
 ) -> None:
     """Show runs in the browser while they write: what `report` shows, all texts, and runs side by side. Read-only.
 
-    Needs the extra: pip install 'warpsmith-records[serve]'
+    Needs the extra `serve` (docs/installing.md).
 
     Example: warpsmith-records serve runs/demo runs/other --port 8321
     """

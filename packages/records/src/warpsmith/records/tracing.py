@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import installing
 
 if TYPE_CHECKING:
     from opentelemetry import trace
@@ -232,7 +233,7 @@ def exported(service: str) -> Iterator[None]:
 
 
 def _install(service: str) -> str:
-    return f"Install it with: pip install '{service}[otel]', or switch the export of spans off."
+    return f"{installing(service.removeprefix('warpsmith-'), 'otel')} Or switch the export of spans off."
 
 
 def _tracer() -> "trace.Tracer | None":

@@ -77,7 +77,7 @@ Turns = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Most turns of an episode; default: 3. Not of kernelbench, nor of kernelbench_two_role: see `schema`.",
+        help="Most turns of an episode; default: 3. Not for kernelbench and kernelbench_two_role; see `schema`.",
     ),
 ]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of a completion.")]
@@ -301,7 +301,7 @@ def schema(
 @app.command("compare")
 def compare(
     first: Annotated[Path, typer.Argument(help="Result of `evaluate --output` of the first checkpoint.")],
-    second: Annotated[Path, typer.Argument(help="Result of the second, on the same problems.")],
+    second: Annotated[Path, typer.Argument(help="Result of `evaluate --output` of the second, on the same problems.")],
     *,
     resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,

@@ -63,3 +63,7 @@ class DeadlinePassedError(RolloutError):
 
 class BadPayloadError(RolloutError):
     """Weights are incomplete, damaged, or not of the receiving model."""
+
+
+class DeviceTransferError(RolloutError):
+    """Weights cannot go from the trainer's memory to a sampler's directly."""

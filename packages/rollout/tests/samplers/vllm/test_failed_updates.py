@@ -30,6 +30,7 @@ class Vllm:
     def __init__(self, load=lambda: None, dropped=True):
         self.load, self.dropped = load, dropped
         self.engine_core = SimpleNamespace(shutdown=lambda: None)
+        self.errored = False
 
     def collective_rpc(self, method, kwargs=None):
         if method == "reload_weights":
@@ -99,6 +100,19 @@ def test_a_whole_update_sets_the_version(directory, monkeypatch, kind):
         sampler = sampler_of(directory, CONFIG, weight_version=6)
         await sampler.update_weights(PAYLOAD)
         assert sampler.weight_version == 7
+
+    asyncio.run(go())
+
+
+def test_an_update_whose_engine_dies_ends_although_vllm_never_answers(directory, monkeypatch):
+    vllm = AsyncVllm(lambda: asyncio.Event().wait())
+    monkeypatch.setattr(AsyncVllmSampler, "start_vllm", lambda self: vllm)
+
+    async def go():
+        sampler = AsyncVllmSampler(directory, CONFIG.model_copy(update={"update_timeout_s": 300.0}))
+        vllm.errored = True
+        with pytest.raises(SamplerDiedError, match=r"version 7 stopped half way \(EngineDeadError"):
+            await sampler.update_weights(PAYLOAD)
 
     asyncio.run(go())
 

@@ -16,6 +16,7 @@ from warpsmith.rollout.registries import SAMPLERS, TRANSPORTS
 from warpsmith.rollout.samplers import WeightPayload
 from warpsmith.rollout.samplers.registry import start_sampler
 from warpsmith.rollout.samplers.vllm import settings
+from warpsmith.rollout.samplers.weights.stream.names import BACKEND, WORKER_EXTENSION
 from warpsmith.rollout.samplers.weights.transports.base import WeightTransport, WorkerCall, entered_in_thread
 from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
@@ -79,7 +80,10 @@ def test_vllm_gets_the_workers_extension_of_a_transport(tmp_path):
 
     config = SamplerConfig()
     assert settings.engine_arguments(tmp_path, config, Extended())["worker_extension_cls"] == Extended.worker_extension
-    assert "worker_extension_cls" not in settings.engine_arguments(tmp_path, config, transport())
+    ours = settings.engine_arguments(tmp_path, config, transport())
+    assert (ours["worker_extension_cls"], ours["weight_transfer_config"]) == (WORKER_EXTENSION, {"backend": BACKEND})
+    adapters = settings.engine_arguments(tmp_path, SamplerConfig(lora_rank=8), transport())
+    assert not {"worker_extension_cls", "weight_transfer_config"} & set(adapters)
 
 
 def test_what_is_shipped_when_the_wait_is_cancelled_is_removed():

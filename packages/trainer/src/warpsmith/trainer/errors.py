@@ -77,6 +77,12 @@ class SyncTimeoutError(SyncError):
     """A sync passed its deadline."""
 
 
+class TransportError(SyncError):
+    """Weights cannot reach the samplers in the way that was asked for."""
+
+    exit_code = 2
+
+
 class ProbeError(SyncError):
     """After a sync, a sampler's log-probabilities differ from the trainer's."""
 

@@ -15,7 +15,7 @@ from warpsmith.evaluator.bench.command import (
     parse_levels,
     warn_about,
 )
-from warpsmith.evaluator.bench.options import Dataset, Device, Isolation, Levels, ReferenceTimeout
+from warpsmith.evaluator.bench.options import Dataset, Device, Isolation, Levels, MaxTensorBytes, ReferenceTimeout
 from warpsmith.evaluator.config import LAST_GPU, MOST_TIMED, configured, tiers_of, timing_of
 
 
@@ -37,8 +37,9 @@ def audit(
     ] = 100,
     reference_timeout: ReferenceTimeout = 60.0,
     isolation: Isolation = "landlock",
+    max_tensor_bytes: MaxTensorBytes = None,
 ) -> None:
-    """Audit the problems of a dataset: which of them accept an output that computes nothing.
+    """Audit the problems of a dataset: find those that accept a wrong output.
 
     For each problem: which wrong outputs would pass (all zeros, one constant, the output for other inputs, its own
     output shuffled, zeros for the smaller half), by the evaluator's comparison and by KernelBench's with 1e-2 and 1e-4;
@@ -47,8 +48,8 @@ def audit(
 
     The same command continues after a stop or a kill.
 
-    Exit code 0 if every problem has facts or is itself bad; 3 if the evaluator failed on some (run the command again);
-    2 for bad arguments; 130 if interrupted.
+    Exit code 0 if every problem has facts or cannot be judged; 3 if the evaluator failed on some (run the command
+    again); 2 for bad arguments; 130 if interrupted.
 
     Example: `warpsmith-evaluator audit --dataset KernelBench --levels 1,2 --output audit.json`
     """
@@ -59,6 +60,7 @@ def audit(
         gpu=gpu,
         **timing_of(timed_trials),
         reference_timeout_s=reference_timeout,
+        max_tensor_bytes=max_tensor_bytes,
         **({"slots": slots} if slots else {}),
     )
     found = _conducted(AuditPlan(dataset, out, parse_levels(levels), config))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,13 +20,19 @@ from warpsmith.evaluator.bench.trace_inputs import TraceInputs, read_inputs, wri
 from warpsmith.evaluator.bench.verdict_log import Outcome, VerdictLog, usable_folder
 from warpsmith.evaluator.client.interface import SyncEvaluator
 from warpsmith.evaluator.datasets.kernelbench import load_problems
+from warpsmith.evaluator.languages.registry import language_of
+from warpsmith.evaluator.languages.source_language import option_of, other_language, wider_language
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.traces.dataset import DatasetFormat
+from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import printable
 
 OUT: Final = "warpsmith-bench"
 """Default folder of the results, in the run's own."""
+LONGEST_LINE: Final = 240
+"""Most characters of a progress line's result; summary.json and report.html have whole messages."""
 
 
 @dataclass(frozen=True)
@@ -190,18 +196,31 @@ def _judge(
         return
 
     def on_done(task: Task, outcome: Outcome) -> None:
-        one = task.generation
-        reporter.done(f"level {one.level} problem {one.number} sample {one.sample}", _in_words(outcome))
+        reporter.done(task.generation.title(), in_words(outcome))
 
     with judging() as judge:
         Runner(judge, plan.at_once, plan.trials, plan.timeout_s, plan.operators).run(waiting, log, on_done)
 
 
-def _in_words(outcome: Outcome) -> str:
-    if outcome.verdict is None:
-        return "refused: the problem cannot be judged"
-    speedup = outcome.verdict.speedup
-    return outcome.verdict.status if speedup is None else f"{outcome.verdict.status} {speedup:.2f}x"
+def in_words(outcome: Outcome) -> str:
+    """Return an outcome in a line: its status with the speedup or the cause, or why the problem is refused."""
+    verdict, refusal = outcome.verdict, outcome.refusal
+    if verdict is None:
+        return _one_line(f"refused: {refusal.message} {refusal.remedy}" if refusal else "refused")
+    return verdict_in_words(verdict)
+
+
+def verdict_in_words(verdict: Verdict) -> str:
+    """Return a verdict in a line: its status with the speedup, or with the cause."""
+    if verdict.speedup is not None:
+        return f"{verdict.status} {verdict.speedup:.2f}x"
+    return _one_line(f"{verdict.status}: {verdict.error_message}" if verdict.error_message else verdict.status)
+
+
+def _one_line(text: str) -> str:
+    """Return text that foreign code may have made as one line without terminal sequences, cut off where it is long."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
 
 
 @contextmanager
@@ -222,6 +241,9 @@ def _written(plan: Plan, read: _Read, log: VerdictLog) -> Result:
     answers = scoring.answers_of(read.problems, read.run.generations, outcome_of, read.baseline)
     missing_fail = plan.missing_fail and read.traced is None
     scores = scoring.score(answers, missing_fail=missing_fail, baseline=read.baseline is not None)
+    if read.traced is not None:
+        # The one level that they are in is ours, so it has no name in reports.
+        scores = [replace(one, level=None) for one in scores]
     report = _report(plan, read, answers)
     files = [
         results.write_table(plan.out, report["run"], answers),
@@ -242,6 +264,7 @@ def _report(plan: Plan, read: _Read, answers: Sequence[Answer]) -> dict[str, Any
     return {
         "run": plan.generations.resolve().name,
         "dataset": str(plan.dataset),
+        "format": plan.format,
         "repaired": list(read.repaired),
         "generations": str(plan.generations),
         "settings": dict(plan.settings),
@@ -250,9 +273,28 @@ def _report(plan: Plan, read: _Read, answers: Sequence[Answer]) -> dict[str, Any
         "missing": names("missing"),
         "invalid": names("invalid"),
         "refused": names("refused"),
+        "refusals": _refusals(answers),
+        "other_language": [_with_language(answer, plan) for answer in answers if answer.in_other_language],
         "not_in_dataset": [one.path.name for one in read.not_in_dataset],
         "unrecognized": list(read.run.unrecognized),
         "set_aside": list(read.traced.set_aside) if read.traced else [],
         "baseline": str(plan.baseline) if plan.baseline else None,
         "not_in_baseline": unknown,
     }
+
+
+def _refusals(answers: Sequence[Answer]) -> dict[str, str]:
+    """Return why each refused problem is refused, with what to do about it."""
+    return {
+        answer.problem_name: f"{answer.outcome.refusal.message} {answer.outcome.refusal.remedy}".strip()
+        for answer in answers
+        if answer.outcome is not None and answer.outcome.refusal is not None
+    }
+
+
+def _with_language(answer: Answer, plan: Plan) -> str:
+    """Return the name of an answer in another language, with the language and the option that judges it."""
+    judged = language_of(str(plan.settings.get("language", plan.language)))
+    source = answer.generation.source if answer.generation else ""
+    found = other_language(source, judged) or wider_language(source, judged)
+    return answer.name if found is None else f"{answer.name}: {found.title}, {option_of(found)}"

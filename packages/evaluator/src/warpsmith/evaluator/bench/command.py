@@ -15,7 +15,7 @@ from rich.console import Console
 from warpsmith.evaluator.bench import options, results
 from warpsmith.evaluator.bench.bench import OUT, Plan, Result, StoppedError, conduct
 from warpsmith.evaluator.bench.example import FOLDER, write_example
-from warpsmith.evaluator.bench.printing import print_scores
+from warpsmith.evaluator.bench.printing import print_scores, print_workloads, terms_of
 from warpsmith.evaluator.bench.settings import Settings, local_settings, server_settings
 from warpsmith.evaluator.client.evaluator import Evaluator
 from warpsmith.evaluator.client.interface import SyncEvaluator
@@ -32,6 +32,7 @@ from warpsmith.evaluator.languages.registry import BACKENDS
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.evaluator.traces.dataset import format_of
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import printable
 
 INCOMPLETE_EXIT_CODE: Final = 3
 STOPPED_EXIT_CODE: Final = 130
@@ -41,6 +42,13 @@ SERVER_DEADLINE_S: Final = 600.0
 COMPILE_S: Final = 60.0
 """Longest compilation of a candidate with the servers' settings, added to its run."""
 MOST_NAMED: Final = 8
+OTHER_LANGUAGE: Final = {
+    True: "in another kernel language than the one judged, counted as failures; run again, or start servers, with the "
+    "option named",
+    False: "in another kernel language than the one judged, counted as failures, without traces; run again, or start "
+    "servers, with the option named",
+}
+"""Remark on candidates in another language, by whether the dataset is in KernelBench's form."""
 WIDE: Final = 160
 """Columns of tables that go to a file, where no line is wrapped."""
 
@@ -75,6 +83,7 @@ def bench(
     recording: options.Recording = "detached",
     precision: options.Precision = "ieee",
     operators: options.Operators = "library",
+    max_tensor_bytes: options.MaxTensorBytes = None,
     allow_degenerate: options.AllowDegenerate = False,
     only_generated: options.OnlyGenerated = False,
     baseline: options.Baseline = None,
@@ -101,6 +110,7 @@ def bench(
         recording=recording,
         precision=precision,
         operators=operators,
+        max_tensor_bytes=max_tensor_bytes,
         allow_degenerate=allow_degenerate,
         baseline=baseline or None,
         **({"slots": slots} if slots and not server else {}),
@@ -221,10 +231,12 @@ def _check_for_servers(config: EvaluatorConfig) -> None:
         "hidden_shapes": "--no-hidden-shapes",
         "recording": "--recording",
         "precision": "--precision",
+        "max_tensor_bytes": "--max-tensor-bytes",
         "allow_degenerate": "--allow-degenerate",
         "baseline": "--baseline",
     }
     chosen, default = config.model_dump(), usual.model_dump()
+    default["max_tensor_bytes"] = config.device_kind.max_tensor_bytes
     set_here = {option for name, option in names.items() if chosen[name] != default[name]}
     if set_here:
         raise UsageError(
@@ -278,10 +290,12 @@ def _show(result: Result, as_json: bool) -> None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = WIDE
-    print_scores(console, result.scores, result.report["baseline"])
+    print_scores(console, result.scores, result.report["baseline"], terms_of(result.report["format"]))
+    if result.report["format"] != "kernelbench":
+        print_workloads(console, result.answers)
     for heading, names in _remarks(result):
         more = f", and {len(names) - MOST_NAMED} more (summary.json has all)" if len(names) > MOST_NAMED else ""
-        console.print(f"{heading} ({len(names)}): {'; '.join(names[:MOST_NAMED])}{more}")
+        console.print(f"{heading} ({len(names)}): {printable('; '.join(names[:MOST_NAMED]))}{more}")
     for path in result.files:
         console.print(str(path))
 
@@ -293,7 +307,11 @@ def _remarks(result: Result) -> list[tuple[str, list[str]]]:
     remarks = [
         (f"missing generations, which {missing}", report["missing"]),
         ("invalid, no score: the evaluator failed; run the same command again", report["invalid"]),
-        ("refused, no score: the problem cannot be judged", report["refused"]),
+        (OTHER_LANGUAGE[report["format"] == "kernelbench"], report["other_language"]),
+        (
+            "refused, no score: the problem cannot be judged",
+            [f"{name}: {why}" for name, why in report["refusals"].items()],
+        ),
         ("repaired problems, whose scores do not compare with KernelBench's", report["repaired"]),
         ("not in the dataset, not judged", report["not_in_dataset"]),
         ("not judged", report["set_aside"]),

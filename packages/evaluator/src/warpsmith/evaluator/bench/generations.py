@@ -35,6 +35,14 @@ class Generation:
     sample: int
     path: Path
 
+    def problem_title(self, name: str = "") -> str:
+        """Return how messages name the problem: by its place in the dataset, and by `name` if that is given."""
+        return f"level {self.level} problem {self.number}{f' ({name})' if name else ''}"
+
+    def title(self, name: str = "") -> str:
+        """Return how messages name the answer; `name` is the problem's."""
+        return f"{self.problem_title(name)} sample {self.sample}"
+
     @cached_property
     def source(self) -> str:
         """The candidate. Bytes that are not text become U+FFFD: a model wrote them, so they get a verdict."""

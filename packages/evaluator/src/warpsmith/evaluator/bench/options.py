@@ -45,6 +45,7 @@ To try it without a dataset: `warpsmith-evaluator bench --example`
 Isolation = Annotated[Literal["namespaces", "landlock", "none"], typer.Option(help=ISOLATION_HELP)]
 Device = Annotated[str, typer.Option(metavar="[cpu|cuda]", help="Interpret on the cpu, or run and time on a GPU.")]
 Backend = check_options.Backend
+MaxTensorBytes = check_options.MaxTensorBytes
 DATASET_HELP: Final = (
     "A KernelBench checkout or its folder KernelBench; a level folder; Parquet files as on Hugging Face; a "
     ".parquet, .jsonl or .json file with the columns code, level, name, problem_id, or with TritonForge's label and "
@@ -66,7 +67,7 @@ Traces = Annotated[
     Path | None, typer.Option(help="Folder for results as traces, for a dataset of FlashInfer-trace or SOL-ExecBench.")
 ]
 Tensors = Annotated[
-    Path | None, typer.Option(help="Folder that paths of such a dataset's tensor files may be relative to.")
+    Path | None, typer.Option(help="For such a dataset: one more folder that paths of tensor files may be relative to.")
 ]
 Generations = Annotated[
     Path | None,
@@ -86,7 +87,7 @@ Out = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help=f"Folder for results; by default {OUT} in the run's own folder, or here for a data set's own answers.",
+        help=f"Folder for results; by default {OUT} in the run's own folder, or here for a dataset's own answers.",
     ),
 ]
 Gpu = Annotated[int, typer.Option(min=0, max=LAST_GPU, help="Which GPU, with --device cuda.")]

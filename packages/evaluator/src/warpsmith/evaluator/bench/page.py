@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from warpsmith.evaluator._version import __version__
-from warpsmith.evaluator.bench.printing import NOT_TIMED, level_name, percent
+from warpsmith.evaluator.bench.printing import NOT_TIMED, level_name, percent, terms_of
 from warpsmith.evaluator.bench.scores import FASTER_THAN
 from warpsmith.evaluator.bench.scoring import Answer, LevelScore
 from warpsmith.records.folders import write_file
+from warpsmith.records.wording import printable
 
 FILE: Final = "report.html"
 TEMPLATE: Final = "page.html.jinja"
@@ -67,6 +68,7 @@ def render(report: dict[str, Any], answers: Sequence[Answer], scores: Sequence[L
     return str(
         environment.get_template(TEMPLATE).render(
             report=report,
+            terms=terms_of(report["format"]),
             answers=answers,
             scores=scores,
             speedups=FASTER_THAN,
@@ -119,10 +121,7 @@ def shown(text: str | None) -> str:
     """Return untrusted text with control characters, direction marks and surrogates escaped."""
     if text is None:
         return ""
-    whole = text[:MOST_SHOWN]
-    return "".join(
-        one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in whole
-    )
+    return printable(text[:MOST_SHOWN])
 
 
 def _figure(value: float | None, unit: str = "") -> str:

@@ -59,8 +59,8 @@ def write_repaired(
         UsageError: the dataset is repaired already, or `out` belongs to it or holds other files.
         OutputError: the operating system refused to write.
     """
-    _check_apart(dataset, out)
     _check_original(dataset)
+    _check_apart(dataset, out)
     problems = repaired(load_problems(dataset, levels), sets, repairs)
     paths = [out / f"level{one.problem.level}" / _file_name(one.problem) for one in problems]
     _check_usable(out, set(paths))
@@ -182,7 +182,26 @@ def _check_usable(out: Path, paths: Collection[Path]) -> None:
     if not out.is_dir():
         raise UsageError(f"{out} is a file.", "Give --output a folder.")
     foreign = sorted(path for path in out.rglob("*") if path.is_file() and path not in paths and path.name != REPAIRS)
+    levels = _levels_written(out) if foreign else []
+    if levels and all(path.parent.parent == out and path.parent.name in levels for path in foreign):
+        given = ",".join(name.removeprefix("level") for name in levels)
+        raise UsageError(
+            f"{out} has problems of an earlier repair that this one would not write, such as "
+            f"{foreign[0].parent.name}/{foreign[0].name}: that repair was of the levels {given}.",
+            f"Give --levels {given} again, or --output a new folder.",
+        )
     if foreign:
         raise UsageError(
             f"{out} holds other files, such as {foreign[0].name}.", "Give --output a new folder, or an empty one."
         )
+
+
+def _levels_written(out: Path) -> list[str]:
+    """Return the names of the levels' folders that an earlier repair wrote; none if its report is damaged or missing.
+
+    The caller then names a file that it does not know.
+    """
+    try:
+        return [f"level{level}" for level in sorted({level or 0 for level, _ in _held(out)})]
+    except DatasetError:
+        return []

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Literal
 
 from warpsmith.evaluator.bench.baseline import Baseline
@@ -79,9 +80,24 @@ class Answer:
         return self.baseline_ms / self.verdict.runtime_ms
 
     @property
+    def in_other_language(self) -> bool:
+        """Whether it is written, at least in part, in another kernel language than the one that is judged."""
+        return self.verdict is not None and "other_language" in self.verdict.flags
+
+    @property
     def name(self) -> str:
-        """`level 1 problem 19 (19_ReLU) sample 0`."""
-        return f"level {self.problem.level} problem {self.problem.number} ({self.problem.name}) sample {self.sample}"
+        """`level 1 problem 19 (19_ReLU) sample 0`, or `definition gemm candidate tiled`."""
+        return self._place.title(self.problem.name)
+
+    @property
+    def problem_name(self) -> str:
+        """`level 1 problem 19 (19_ReLU)`, or `definition gemm`."""
+        return self._place.problem_title(self.problem.name)
+
+    @property
+    def _place(self) -> Generation:
+        missing = Generation(self.problem.level or 0, self.problem.number or 0, self.sample, Path())
+        return self.generation or missing
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,14 @@ class Answered(Generation):
     own: bool = False
     text: str = ""
 
+    def problem_title(self, name: str = "") -> str:
+        """See `Generation`: by the definition, since level and number are only ours."""
+        return f"definition {self.definition}"
+
+    def title(self, name: str = "") -> str:
+        """See `Generation`."""
+        return f"{self.problem_title(name)} candidate {self.name}"
+
     @property
     def source(self) -> str:
         """The candidate."""
@@ -104,6 +112,8 @@ def read_inputs(dataset: Path, generations: Path, format: FormatName, tensors: P
 def write_results(inputs: TraceInputs, answers: list[Answer], out: Path, language: str) -> list[Path]:
     """Write the traces of judged answers, and candidates in our form as solutions; return the paths.
 
+    Answers in another language than the one that is judged get neither.
+
     Args:
         inputs: what was judged.
         answers: its verdicts.
@@ -115,6 +125,9 @@ def write_results(inputs: TraceInputs, answers: list[Answer], out: Path, languag
     for answer in answers:
         one = answer.generation
         if answer.state != "judged" or not isinstance(one, Answered) or answer.verdict is None:
+            continue
+        if answer.in_other_language:
+            # It fails here because of what this command was asked to judge, and a trace would blame the solution.
             continue
         assert answer.outcome is not None  # a judged answer has one
         entry, format = inputs.dataset.entries[one.definition], inputs.dataset.format

@@ -38,6 +38,7 @@ from warpsmith.evaluator.sandbox import temp_dirs, torch_compile
 from warpsmith.evaluator.system import stderr
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import installing
 
 STDERR: Final = 2
 SILENCE_S: Final = 60.0
@@ -268,7 +269,7 @@ def _check_installed() -> None:
     if missing:
         raise JudgeUnavailableError(
             f"To judge on this machine, {' and '.join(missing)} must be installed; this environment lacks it.",
-            "Install the extra: pip install 'warpsmith-evaluator[judge]'. A Client of a server needs neither.",
+            f"{installing('evaluator', 'judge')} A Client of a server needs neither.",
         )
 
 
@@ -398,7 +399,7 @@ class Evaluator:
         if refusal := request.refusal:
             return refusal
         if request.workloads:
-            return judged_on_each(request.workloads, self._judged)
+            return judged_on_each(request.workloads, self._judged, request.in_own_words)
         return self._judged(request)
 
     def _judged(self, request: EvaluationRequest) -> Verdict:
@@ -492,7 +493,9 @@ class Evaluator:
             return refusal
         listener = _in_this_loop(on_running or _ignore)
         if request.workloads:
-            return await judged_on_each_async(request.workloads, lambda one: self._judged_async(one, listener))
+            return await judged_on_each_async(
+                request.workloads, lambda one: self._judged_async(one, listener), request.in_own_words
+            )
         return await self._judged_async(request, listener)
 
     async def _judged_async(self, request: EvaluationRequest, listener: OnRunning) -> Verdict:

@@ -25,6 +25,7 @@ from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict, invalid
 from warpsmith.records import tracing
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import installing
 
 if TYPE_CHECKING:
     import httpx
@@ -154,7 +155,7 @@ class Client:
             tiers = ", ".join(TIER_STRENGTH)
             raise UsageError(f"There is no isolation tier {minimum_isolation!r}.", f"The tiers are {tiers}.")
         if importlib.util.find_spec("httpx") is None:
-            raise UsageError("The client needs httpx.", "Install it with: pip install 'warpsmith-evaluator[client]'.")
+            raise UsageError("The client needs httpx.", installing("evaluator", "client"))
         self.deadline_s = deadline_s
         self.retries = retries
         self._weakest = minimum_isolation
@@ -249,7 +250,7 @@ class Client:
     async def _judged(self, request: EvaluationRequest) -> Verdict:
         """Return the verdict, asked for once a workload: a server may be of a version that knows none."""
         if request.workloads:
-            return await judged_on_each_async(request.workloads, self._judged)
+            return await judged_on_each_async(request.workloads, self._judged, request.in_own_words)
         return await self._evaluated(_body(request) | self._cache_field)
 
     def health(self) -> dict[str, dict[str, Any] | ServerError]:

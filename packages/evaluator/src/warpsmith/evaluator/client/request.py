@@ -19,7 +19,7 @@ from warpsmith.evaluator.errors import EvaluatorError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.recordings.library_policy import POLICIES, OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
-from warpsmith.evaluator.workloads import workloads_of
+from warpsmith.evaluator.workloads import in_own_words, workloads_of
 from warpsmith.records.errors import UsageError
 
 MAX_SOURCE_BYTES: Final = 4 << 20
@@ -86,6 +86,10 @@ class EvaluationRequest:
     def workloads(self) -> dict[str, Self]:
         """One request for each workload of the problem, by name; empty if the problem has only its own inputs."""
         return {one.name: replace(self, problem=one.problem) for one in workloads_of(self.problem)}
+
+    def in_own_words(self, message: str, workload: Self) -> str:
+        """Return a message about one of `workloads` with the lines that it quotes as this problem has them."""
+        return in_own_words(message, self.problem, workload.problem)
 
     @property
     def refusal(self) -> Verdict | None:

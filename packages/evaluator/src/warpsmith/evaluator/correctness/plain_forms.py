@@ -7,12 +7,17 @@ show it. So perturbed runs add it where it arises: some roundings of the largest
 form, never more than the result itself. One more run computes the textbook forms: small results all round to zero in
 the same way, and random errors of a sum of them can cancel where theirs do not.
 
+A softmax divides an exponential by a sum of exponentials. A compiler may compute an exponent twice, fused with a
+product in one place and rounded in the other, so that the two differ by one step of the largest number that is
+exponentiated. Where steps are large, as those of products of two far draws are, a kernel that is right is off by a
+factor, though its result depends on no input's rounding. So perturbed runs change each result by such a step.
+
 As for the output's own floor, functions whose results are small on plain inputs too get proportionally less: a problem
 that takes `log1p` of small numbers only asks for their digits.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import torch
@@ -26,6 +31,9 @@ MOST_FACTOR: Final = 8.0
 """Largest |x| that counts in x * Phi(x): beyond it the textbook form of Phi is exactly 0 or 1."""
 
 Size = Callable[[torch.Tensor], torch.Tensor]
+SOFTMAXES: Final = frozenset({"_softmax", "_safe_softmax"})
+ATTENTIONS: Final = "_scaled_dot_product"
+"""How the names of torch's fused attentions begin; they take queries and keys first, and `scale` by name."""
 
 
 def _one(x: torch.Tensor) -> torch.Tensor:
@@ -111,7 +119,9 @@ class PlainFormFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         size = _size(name, args)
         result = func(*args, **(kwargs or {}))
         made = _first(result)
-        if size is not None and made.numel():
+        if _is_softmax(name):
+            self.shares[name] = 1.0
+        elif size is not None and made.numel():
             share = float(_mean(made.abs())) / max(float(_mean(size)), torch.finfo(size.dtype).tiny)
             # Where a result is not finite, nothing is known of it.
             self.shares[name] = max(self.shares.get(name, 0.0), min(share, 1.0) if math.isfinite(share) else 1.0)
@@ -141,6 +151,8 @@ class PlainForms(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         name = _name(func)
         share = self._shares.get(name, 0.0)
+        if share and _is_softmax(name):
+            return self._softmax(name, func, args, kwargs or {})
         size = _size(name, args) if share else None
         if size is None:
             return func(*args, **(kwargs or {}))
@@ -160,6 +172,44 @@ class PlainForms(TorchDispatchMode):  # type: ignore[no-untyped-call]
             elif self._perturb is not None:
                 made.add_(most.mul_(self._perturb.changes(made)).to(made.dtype))
         return result
+
+    def _softmax(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        step = None if self._perturb is None else _step(name, args, kwargs)
+        result = func(*args, **kwargs)
+        made = _first(result)
+        if step is not None and self._perturb is not None and made.numel():
+            noise = self._perturb.changes(made).mul_(step.clamp_(max=1.0))
+            made.add_(noise.mul_(made).to(made.dtype))
+        return result
+
+
+def has_textbook_form(names: Iterable[str]) -> bool:
+    """Whether a run with `PlainForms(None, ...)` differs from a plain one, of a reference with these functions."""
+    return any(name in TEXTBOOK for name in names)
+
+
+def _is_softmax(name: str) -> bool:
+    return name in SOFTMAXES or name.startswith(ATTENTIONS)
+
+
+def _step(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """Return the step, in float32 or float64, of the largest number that a softmax exponentiates; None if unknown."""
+    one = args[0]
+    if not isinstance(one, torch.Tensor) or not one.is_floating_point() or not one.numel():
+        return None
+    kind = torch.float64 if one.dtype == torch.float64 else torch.float32
+    if name in SOFTMAXES:
+        largest = torch.where(torch.isfinite(one), one, 0).abs().amax()
+    else:
+        scale = kwargs.get("scale")
+        scale = one.shape[-1] ** -0.5 if scale is None else abs(scale)
+        largest = _longest(one) * _longest(args[1]) * scale
+    return torch.nan_to_num_(largest.to(kind) * torch.finfo(kind).eps, nan=1.0)
+
+
+def _longest(rows: torch.Tensor) -> torch.Tensor:
+    lengths: torch.Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.promote_types(rows.dtype, torch.float32))
+    return lengths.amax()
 
 
 def _mean(tensor: torch.Tensor) -> torch.Tensor:

@@ -79,7 +79,7 @@ class Repaired:
         problem: the problem, with the new source.
         original: the problem before.
         repairs: the repairs made, by set; empty if its source is unchanged.
-        other_revision: whether there is a repair for another source under its level and number.
+        other_revision: whether there is a repair for another source under its level, number and name.
         beyond_repair: why no change helps, for a problem of the set `inputs`; else empty.
     """
 
@@ -129,8 +129,14 @@ def repaired(
     return [_repaired(problem, of_place.get((problem.level or 0, problem.number or 0)), sets) for problem in problems]
 
 
+def _is_named(problem: Problem, name: str) -> bool:
+    """Whether a problem has a name, with its number before it or not; one of another dataset has another."""
+    prefix = f"{problem.number}_"
+    return problem.name.removeprefix(prefix) == name.removeprefix(prefix)
+
+
 def _repaired(problem: Problem, known: ProblemRepairs | None, sets: Collection[RepairSet]) -> Repaired:
-    if known is None:
+    if known is None or (known.sha256 != problem.key and not _is_named(problem, known.name)):
         return Repaired(problem, problem, {})
     beyond = known.beyond_repair if "inputs" in sets else ""
     chosen = known.chosen(sets)

@@ -121,7 +121,7 @@ def check_slot(slot: TensorSlot, max_bytes: int) -> TensorSlot:
     if slot.nbytes > max_bytes:
         raise LayoutError(
             f"A tensor {slot} takes {slot.nbytes} bytes; at most {max_bytes} were expected.",
-            "Make the problem's tensors smaller, or raise max_tensor_bytes in the evaluator's configuration.",
+            "Make the problem's tensors smaller, or raise max_tensor_bytes (--max-tensor-bytes).",
         )
     if slot.numel and not is_dense(slot):
         raise LayoutError(
@@ -153,6 +153,6 @@ def pack(slots: Iterable[TensorSlot], max_bytes: int) -> tuple[list[TensorSlot],
     if end > max_bytes:
         raise LayoutError(
             f"The tensors of one set take {end} bytes together; at most {max_bytes} were expected.",
-            "Make the problem's tensors smaller, or raise max_tensor_bytes in the evaluator's configuration.",
+            "Make the problem's tensors smaller, or raise max_tensor_bytes (--max-tensor-bytes).",
         )
     return placed, max(end, ALIGNMENT)

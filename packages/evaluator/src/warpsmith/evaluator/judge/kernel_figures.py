@@ -8,6 +8,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.figures import KernelFigures
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.languages.chips import Chip
+from warpsmith.evaluator.languages.cuda_cpp.launches import SYMBOL
 from warpsmith.evaluator.timing.occupancy import occupancy
 from warpsmith.evaluator.verdict import well_formed
 
@@ -22,15 +23,16 @@ def kernel_figures(events: list[Any], resources: Sequence[Any], chip: Chip) -> t
     """Return the kernels of a recording, each with its number of launches, in the order of their first launch.
 
     Args:
-        events: of the recording; each launch in it has its item in `resources`, in order.
+        events: of the recording; each launch of a kernel in it has its item in `resources`, in order. Where its options
+            have `block` and `shared`, these are its threads and its dynamic shared memory.
         resources: of each launch: `name`, `threads`, `registers`, `spill_bytes`, `static_shared_bytes` and
             `dynamic_shared_bytes`. A compile worker reported them; what is malformed is left out.
         chip: the one that the kernels were compiled for.
     """
-    grids = [event[2] for event in events if event[:1] == ["launch"]]
-    if len(grids) != len(resources):
+    launches = [event for event in events if event[:1] == ["launch"] and event[1] != SYMBOL]
+    if len(launches) != len(resources):
         return ()
-    counts = Counter(_readable(grids, resources))
+    counts = Counter(_readable(launches, resources))
     kept = {one for one, _ in counts.most_common(MOST_KERNELS)}
     return tuple(_figures(one, count, chip) for one, count in counts.items() if one in kept)
 
@@ -39,16 +41,25 @@ _Launch = tuple[str, tuple[int, int, int], tuple[int, ...]]
 """A kernel's name, its grid, and its _NUMBERS."""
 
 
-def _readable(grids: list[Any], resources: Sequence[Any]) -> Iterator[_Launch]:
-    for grid, told in zip(grids, resources, strict=True):
+def _readable(launches: list[Any], resources: Sequence[Any]) -> Iterator[_Launch]:
+    for (_, _, grid, _, options), told in zip(launches, resources, strict=True):
         try:
-            fields = codec.Fields(told)
+            fields = codec.Fields(told | _chosen(options) if isinstance(told, dict) else told)
             numbers = tuple(fields.integer(name) for name in _NUMBERS)
             name = well_formed(fields.text("name", 200))
         except WireError:
             continue
         if all(0 <= number < MOST for number in numbers):
             yield name, _blocks(grid), numbers
+
+
+def _chosen(options: Any) -> dict[str, Any]:
+    """Return what a launch chooses itself, of a language whose launches do."""
+    match options:
+        case {"block": [int(x), int(y), int(z)], "shared": int(shared)}:
+            return {"threads": x * y * z, "dynamic_shared_bytes": shared}
+        case _:
+            return {}
 
 
 def _blocks(grid: Any) -> tuple[int, int, int]:

@@ -20,10 +20,8 @@ from warpsmith.evaluator.judge.stages.absolute_figures import note_figures
 from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
 from warpsmith.evaluator.judge.stages.timed_calls import time_calls
 from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
-from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.languages.chips import chip_name
-from warpsmith.evaluator.languages.registry import BACKENDS
-from warpsmith.evaluator.languages.source_language import other_language, wider_language
+from warpsmith.evaluator.languages.source_language import option_of, other_language, wider_language
 from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
@@ -111,22 +109,38 @@ def _check_language(evaluation: Evaluation) -> None:
     own = evaluation.machine.language
     other = other_language(evaluation.candidate.source, own)
     if other is not None:
+        evaluation.evidence.flags.add("other_language")
         raise CandidateFailedError(
             "compile_error",
             "parse_error",
             f"The candidate is written in {other.title}, and this evaluator judges {own.title}. Write "
-            f"{own.kernel_form}, or let it be judged with {_option(other)}.",
+            f"{own.kernel_form}, or let it be judged with {option_of(other)}.",
         )
 
 
+BUILDING: Final = ("Ninja", "load_inline(", "cpp_extension")
+"""What the message about a build that another language would make has in it."""
+
+
 def _with_remark(failure: Failure, candidate: CandidateUnderTest) -> Failure:
-    """Add to a failure that another language takes both kinds of kernels that a candidate has."""
+    """Begin a failure's message with the language that takes both kinds of kernels that a candidate has.
+
+    What failed is most often a part that this language does not take, and its own message names no way out.
+    """
     wider = wider_language(candidate.source, candidate.machine.language)
     if wider is None or failure.status not in {"runtime_error", "compile_error"}:
         return failure
+    candidate.evidence.flags.add("other_language")
     own = candidate.machine.language.title
-    remark = f"The candidate also uses {wider.title}: with {own} beside, {_option(wider)} takes it."
-    return replace(failure, message=f"{failure.message[: MAX_TEXT - len(remark) - 1]}\n{remark}")
+    remark = (
+        f"The candidate uses {wider.title} beside {own}, and this evaluator judges {own} alone. Let it be judged with "
+        f"{option_of(wider)}, which takes both."
+    )
+    if any(word in failure.message for word in BUILDING):
+        # It says what this process lacks to build, which is not what the candidate needs.
+        return replace(failure, message=remark)
+    remark += " What failed here: "
+    return replace(failure, message=f"{remark}{failure.message[: MAX_TEXT - len(remark)]}")
 
 
 @in_phase("correctness")
@@ -180,12 +194,6 @@ def _end_undecided(evaluation: Evaluation, rng: random.Random) -> NoReturn:
         f"The kernels compile for {chip_name(machine.config.chip)} and forward launches them. Whether they are right "
         f"only a GPU can tell: nothing here runs {language.title}.",
     )
-
-
-def _option(language: KernelLanguage) -> str:
-    """Return how a user asks for a language, in a configuration and on a command line."""
-    backend = next((name for name, known in BACKENDS.items() if known == language.name), None)
-    return f"language = {language.name!r}" + (f" (--backend {backend})" if backend else "")
 
 
 def _memory_ran_out(evidence: Evidence, error: Exception) -> Failure:

@@ -234,6 +234,13 @@ class KernelLanguage(ABC):
     def check_launch(self, launch: dict[str, Any], binary: Any) -> None:  # noqa: B027  (only if builds_ahead)
         """Raise WireError if a launch is not from the build that it names, whose compiled fields are `binary`."""
 
+    def resources_of(self, launch: Mapping[str, Any], binary: Any) -> dict[str, Any]:
+        """Return what a launch's kernel uses, if compilations do not report it (`builds_ahead`); empty if unknown.
+
+        Fields as of `judge.kernel_figures`, which takes those that a launch chooses from its event.
+        """
+        return {}
+
     def same_code(self, one: Mapping[str, Any], other: Mapping[str, Any], binary: Any) -> bool:
         """Whether launch `other` compiles to exactly the code `binary` of launch `one`."""
         return False

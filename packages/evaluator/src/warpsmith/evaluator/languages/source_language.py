@@ -1,7 +1,7 @@
 """Which kernel language a source is written in: a candidate in another one gets a verdict that says so."""
 
 from warpsmith.evaluator.languages.base import KernelLanguage
-from warpsmith.evaluator.languages.registry import LANGUAGES, language_of
+from warpsmith.evaluator.languages.registry import BACKENDS, LANGUAGES, language_of
 from warpsmith.records.registry import RegistryError
 
 
@@ -21,6 +21,12 @@ def wider_language(source: str, language: KernelLanguage) -> KernelLanguage | No
         return None
     others = (other for other in map(_known, LANGUAGES.names()) if other and other.name != language.name)
     return next((other for other in others if language.name in other.parts and other.is_in(source)), None)
+
+
+def option_of(language: KernelLanguage) -> str:
+    """Return how a user asks for a language, in a configuration and on a command line."""
+    backend = next((name for name, known in BACKENDS.items() if known == language.name), None)
+    return f"language = {language.name!r}" + (f" (--backend {backend})" if backend else "")
 
 
 def _known(name: str) -> KernelLanguage | None:

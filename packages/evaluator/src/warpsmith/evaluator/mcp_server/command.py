@@ -17,6 +17,7 @@ from warpsmith.evaluator.mcp_server.evaluations import Limits
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import installing
 
 LOOPBACK: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 18189
@@ -28,7 +29,7 @@ Problems = Annotated[
 Server = Annotated[
     list[str] | None, typer.Option(help="Address of an evaluation server to ask instead of judging here; repeatable.")
 ]
-Slots = Annotated[int, typer.Option(min=0, max=256, help="Evaluations at once; 0 takes one a core, three on a GPU.")]
+Slots = Annotated[int, typer.Option(min=0, max=256, help="Concurrent evaluations; 0: one per core, three on a GPU.")]
 Queue = Annotated[int, typer.Option(min=0, max=1024, help="Evaluations that may wait; more are refused.")]
 Http = Annotated[bool, typer.Option("--http", help="Serve streamable HTTP on 127.0.0.1 instead of stdio.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Port, with --http.")]
@@ -57,7 +58,7 @@ def mcp(
     if importlib.util.find_spec("mcp") is None:
         raise UsageError(
             "The MCP server needs the package mcp, which this environment lacks.",
-            "Install it with: pip install 'warpsmith-evaluator[judge,mcp]'.",
+            installing("evaluator", "judge", "mcp"),
         )
     evaluator: Evaluator | Client
     if server:

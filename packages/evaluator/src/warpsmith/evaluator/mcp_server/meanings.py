@@ -26,6 +26,7 @@ STATUS_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
 )
 FLAG_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "other_language": "The candidate is written, at least in part, in another kernel language than the one judged.",
         "torch_fallback": "torch computed something that the policy of operators does not allow.",
         "no_kernel": "No kernel was launched.",
         "decoy_kernel": "The output appears without the kernels.",

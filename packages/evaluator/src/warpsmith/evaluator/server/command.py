@@ -14,6 +14,7 @@ from warpsmith.evaluator.server import options
 from warpsmith.evaluator.server.settings import DEFAULT_PORT, DEFAULT_TOKEN_ENV, ServerSettings
 from warpsmith.records import tracing
 from warpsmith.records.errors import UsageError
+from warpsmith.records.wording import installing
 
 NICE: Final = 10
 """Niceness of evaluations, so that the server itself answers /health however busy the processors are."""
@@ -47,6 +48,7 @@ def serve(
     precision: options.Precision = "ieee",
     operators: options.Operators = "none",
     baseline: options.Baseline = None,
+    max_tensor_bytes: options.MaxTensorBytes = None,
     drain: options.Drain = 30.0,
     max_failures: options.MaxFailures = 10,
     cache: options.Cache = False,
@@ -88,6 +90,7 @@ def serve(
         precision=precision,
         operators=operators,
         baseline=baseline or None,
+        max_tensor_bytes=max_tensor_bytes,
         slots=slots or kind.default_slots(len(numbers)),
     )
     configs = [common.model_copy(update={"gpu": number} if kind.is_numbered else {}) for number in numbers]
@@ -101,7 +104,7 @@ def _check_installed() -> None:
     if missing:
         raise UsageError(
             f"The server needs {', '.join(missing)}, which this environment lacks.",
-            "Install it with: pip install 'warpsmith-evaluator[serve]'.",
+            installing("evaluator", "serve"),
         )
 
 

@@ -42,7 +42,7 @@ class RefusalBody(BaseModel):
 DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": RefusalBody, "description": description}
     for status, description in {
-        400: "An unknown backend, device or, on /eval, a problem that cannot be judged.",
+        400: "An unknown backend or device, a bad client's name or, on /eval, a problem that cannot be judged.",
         401: "The token is missing or wrong.",
         403: "Requests of web pages are refused.",
         404: "There is no such route.",

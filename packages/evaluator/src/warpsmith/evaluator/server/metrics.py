@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from warpsmith.evaluator.server.admission import Admission
+from warpsmith.evaluator.server.busiest_clients import BusiestClients
 from warpsmith.evaluator.server.cache import VerdictCache
 from warpsmith.evaluator.verdict import Seconds, Verdict
 
@@ -65,6 +66,8 @@ class Metrics:
         waiting.set_function(lambda: admission.waiting)
         clients = Gauge(f"{prefix}_clients", "Clients whose evaluations wait or run.", registry=self.registry)
         clients.set_function(lambda: admission.share.clients)
+        self.clients = BusiestClients(f"{prefix}_client_evaluations")
+        self.registry.register(self.clients)
         slots = Gauge(f"{prefix}_slots", "Evaluations that run at once.", registry=self.registry)
         slots.set_function(lambda: admission.size)
 

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from warpsmith.evaluator.client.interface import CLIENT_HEADER, LONGEST_CLIENT_NAME
 from warpsmith.evaluator.server.errors import RefusalError, body_of, headers_of
 from warpsmith.evaluator.server.logs import log
 from warpsmith.evaluator.server.metrics import Metrics
@@ -71,6 +72,7 @@ class RequestMiddleware:
             raise _NoLengthError
         if path not in OPEN_PATHS:
             self._check_token(headers.get("authorization", ""))
+            _check_client_name(headers.get(CLIENT_HEADER, ""))
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self._settings.max_body_bytes:
             raise too_large(self._settings.max_body_bytes)
@@ -91,11 +93,24 @@ class RequestMiddleware:
             )
 
 
+def _check_client_name(name: str) -> None:
+    """Refuse a name that a log or a metric should not hold: names are chosen by clients."""
+    if len(name) > LONGEST_CLIENT_NAME or not name.isascii() or not name.isprintable():
+        raise RefusalError(
+            400,
+            "bad_client_name",
+            f"The header {CLIENT_HEADER} has {len(name)} characters, or some that are not printable ASCII; at most "
+            f"{LONGEST_CLIENT_NAME} printable ASCII characters were expected.",
+            "Send a shorter name, such as the run's, or none.",
+        )
+
+
 class _Visit:
     """One request from its first byte to its last."""
 
     def __init__(self, scope: Scope, send: Send, headers: Mapping[str, str]) -> None:
-        sent = Headers(scope=scope).get("x-request-id", "")
+        self._sent = Headers(scope=scope)
+        sent = self._sent.get("x-request-id", "")
         self.id = sent if _VALID_ID.fullmatch(sent) else secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = self.id
         self._scope = scope
@@ -119,7 +134,7 @@ class _Visit:
             return
         method = self._method()
         attributes = {"http.request.method": method, "warpsmith.request_id": self.id}
-        parent = tracing.sent(Headers(scope=self._scope))
+        parent = tracing.sent(self._sent)
         with tracing.span(method, attributes, kind="server", parent=parent) as span:
             try:
                 yield
@@ -137,6 +152,7 @@ class _Visit:
         route = self._route()
         metrics.requests.labels(self._method(), route, str(self._code)).inc()
         metrics.request_seconds.labels(route).observe(seconds)
+        name = self._sent.get(CLIENT_HEADER, "")[:LONGEST_CLIENT_NAME]
         log(
             "request",
             request_id=self.id,
@@ -145,6 +161,7 @@ class _Visit:
             code=self._code,
             seconds=round(seconds, 4),
             client=(self._scope.get("client") or ("",))[0],
+            client_name=name,
             **self._scope["state"].get("log_fields", {}),
         )
 

@@ -20,7 +20,7 @@ from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorP
 from warpsmith.evaluator.server.settings import MOST_CACHED, MOST_DRAIN_S, MOST_QUEUED
 
 Host = Annotated[str, typer.Option(help="Address to listen on; a non-loopback address needs a token.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")]
 TokenEnv = Annotated[
     str, typer.Option(help="Environment variable with the token that clients must send; optional on loopback.")
 ]
@@ -28,6 +28,7 @@ Device = Annotated[
     str, typer.Option(metavar="[cpu|cuda]", help="Interpret kernels on the cpu, or run and time them on GPUs.")
 ]
 Backend = check_options.Backend
+MaxTensorBytes = check_options.MaxTensorBytes
 Gpu = Annotated[
     list[int] | None,
     typer.Option(min=0, max=LAST_GPU, help="Number of a GPU to serve, with --device cuda; repeatable."),

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from warpsmith.evaluator.client.interface import CLIENT_HEADER, LONGEST_CLIENT_NAME
+from warpsmith.evaluator.client.interface import CLIENT_HEADER
 from warpsmith.evaluator.server.errors import RefusalError, body_of, headers_of, refusal_of
 from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.verdict import Verdict
@@ -30,9 +30,9 @@ def add_log_fields(request: Request, **fields: Any) -> None:
 
 
 def client_of(request: Request) -> str:
-    """Return who shares the devices with others: an address, and the name that it gave."""
+    """Return who shares the devices with others: an address, and the name that it gave, which was checked."""
     host = request.client.host if request.client else ""
-    return f"{host} {request.headers.get(CLIENT_HEADER, '')[:LONGEST_CLIENT_NAME]}"
+    return f"{host} {request.headers.get(CLIENT_HEADER, '')}".strip()
 
 
 class ClientGoneError(Exception):

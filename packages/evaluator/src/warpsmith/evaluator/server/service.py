@@ -115,7 +115,13 @@ class Service:
         """Return places in a client's queue; RefusalError 429 if it is full, 503 while the server shuts down."""
         if self.draining:
             raise RefusalError(503, "shutting_down", SHUT_DOWN, "Use another server.", retry_after_s=5)
-        return self.admission.admit(count, client)
+        try:
+            places = self.admission.admit(count, client)
+        except RefusalError:
+            self.metrics.clients.add(client, "refused", count)
+            raise
+        self.metrics.clients.add(client, "admitted", count)
+        return places
 
     async def judge(self, job: Job, place: Place) -> Verdict:
         """Return the verdict. If cancelled while it waits, it releases its place at once.

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from warpsmith.evaluator.errors import JudgeUnavailableError
 INSTALL: Final = "Install gcc and g++, for example with `apt install g++`, or set CC and CXX to their paths."
 _PARTS: Final = {"gcc": ("cc1", "collect2", "as", "ld"), "g++": ("cc1plus", "collect2", "as", "ld")}
 _WAIT_S: Final = 30
+_ELF: Final = b"\x7fELF"
 
 
 class NoHostCompilerError(JudgeUnavailableError):
@@ -65,12 +66,29 @@ def find_host_compiler() -> HostCompiler:
     return HostCompiler(_found("CC", "gcc", "cc"), _found("CXX", "g++", "c++"))
 
 
+def find_program(variables: Sequence[str], names: Sequence[str]) -> Path | None:
+    """Return the first compiler of the GNU collection that environment variables name, or that is on the path.
+
+    Scripts that call a compiler are passed over: they need a shell, and a sandbox has none.
+    """
+    named = [found for each in variables if (found := shutil.which(os.environ.get(each) or ""))]
+    folders = os.get_exec_path()
+    listed = [found for name in names for folder in folders if (found := shutil.which(name, path=folder))]
+    return next((Path(path).absolute() for path in (*named, *listed) if _is_usable(Path(path))), None)
+
+
+def _is_usable(path: Path) -> bool:
+    if "clang" in path.resolve().name:
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_ELF)) == _ELF
+
+
 def _found(variable: str, *names: str) -> Path:
-    for name in (os.environ.get(variable), *names):
-        path = shutil.which(name) if name else None
-        if path and "clang" not in Path(path).resolve().name:
-            return Path(path).absolute()
-    raise NoHostCompilerError(f"There is no {names[0]} on this machine, which torch.compile needs.", INSTALL)
+    path = find_program([variable], names)
+    if path is None:
+        raise NoHostCompilerError(f"There is no {names[0]} on this machine, which torch.compile needs.", INSTALL)
+    return path
 
 
 def _part(compiler: Path, name: str) -> Path:

@@ -9,7 +9,7 @@ from warpsmith.evaluator.errors import DatasetError
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.traces.files import read_document, read_lines, wrong
 from warpsmith.evaluator.traces.problems import FormatName, PlacedWorkload, problem_of
-from warpsmith.evaluator.traces.schema import Definition, Workload, WorkloadTrace
+from warpsmith.evaluator.traces.schema import Definition, FlashInferDefinition, Workload, WorkloadTrace
 from warpsmith.records.text import files_in
 
 DatasetFormat = Literal["kernelbench", "flashinfer", "sol"]
@@ -102,7 +102,7 @@ def _flashinfer(root: Path) -> Iterator[Entry]:
             places.setdefault(line.definition, where)
     names = set()
     for file in _files(root / "definitions", ".json"):
-        definition = read_document(file, Definition)
+        definition = read_document(file, FlashInferDefinition)
         names.add(definition.name)
         yield Entry(definition, file, tuple(found.get(definition.name, ())), (root,))
     if strangers := sorted(found.keys() - names):

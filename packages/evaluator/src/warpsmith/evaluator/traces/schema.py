@@ -28,6 +28,9 @@ STORED_DTYPES: Final = {
 OTHER_DTYPES: Final = ("float4_e2m1", "float4_e2m1fn_x2")
 """Dtypes of the formats that torch cannot compute with, so that no reference is judged in them."""
 
+OF_SOL_ALONE: Final = ("float64", "float4_e2m1fn_x2")
+"""Dtypes that only SOL-ExecBench has."""
+
 
 def _not_empty(text: str) -> str:
     if not text.strip():
@@ -176,6 +179,30 @@ class Definition(_Document):
     def shape(self, tensor: Tensor, sizes: dict[str, int]) -> tuple[int, ...]:
         """Return a tensor's shape with the values of axes; empty for a number."""
         return tuple(sizes[axis] if axis in sizes else int(axis) for axis in tensor.shape or ())
+
+
+class FlashInferDefinition(Definition):
+    """A definition by FlashInfer-trace's own rules, which have less than SOL-ExecBench's and ask for more."""
+
+    op_type: Text
+    axes: dict[Name, Annotated[ConstAxis | VarAxis, Field(discriminator="type")]] = Field(max_length=MOST_AXES)  # type: ignore[assignment]
+    tags: list[Text] | None = None
+
+    @model_validator(mode="after")
+    def _check_own_rules(self) -> Self:
+        for group, tensors in (("inputs", self.inputs), ("outputs", self.outputs)):
+            for name, tensor in tensors.items():
+                if tensor.dtype in OF_SOL_ALONE:
+                    raise ValueError(f"{group}.{name}.dtype is {tensor.dtype!r}, which FlashInfer-trace does not have")
+                for axis in tensor.shape or ():
+                    if axis not in self.axes:
+                        raise ValueError(f"{group}.{name}.shape names {axis!r}, which is no axis of the definition")
+        for text in self.constraints or ():
+            try:
+                parse(text.strip(), "eval")
+            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                raise ValueError(f"the constraint {text!r} is no expression of Python: {error}") from error
+        return self
 
 
 class RandomInput(_Document):

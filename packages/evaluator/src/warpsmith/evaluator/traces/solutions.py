@@ -15,6 +15,11 @@ from warpsmith.evaluator.traces.shapes import with_names
 
 ADAPTED: Final = ("triton", "python", "pytorch")
 """Languages of solutions whose code is Python that runs kernels itself."""
+JUDGED: Final = (
+    "solutions in triton, python and pytorch can be judged: Triton with --backend triton, CUDA C++ that the Python "
+    "builds by load_inline with --backend cuda"
+)
+"""What can be judged, for the message about a solution that cannot."""
 FILE: Final = "main.py"
 LANGUAGES: Final = {"flashinfer": {"triton": "triton", "cuda_cpp": "python"},
                     "sol": {"triton": "triton", "cuda_cpp": "pytorch"}}  # fmt: skip
@@ -37,7 +42,7 @@ def candidate_of(solution: Solution, definition: Definition, format: FormatName)
     """
     spec = solution.spec
     if foreign := set(spec.all_languages) - set(ADAPTED):
-        raise UnadaptedError(f"it is in {', '.join(sorted(foreign))}; {', '.join(ADAPTED)} can be judged")
+        raise UnadaptedError(f"it is in {', '.join(sorted(foreign))}; {JUDGED}")
     files = [one.path for one in solution.sources if one.path.endswith(".py")]
     if files != [spec.entry_file]:
         raise UnadaptedError(f"it has the Python files {', '.join(files)}; {spec.entry_file} alone was expected")

@@ -18,7 +18,7 @@ from torch import nn
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
-from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainForms
+from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainForms, has_textbook_form
 from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
 from warpsmith.evaluator.devices import precision, tensor_views
@@ -404,7 +404,7 @@ class Reference:
         plain = len(runs)
         if integers and any(slot.dtype in HALVES for slot in slots):
             runs += [(HALF_BYTES, integers)] * TIE_PAIRS
-        if self._plain_forms and budget.allows(1.0):
+        if self._plain_forms and has_textbook_form(self._plain_forms) and budget.allows(1.0):
             with suppress(Exception), PlainForms(None, self._plain_forms):
                 self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
         for pair, (least, noted) in enumerate(runs):

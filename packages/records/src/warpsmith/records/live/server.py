@@ -11,6 +11,7 @@ from warpsmith.records.live.runs import LiveRuns, refusal
 from warpsmith.records.reader import RunReader
 from warpsmith.records.report import assets
 from warpsmith.records.report.errors import ReportError
+from warpsmith.records.wording import installing
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -145,7 +146,7 @@ def _required(name: str) -> Any:
     except ImportError as error:
         raise ReportError(
             f"The live page needs {name.partition('.')[0]}, which is not installed.",
-            "pip install 'warpsmith-records[serve]'",
+            installing("records", "serve"),
         ) from error
 
 

@@ -9,6 +9,7 @@ from string import Template
 from typing import Final
 
 from warpsmith.records.report.errors import ReportError
+from warpsmith.records.wording import installing
 
 SCRIPTS: Final = (
     "core", "columns", "sources", "model", "scanner", "diff", "charts", "list", "overview", "metrics", "grid",
@@ -38,7 +39,7 @@ def plotly() -> str:
         offline = importlib.import_module("plotly.offline")
     except ImportError as error:
         raise ReportError(
-            "The charts need plotly, which is not installed.", "pip install 'warpsmith-records[analysis]'"
+            "The charts need plotly, which is not installed.", installing("records", "analysis")
         ) from error
     return str(offline.get_plotlyjs())
 

@@ -148,7 +148,7 @@ def _run(config: BenchConfig, choice: ProblemChoice, output: Path, *, as_json: b
 @app.command("compare")
 def compare(
     first: Annotated[Path, typer.Argument(help="Directory or result.json of the first bench.")],
-    second: Annotated[Path, typer.Argument(help="That of the second, on the same problems.")],
+    second: Annotated[Path, typer.Argument(help="Directory or result.json of the second, on the same problems.")],
     *,
     differing: Annotated[
         list[str],
@@ -160,7 +160,9 @@ def compare(
 ) -> None:
     """Compare two benches of models or strategies, problem by problem, with a paired bootstrap.
 
-    Refused where problems, judging, budget or other settings differ.
+    Model and strategy may differ, also in the number of attempts; these differences and what each bench spent are
+    printed. Refused if the problems differ, or the limits of the budget (--tokens, --evaluations), how candidates are
+    judged or another setting, unless --differing allows it.
 
     Example: `warpsmith-rollout bench compare runs/best_of_n runs/evolve`
     """

@@ -16,7 +16,8 @@ Strategy = Annotated[
     str, typer.Option(help="single, refine, best_of_n, evolve, or a strategy of an installed package.")
 ]
 Attempts = Annotated[
-    int | None, typer.Option(min=1, help="Most attempts of a search; not of single. Default: 4, 8 and 16.")
+    int | None,
+    typer.Option(min=1, help="Most attempts of a search. Default: 4 for refine, 8 for best_of_n, 16 for evolve."),
 ]
 Samples = Annotated[int, typer.Option(min=1, help="Independent searches of each problem, for pass@k.")]
 Tokens = Annotated[int | None, typer.Option(min=1, help="Most tokens of a search, prompts included.")]
@@ -28,9 +29,9 @@ Problems = Annotated[
 Count = Annotated[
     int | None, typer.Option(min=1, help="Number of problems; default: 50 generated ones, all of a directory or file.")
 ]
-Split = Annotated[str | None, typer.Option(help="Of generated problems: held_out (default) or train.")]
+Split = Annotated[str | None, typer.Option(help="Split of generated problems: held_out (default) or train.")]
 Levels = Annotated[str, typer.Option(help="Levels, such as 1,2 or 1-3; all by default.")]
-Size = Annotated[str | None, typer.Option(help="Of generated problems: cpu (default) or gpu.")]
+Size = Annotated[str | None, typer.Option(help="Size of generated problems: cpu (default) or gpu.")]
 Seed = Annotated[int, typer.Option(help="Seed of generated problems, selection and mutation.")]
 PromptStyle = Annotated[str, typer.Option(help="full, or compact for tiny models.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of an answer, reasoning included.")]

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from warpsmith.evaluator.bench.printing import print_scores
 from warpsmith.evaluator.bench.scoring import LevelScore
+from warpsmith.records.wording import counted
 from warpsmith.rollout.bench.search import SearchOutcome
 
 MOST_NAMED = 8
@@ -34,8 +35,10 @@ def spent_lines(result: Mapping[str, Any]) -> list[str]:
     spent = result["spent"]
     ended = ", ".join(f"{count} {name}" for name, count in result["ended"].items())
     lines = [
-        f"{len(result['searches'])} searches by {result['strategy']['type']}, ended by: {ended or 'nothing'}",
-        f"spent: {spent['attempts']:,} attempts, {spent['evaluations']:,} evaluations, {spent['prompt_tokens']:,} "
+        f"{counted(len(result['searches']), 'search', 'searches')} by {result['strategy']['type']}, ended by: "
+        f"{ended or 'nothing'}",
+        f"spent: {counted(spent['attempts'], 'attempt')}, {counted(spent['evaluations'], 'evaluation')}, "
+        f"{spent['prompt_tokens']:,} "
         f"prompt and {spent['completion_tokens']:,} answer tokens, {spent['generate_s']:,.0f} s of requests, "
         f"{spent['judge_s']:,.0f} s of evaluations",
     ]
@@ -44,7 +47,14 @@ def spent_lines(result: Mapping[str, Any]) -> list[str]:
     if spent["estimated_tokens"]:
         lines.append(f"{spent['estimated_tokens']:,} tokens are estimated: the endpoint did not count them")
     if spent["cut_off"]:
-        lines.append(f"{spent['cut_off']} answers were cut off at sampling.max_tokens; raise --max-tokens")
+        lines.append(f"cut off at sampling.max_tokens: {counted(spent['cut_off'], 'answer')}; raise --max-tokens")
     if spent["without_code"]:
-        lines.append(f"{spent['without_code']} answers had no code")
+        lines.append(f"without code: {counted(spent['without_code'], 'answer')}")
+    if spent["other_language"]:
+        judged = result["settings"]["judging"].get("language", "triton")
+        lines.append(
+            f"in another kernel language than the one asked for ({judged}): "
+            f"{counted(spent['other_language'], 'answer')}, counted as failures; to ask for another, use --set "
+            "evaluator.language=NAME"
+        )
     return lines

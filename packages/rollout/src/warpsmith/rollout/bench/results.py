@@ -91,6 +91,7 @@ def spent_of(prices: PricesConfig, outcomes: Sequence[SearchOutcome]) -> dict[st
         "attempts": len(attempts),
         "evaluations": sum(one.evaluated for one in attempts),
         "without_code": sum(not one.evaluated for one in attempts),
+        "other_language": sum("other_language" in one.verdict.flags for one in attempts),
         "cut_off": sum(one.turn.truncated for one in attempts),
         "prompt_tokens": prompt,
         "completion_tokens": completion,

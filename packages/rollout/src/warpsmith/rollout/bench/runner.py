@@ -9,12 +9,14 @@ from typing import Final
 
 from rich.console import Console
 
+from warpsmith.evaluator.bench.bench import verdict_in_words
 from warpsmith.evaluator.bench.progress import Reporter
 from warpsmith.evaluator.bench.verdict_log import VerdictLog
 from warpsmith.records.errors import UsageError
 from warpsmith.records.folders import write_file
 from warpsmith.records.layout import records_dir
 from warpsmith.records.text import read_json
+from warpsmith.records.wording import counted
 from warpsmith.records.writer import RunWriter
 from warpsmith.rollout.bench.config import BenchConfig, differing, judging_settings, problem_set, settings_of
 from warpsmith.rollout.bench.endpoint import Endpoint
@@ -207,6 +209,8 @@ def in_words(outcome: SearchOutcome) -> str:
     best = outcome.best
     if best is None:
         return f"no attempt ({outcome.ended})"
-    speed = "" if best.verdict.speedup is None else f" {best.verdict.speedup:.2f}x"
     tokens = sum(attempt.tokens for attempt in outcome.attempts)
-    return f"{best.verdict.status}{speed} after {len(outcome.attempts)} attempts, {tokens:,} tokens ({outcome.ended})"
+    spent = f"{counted(len(outcome.attempts), 'attempt')}, {counted(tokens, 'token')}"
+    # The status comes first, since a progress bar cuts the line off.
+    status, colon, cause = verdict_in_words(best.verdict).partition(": ")
+    return f"{status} after {spent} ({outcome.ended}){colon}{cause}"

@@ -31,7 +31,7 @@ Columns = Annotated[
     list[str],
     typer.Option("--column", metavar="FIELD=NAME", help="Another name of a column; repeatable."),
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="Take only the first usable rows.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Most usable rows to take, from the start.")]
 Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Evaluations at once; default: one per core, three on a GPU, 8 for each server."),
@@ -169,7 +169,7 @@ def clean(
     isolation: Isolation = "landlock",
     set_: Set = [],  # noqa: B006 - as above
 ) -> None:
-    """Remove from a data set what a benchmark has, what comes twice, and what is not verified; write the rest.
+    """Remove a benchmark's problems, duplicates and unverified kernels from a data set; write the rest.
 
     Two problems are the same if their code is, up to names, docstrings and constants, or if both compute the same on
     the same random inputs under three seeds, in the sandbox. --no-by-computation compares code alone.

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from warpsmith.rollout.samplers.weights.payload import WeightPayload
+from warpsmith.rollout.samplers.weights.seconds import UpdateSeconds
 
 if TYPE_CHECKING:
     from warpsmith.rollout.config import SamplerConfig
+    from warpsmith.rollout.samplers.weights.stream.layout import Bucket, StreamLayout
+    from warpsmith.rollout.samplers.weights.stream.media import Export
 
 FinishReason = Literal["stop", "length"]
 
@@ -113,6 +116,64 @@ class Pausable(Protocol):
         Raises:
             SamplerDiedError: the sampler is gone.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReceipt:
+    """What a sampler did with a stream of weights.
+
+    Args:
+        seconds: the longest of its workers, by phase.
+        verified_bytes: bytes that were compared again after loading, where the model keeps them; 0 if it is not known
+            where they are.
+    """
+
+    seconds: UpdateSeconds
+    verified_bytes: int
+
+
+@runtime_checkable
+class TakesStreams(Protocol):
+    """A sampler that reads new weights from the trainer's memory, bucket by bucket; see `StreamLayout`.
+
+    From `begin_stream` to the end of `finish_stream` nothing is sampled. A sampler that fails in between has parts of
+    two versions, and ends.
+    """
+
+    async def stream_host(self) -> str:
+        """Return the host on which it loads weights; see `host_identity`."""
+
+    async def try_stream(self, kind: str, exports: "Sequence[Export]") -> list[int]:
+        """Return the digests of a sender's slots, read as an update would read them.
+
+        Args:
+            kind: the kind of the slots' memory.
+            exports: the slots, once for each worker process.
+
+        Raises:
+            DeviceTransferError: they cannot be mapped.
+        """
+
+    async def begin_stream(self, layout: "StreamLayout", kind: str, exports: "Sequence[Export]") -> None:
+        """Stop sampling and get ready for the buckets of a layout.
+
+        Raises:
+            BadPayloadError: it has other tensors than the model; the sampler continues with its weights.
+            DeviceTransferError: the slots cannot be mapped; the sampler continues too.
+            SamplerDiedError: the sampler is gone.
+        """
+
+    async def take_bucket(self, bucket: "Bucket") -> None:
+        """Check and load the next bucket; its slot is free afterwards.
+
+        Raises:
+            BadPayloadError: it is damaged or not the next; the sampler has ended.
+            DeadlinePassedError: it took too long; the sampler has ended.
+            SamplerDiedError: the sampler is gone.
+        """
+
+    async def finish_stream(self) -> StreamReceipt:
+        """Check that all is loaded, and sample from it; errors as for `take_bucket`."""
 
 
 class SamplerType(Protocol):

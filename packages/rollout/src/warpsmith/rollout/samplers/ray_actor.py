@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,18 +17,25 @@ from warpsmith.rollout.errors import (
     ActorLostError,
     BadPayloadError,
     DeadlinePassedError,
+    DeviceTransferError,
     SamplerDiedError,
     SamplerError,
     WeightsUnknownError,
 )
-from warpsmith.rollout.samplers.base import Completion, Pausable, Sampler, Sampling
+from warpsmith.rollout.samplers.base import Completion, Pausable, Sampler, Sampling, StreamReceipt, TakesStreams
 from warpsmith.rollout.samplers.registry import start_sampler
 from warpsmith.rollout.samplers.weights.payload import WeightPayload
+from warpsmith.rollout.samplers.weights.seconds import UpdateSeconds
+from warpsmith.rollout.samplers.weights.stream.layout import Bucket, StreamLayout
+from warpsmith.rollout.samplers.weights.stream.media import Export
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
 T = TypeVar("T")
+
+Weights = Callable[[], Awaitable[Any]]
+"""Returns a payload in Ray's object store; called when a sampler restarts."""
 
 _CALL_SECONDS = 3600.0
 """Deadline of a completion or a score; episodes set their own, shorter ones."""
@@ -81,6 +88,36 @@ class SamplerActor:
             await self._running().update_weights(payload)
         return self.sampler.weight_version
 
+    async def update_seconds(self) -> UpdateSeconds:
+        """See `RemoteSampler.update_seconds`; zeros for a sampler of another package that does not know."""
+        found: UpdateSeconds = getattr(self._running(), "update_seconds", UpdateSeconds())
+        return found
+
+    async def stream_host(self) -> str:
+        """See `TakesStreams.stream_host`."""
+        return await self._stream_taker().stream_host()
+
+    async def try_stream(self, kind: str, exports: Sequence[Export]) -> list[int]:
+        """See `TakesStreams.try_stream`."""
+        with _quoted():
+            return await self._stream_taker().try_stream(kind, exports)
+
+    async def begin_stream(self, layout: StreamLayout, kind: str, exports: Sequence[Export]) -> None:
+        """See `TakesStreams.begin_stream`."""
+        with _quoted():
+            await self._stream_taker().begin_stream(layout, kind, exports)
+
+    async def take_bucket(self, bucket: Bucket) -> None:
+        """See `TakesStreams.take_bucket`."""
+        with _quoted():
+            await self._stream_taker().take_bucket(bucket)
+
+    async def finish_stream(self) -> tuple[int, StreamReceipt]:
+        """See `TakesStreams.finish_stream`; return also the version that is now loaded."""
+        with _quoted():
+            receipt = await self._stream_taker().finish_stream()
+        return self.sampler.weight_version, receipt
+
     async def marks(self) -> dict[str, float]:
         """See `RemoteSampler.marks`."""
         return self._marks | getattr(self._running(), "marks", {})
@@ -99,6 +136,15 @@ class SamplerActor:
         """See `Sampler.close`."""
         if self._refusal is None:
             await self.sampler.close()
+
+    def _stream_taker(self) -> TakesStreams:
+        sampler = self._running()
+        if isinstance(sampler, TakesStreams):
+            return sampler
+        raise DeviceTransferError(
+            f"The sampler {type(sampler).__name__} cannot read weights from the trainer's memory.",
+            'Set sync.transport = "host".',
+        )
 
     def _pausable(self) -> Pausable:
         sampler = self._running()
@@ -157,8 +203,9 @@ class RemoteSampler:
         self.restarts = 0
         self._options = actor_options or _default_options(config)
         self._first_version = self._version = weight_version
-        self._last_payload: Any = None
+        self._last_weights: Weights | None = None
         self._in_doubt = False
+        self._streaming = False
         self.actor = self._new_actor()
 
     @property
@@ -234,7 +281,56 @@ class RemoteSampler:
         except BaseException:
             self._in_doubt = True
             raise
-        self._last_payload, self._in_doubt = reference, False
+
+        async def again() -> Any:
+            return reference
+
+        self._last_weights, self._in_doubt, self._streaming = again, False, False
+
+    async def update_seconds(self) -> UpdateSeconds:
+        """Return where the time of the last update went, as far as the sampler knows."""
+        return await self._call(self.actor.update_seconds.remote(), _PAUSE_SECONDS, "to say how long an update took")
+
+    async def stream_host(self) -> str:
+        """Return the host on which it loads weights; see `TakesStreams`."""
+        return await self._call(self.actor.stream_host.remote(), _PAUSE_SECONDS, "to say on which host it is")
+
+    async def try_stream(self, kind: str, exports: Sequence[Export]) -> list[int]:
+        """Return the digests of a sender's slots; see `TakesStreams`."""
+        return await self._update_call(self.actor.try_stream.remote(kind, exports), "to read the trainer's memory")
+
+    async def begin_stream(self, layout: StreamLayout, kind: str, exports: Sequence[Export]) -> None:
+        """Stop sampling until `finish_stream`; see `TakesStreams`.
+
+        From here on the weights of before are not restored by a restart, and nothing is sampled until others are
+        loaded.
+        """
+        self._streaming = self._in_doubt = True
+        await self._update_call(self.actor.begin_stream.remote(layout, kind, exports), "to begin an update")
+
+    async def take_bucket(self, bucket: Bucket) -> None:
+        """Check and load a bucket; see `TakesStreams`."""
+        await self._update_call(self.actor.take_bucket.remote(bucket), f"to load bucket {bucket.number}")
+
+    async def finish_stream(self, weights: Weights) -> StreamReceipt:
+        """Check that all is loaded; see `TakesStreams`.
+
+        Args:
+            weights: what a later restart loads.
+        """
+        receipt: StreamReceipt
+        self._version, receipt = await self._update_call(self.actor.finish_stream.remote(), "to end an update")
+        self.recovers_by(weights)
+        self._in_doubt = False
+        return receipt
+
+    def recovers_by(self, weights: Weights) -> None:
+        """Let a restart load these weights."""
+        self._last_weights, self._streaming = weights, False
+
+    async def answered_version(self) -> int:
+        """Return the version that the actor itself says it has."""
+        return await self._call(self.actor.weight_version.remote(), _PAUSE_SECONDS, "to say which weights it has")
 
     async def restart(self) -> None:
         """Replace the actor by a new one and load the weights that were loaded last.
@@ -246,14 +342,15 @@ class RemoteSampler:
         fresh = self._new_actor()
         try:
             version = await self._started(fresh)
-            if self._last_payload is not None:
-                version = await self._loaded(fresh, self._last_payload)
+            if self._last_weights is not None and not self._streaming:
+                version = await self._loaded(fresh, await self._last_weights())
         except BaseException:
             self._kill(fresh)
             raise
         finally:
             self.restarts += 1
-        self.actor, self._version, self._in_doubt = fresh, version, False
+        # In the middle of an update it has those of its directory.
+        self.actor, self._version, self._in_doubt = fresh, version, self._streaming
 
     async def close(self) -> None:
         """Close the sampler and end the actor; an actor that does not answer is killed."""
@@ -277,9 +374,10 @@ class RemoteSampler:
         return await self._call(actor.weight_version.remote(), self.config.start_timeout_s, "to start")
 
     async def _loaded(self, actor: "ActorHandle", reference: Any) -> int:
-        return await self._call(
-            actor.update_weights.remote(reference), self.config.update_timeout_s, "to load new weights"
-        )
+        return await self._update_call(actor.update_weights.remote(reference), "to load new weights")
+
+    async def _update_call(self, reference: Awaitable[T], what: str) -> T:
+        return await self._call(reference, self.config.update_timeout_s, what)
 
     def _check_certain(self) -> None:
         if self._in_doubt:

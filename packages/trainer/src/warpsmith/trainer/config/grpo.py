@@ -62,6 +62,17 @@ class SyncSection(Section):
     deadline_s: float = Field(
         default=600.0, gt=0, description="Deadline of sending the weights, and again of the probe after it."
     )
+    transport: Literal["auto", "host", "device"] = Field(
+        default="auto",
+        description="How whole weights reach the samplers: through `host` memory, or from GPU to GPU (`device`). "
+        "`auto` takes the latter where ranks and samplers are on GPUs of one host. Adapters go through host memory.",
+    )
+    bucket_mib: int = Field(
+        default=512,
+        ge=1,
+        description="Size of one of the two buckets on rank 0's GPU through which weights go to the samplers' GPUs.",
+        json_schema_extra=unit("MiB"),
+    )
     gather_elements: int = Field(
         default=250_000_000, ge=1024, description="Parameters that ZeRO stage 3 gathers at one time."
     )
@@ -132,6 +143,25 @@ class TrainerConfig(Section):
     def sends_adapter(self) -> bool:
         """Whether samplers get the adapter alone, and not whole weights."""
         return self.policy.lora is not None and not self.policy.lora.bits and self.sync.lora != "merged"
+
+    @property
+    def device_obstacle(self) -> str | None:
+        """What here keeps weights from going from GPU to GPU, as a clause; None if nothing does."""
+        sampler, lora = self.rollout.sampler, self.policy.lora
+        reasons = {
+            "adapters alone are sent, which are small": self.sends_adapter,
+            "the policy's weights are in 4 or 8 bits": lora is not None and bool(lora.bits),
+            'rollout.sampler.device is "cpu"': sampler.device != "cuda",
+            f"the sampler `{sampler.type}` is of another package": sampler.type != "vllm",
+            f'rollout.sampler.transport is "{sampler.transport}"': sampler.transport is not None,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), None)
+
+    @model_validator(mode="after")
+    def _weights_can_go_from_gpu_to_gpu(self) -> Self:
+        if self.sync.transport == "device" and (obstacle := self.device_obstacle):
+            raise ValueError(f'sync.transport = "device" cannot work: {obstacle}; remove it, or set "auto" or "host"')
+        return self
 
     @model_validator(mode="after")
     def _samplers_can_take_adapters(self) -> Self:

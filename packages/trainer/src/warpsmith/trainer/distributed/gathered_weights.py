@@ -27,6 +27,17 @@ class Part:
     parameters: list[nn.Parameter]
     make: Callable[[], Tensor]
 
+    @property
+    def dtype(self) -> str:
+        """Dtype of the result, as `bfloat16`; not for 4-bit weights."""
+        return str(self.parameters[0].dtype).removeprefix("torch.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the result, known without a gather; not for 4-bit weights."""
+        first = self.parameters[0]
+        return tuple(vars(first).get("ds_shape", first.shape))
+
 
 def plain_parts(module: nn.Module) -> list[Part]:
     """Return every parameter under its own name, except a value head's. Tied weights are returned once."""
@@ -76,6 +87,17 @@ def gathered(parts: Iterable[Part], ranks: Ranks, bucket_elements: int) -> Itera
         with _whole([parameter for part in bucket for parameter in part.parameters]):
             copies = [(part.name, _copy(part, ranks.drives)) for part in bucket]
         yield from copies
+
+
+def whole_on_device(parts: Iterable[Part], ranks: Ranks, bucket_elements: int) -> Iterator[tuple[str, Tensor | None]]:
+    """Yield (name, weight) of every part on the parameters' device, None off rank 0, gathered as by `gathered`.
+
+    A weight is valid until the next one is asked for.
+    """
+    for bucket in _buckets(parts, bucket_elements):
+        with _whole([parameter for part in bucket for parameter in part.parameters]):
+            for part in bucket:
+                yield part.name, part.make() if ranks.drives else None
 
 
 def _buckets(parts: Iterable[Part], limit: int) -> Iterator[list[Part]]:

@@ -13,7 +13,7 @@ from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.logprobs import TokenFigures
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.distributed.deepspeed_config import deepspeed_config
-from warpsmith.trainer.distributed.gathered_weights import factor_parts, gathered, merged_parts, plain_parts
+from warpsmith.trainer.distributed.gathered_weights import Part, factor_parts, gathered, merged_parts, plain_parts
 from warpsmith.trainer.distributed.optimizer import make_optimizer, rest_others
 from warpsmith.trainer.distributed.packing import Scorer
 from warpsmith.trainer.distributed.ranks import Ranks
@@ -165,8 +165,11 @@ class ZeroEngine:
         The adapter, of several that of `agent`, is added to the copies. A value head's weights are excluded: samplers
         and Hugging Face directories have none.
         """
-        parts = plain_parts(self.module) if self.lora is None else merged_parts(self.module, agent or lowrank.ADAPTER)
-        return gathered(parts, self.ranks, bucket_elements)
+        return gathered(self.weight_parts(agent), self.ranks, bucket_elements)
+
+    def weight_parts(self, agent: str | None = None) -> list[Part]:
+        """Return the parts that `weights` gathers."""
+        return plain_parts(self.module) if self.lora is None else merged_parts(self.module, agent or lowrank.ADAPTER)
 
     def adapter_weights(self, bucket_elements: int, agent: str | None = None) -> Iterator[tuple[str, Tensor]]:
         """Yield an adapter's factors by their names in peft's files; as `weights` otherwise."""

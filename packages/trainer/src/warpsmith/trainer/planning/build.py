@@ -138,6 +138,7 @@ def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> 
             Part("samplers' processes", rollout.samplers * _SAMPLER_HOST, assumed=True),
             Part("weights on their way to the samplers", rollout.samplers * weights, "sync", shared=True),
         ]
+        _place_streams(made, config, places, weights)
     made.misfits += _of_sampler(made, config, cache)
     made.facts |= {
         "kv_bytes_per_token": token_bytes(shape, sampler) * sampler.tensor_parallel_size,
@@ -145,6 +146,17 @@ def _place_sampling(made: MemoryPlan, config: TrainerConfig, places: Places) -> 
         "kv_full_sequences_per_sampler": round(cache.sequences, 1),
         "sequences_at_once_per_sampler": sampler.max_sequences,
     }
+
+
+def _place_streams(made: MemoryPlan, config: TrainerConfig, places: Places, weights: int) -> None:
+    """Add what weights take on their way from GPU to GPU; a run that falls back to host memory takes less there."""
+    if config.sync.transport == "host" or config.device_obstacle is not None:
+        return
+    buckets = 2 * min(config.sync.bucket_mib << 20, weights)
+    for device in _existing(made, places.train[:1]):
+        device.parts.append(Part("two buckets of weights on their way to the samplers", buckets, "sync"))
+    if config.zero.stage == 3 or config.algorithm.max_staleness:
+        made.host.parts.append(Part("rank 0's copy of the weights for samplers that restart", weights))
 
 
 def _of_sampler(made: MemoryPlan, config: TrainerConfig, cache: Cache) -> list[str]:

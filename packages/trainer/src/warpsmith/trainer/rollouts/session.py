@@ -47,11 +47,11 @@ from warpsmith.trainer.telemetry.run_facts import ProblemLog
 from warpsmith.trainer.weights import sync
 from warpsmith.trainer.weights.checkpoint import Progress
 from warpsmith.trainer.weights.probe import SAMPLED_TOKENS, Probe, is_exact, rounding_for, tolerance_for
+from warpsmith.trainer.weights.sampler_link import SamplerLink
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
 _MIB = 1 << 20
 _WINDOW_FIGURES = ("timing_windows", "timings", "sampling_paused_s", "timed_alone_s", "timing_wait_s")
@@ -72,6 +72,7 @@ class RolloutSession:
         phases: notes the phases of the start, and the windows in which candidates are timed.
 
     Attributes:
+        link: the way of weights to the samplers, from `ready` on.
         drained_s: seconds that the last sync waited for completions in flight; 0 if rollouts do not run ahead.
     """
 
@@ -148,7 +149,10 @@ class RolloutSession:
         self._note_start("the evaluator", self._judge.began, self._judge.ended)
         with self._phases.start("waiting for the samplers"):
             self._loop.run(self._started())
-        self._probes = make_probes(self.config, self.problems, chat)
+        self.link = SamplerLink(
+            self._pool, self._loop, make_probes(self.config, self.problems, chat),
+            deadline_s=self.config.sync.deadline_s, dtype=self.config.policy.dtype, paused=self.sampling_paused,
+        )  # fmt: skip
         self.writer = self._stack.enter_context(RunWriter(self.config.run.dir))
         self._problem_log = ProblemLog(self.config.run.dir)
         run = self.config.run
@@ -218,11 +222,6 @@ class RolloutSession:
         self._display.trajectory(rows)
         if self._live_json is not None:
             self._live_json.trajectory(rows)
-
-    @property
-    def probe_ids(self) -> list[int]:
-        """The fixed tokens of the probe."""
-        return list(self._probes[0].ids)
 
     def collect(
         self,
@@ -302,15 +301,6 @@ class RolloutSession:
             collect, max_staleness=self.config.algorithm.max_staleness, progress=progress, steps=self.config.run.steps,
             cut_off=self._background.cut_off,
         )  # fmt: skip
-
-    def publish(self, payload: "WeightPayload") -> None:
-        """Send weights to every sampler; see `sync.publish`."""
-        self._loop.run(sync.publish(payload, self._pool, self.config.sync.deadline_s, self.config.policy.dtype))
-
-    def probe(self, expected: Sequence[Sequence[float]]) -> float:
-        """Compare every sampler with the trainer, for each agent's adapter; see `Probe`."""
-        pairs = zip(self._probes, expected, strict=True)
-        return max(self._loop.run(probe.compare(self._pool.members, own)) for probe, own in pairs)
 
     def use_figures(self, seconds: float) -> dict[str, float]:
         """Return how busy the evaluator was since the last call, `seconds` ago; see `evaluator_figures`."""

@@ -54,8 +54,8 @@ from warpsmith.trainer.telemetry.step_log import StepLog
 from warpsmith.trainer.telemetry.warnings import Watch
 from warpsmith.trainer.weights.checkpoint import Progress, under_recorded_name
 from warpsmith.trainer.weights.export import export
-from warpsmith.trainer.weights.probe import trainer_logprobs
-from warpsmith.trainer.weights.sync import payload_of
+from warpsmith.trainer.weights.transport import choose
+from warpsmith.trainer.weights.weight_sync import Synced, WeightSync
 
 
 def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
@@ -125,6 +125,7 @@ class GrpoRun:
         self.crediting = Crediting(config, self.engine, reference, ranks)
         self.update = PolicyUpdate(self.engine, reference, ranks, config)
         self.control = RunControl(config, ranks, self.engine, config.run.steps)
+        self.weights: WeightSync | None = None
         self.log: StepLog | None = None
         self.source: BatchSource | RunAhead | None = None
         self.watch = Watch(config.health)
@@ -140,10 +141,10 @@ class GrpoRun:
                 with self.phases.start("records and W&B"):
                     self.log = self.control.log(stack, self.session.writer)
             stop = stack.enter_context(Interrupt(self.ranks.drives, launched=is_launched()))
-            self.probe_ids = self.ranks.shared(self._probe_ids)
             with self.phases.start("first weights and probe"):
-                gap = self._sync(progress.weight_version)
-            self._say_gap(progress.weight_version, gap)
+                self.weights = self._weight_sync()
+                first = self.weights.send(progress.weight_version)
+            self._say_gap(progress.weight_version, first.gap)
             if self.session is not None:
                 self.session.note_first_token()
                 self.display.say(self.phases.start_in_words())
@@ -180,7 +181,7 @@ class GrpoRun:
         self._write_credits(credited.rows_with(trained.rows))
         self.display.enter(f"sync step {step}")
         version = progress.weight_version + (1 if trained.made else 0)
-        gap = self._sync(version) if trained.made else 0.0
+        synced = self._synced(version) if trained.made else Synced(0.0, {})
         synced_at = time.monotonic()
         ahead = self._published(step, version, synced=bool(trained.made))
         phases = {"collect_s": collected - began, "train_s": trained_at - collected, "sync_s": synced_at - trained_at}
@@ -189,8 +190,8 @@ class GrpoRun:
             **of_batch, **staleness(table, progress.weight_version),
             **credit_figures(credit), **trained.figures, **taken_off, **phases,
             **_collect_speed(sampled, of_batch["tokens"]),
-            **ahead, "probe_gap": gap, "rounds": float(sampled.rounds), "sample_s": sampled.seconds,
-            **sampled.figures,
+            **ahead, **synced.figures, "probe_gap": synced.gap,
+            "rounds": float(sampled.rounds), "sample_s": sampled.seconds, **sampled.figures,
         }  # fmt: skip
         self._write_step(step, version, started_at, figures)
         self.control.note(figures.get("reward_mean"))
@@ -235,19 +236,17 @@ class GrpoRun:
         speed = trained_tokens(turns, done.rows) / (time.monotonic() - began)
         return replace(done, figures={**done.figures, "train_tokens_per_s": speed})
 
-    def _sync(self, version: int) -> float:
-        """Send the weights to the samplers and check that they arrived; return the probe's gap on rank 0."""
-        payload = payload_of(
-            self.engine, self.ranks, version, self.config.sync.gather_elements, adapter=self.config.sends_adapter
-        )
-        expected = [
-            trainer_logprobs(self.engine, self.ranks, self.probe_ids, agent) for agent in self.engine.agents or (None,)
-        ]
-        if self.session is None or payload is None:
-            return 0.0
-        with self.session.sampling_paused():
-            self.session.publish(payload)
-            return self.session.probe(expected)
+    def _weight_sync(self) -> WeightSync:
+        link = None if self.session is None else self.session.link
+        transport = choose(self.config, self.ranks, link)
+        self.display.say(str(transport))
+        return WeightSync(self.config, self.engine, self.ranks, link, transport)
+
+    def _synced(self, version: int) -> Synced:
+        """Send the weights to the samplers and check that they arrived."""
+        if self.weights is None:
+            raise AssertionError("run was not called")
+        return self.weights.send(version)
 
     def _published(self, step: int, version: int, *, synced: bool) -> dict[str, float]:
         """Admit rollouts of later steps that waited for this one; return how far ahead they are, empty off rank 0."""
@@ -297,14 +296,6 @@ class GrpoRun:
         self.display.say(_ending(run.dir, final))
 
     # Small parts -----------------------------------------------------------------------------------------------------
-
-    def _probe_ids(self) -> list[int]:
-        return self._driving().probe_ids
-
-    def _driving(self) -> RolloutSession:
-        if self.session is None:
-            raise AssertionError("only rank 0 samples")
-        return self.session
 
     def _write_credits(self, rows: Sequence[Mapping[str, Any]]) -> None:
         if self.session is not None and rows:

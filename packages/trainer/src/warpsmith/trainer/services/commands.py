@@ -41,7 +41,7 @@ def up_command(
         ),
     ] = "",
 ) -> None:
-    """Start a GRPO run and its services detached: they go on when the terminal closes.
+    """Start a GRPO run and its services detached: they keep running when the terminal closes.
 
     Evaluation servers that the file names on this machine (rollout.evaluation.servers) are started first, unless they
     answer already. Each service has a log in run.dir/logs.
@@ -132,7 +132,7 @@ def logs_command(
     *,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Last lines of each log to show.")] = 20,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what is appended, until all services have ended.")
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines, until all services have ended.")
     ] = False,
 ) -> None:
     """Show the logs of a detached run.

@@ -325,6 +325,11 @@ class Ahead(CompileRun):
             sent.add(name)
         return found
 
+    def resources_of(self, launches: list[Launch]) -> list[Any]:
+        """See `CompileRun`."""
+        found = [self._language.resources_of(launch, self._binary_of(launch)) for launch in launches]
+        return found if all(found) else []
+
     def close(self) -> None:
         """Cancel the compilations that are still running."""
         for job in self._jobs.values():

@@ -4,6 +4,7 @@ A cubin is an ELF file. Each kernel has a section `.text.NAME`, and a section `.
 the format, a byte for the kind, and two bytes of value or length.
 """
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ _SYMBOL: Final = struct.Struct("<IBBHQQ")
 RESERVED_SHARED_BYTES: Final = 1024
 """What the driver keeps of a block's shared memory; since sm_90 a kernel's own section counts it."""
 FIRST_COUNTED: Final = 90
+
+
+_MANGLED: Final = re.compile(r"_ZL?(\d+)(\w+)")
 
 
 class CubinError(ValueError):
@@ -91,6 +95,12 @@ class _Section:
     link: int
     content: bytes
     size: int
+
+
+def symbol(mangled: str) -> str:
+    """Return a kernel's name without what the compiler adds, if that can be told."""
+    found = _MANGLED.match(mangled)
+    return found[2][: int(found[1])] if found else mangled
 
 
 def kernels_of(cubin: bytes, arch: int) -> dict[str, Kernel]:

@@ -4,7 +4,7 @@ Host code is compiled too, so a candidate's builds are compiled when it asks for
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ from warpsmith.evaluator.languages.base import (
 from warpsmith.evaluator.languages.chips import Chip
 from warpsmith.evaluator.languages.cuda_cpp import probe, toolkit
 from warpsmith.evaluator.languages.cuda_cpp.builds import Build
+from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel, symbol
 from warpsmith.evaluator.languages.cuda_cpp.launches import SYMBOL
 from warpsmith.records.errors import UsageError
 
@@ -128,6 +129,15 @@ class CudaCpp(KernelLanguage):
         kernels = [one.get("kernels", {}) for one in binary.get("cubins", [])]
         if not any(launch["kernel"] in known for known in kernels):
             raise WireError(f"{launch['kernel'][:80]} is launched and is no kernel of its build.")
+
+    def resources_of(self, launch: Mapping[str, Any], binary: Any) -> dict[str, Any]:
+        """See `KernelLanguage`: threads and dynamic shared memory are those of the launch's event."""
+        name = str(launch["kernel"])
+        found = next((Kernel.of(one["kernels"][name]) for one in binary["cubins"] if name in one["kernels"]), None)
+        if found is None:
+            return {}
+        sizes = {"spill_bytes": found.local_bytes, "static_shared_bytes": found.shared_bytes}
+        return {"name": symbol(name), "registers": found.registers} | sizes
 
     def record_interpreted(
         self, report: Callable[[dict[str, Any]], None], is_read_only: "Callable[[torch.Tensor], bool]"

@@ -4,7 +4,6 @@ A module is loaded once for all its kernels, which share its variables, and so i
 variables hold after loading is written back before each call, by the player.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,12 +16,11 @@ from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.languages.base import LoadedCode
-from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel
+from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel, symbol
 from warpsmith.evaluator.languages.fencing.fence import SHARED_GRAIN, FenceError, FencePlan
 
 WORKSPACE_BYTES: Final = 16
 """Memory of a cooperative grid's barrier."""
-_MANGLED: Final = re.compile(r"_ZL?(\d+)(\w+)")
 
 
 @dataclass(frozen=True)
@@ -159,8 +157,7 @@ class BuiltKernel:
     @property
     def symbol(self) -> str:
         """The kernel's name, without what the compiler adds if that can be told."""
-        found = _MANGLED.match(self._name)
-        return found[2][: int(found[1])] if found else self._name
+        return symbol(self._name)
 
     @property
     def local_bytes(self) -> int:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from warpsmith.evaluator.errors import JudgeUnavailableError
+from warpsmith.evaluator.system.host_compiler import find_program
+from warpsmith.records.wording import installing
 
 HEADERS: Final = Path(__file__).parent / "headers"
 """Our stand-in for torch's C++ headers and for the CUDA runtime."""
@@ -22,9 +24,8 @@ COMPILER_VARIABLE: Final = "WARPSMITH_CUDA_HOST_COMPILER"
 _PARTS: Final = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "nvvm/bin/cicc", "include/cuda_runtime_api.h")
 _PARTS_OF_HOST_COMPILER: Final = ("cc1plus", "collect2", "as", "ld")
 _WAIT_S: Final = 30
-_ELF: Final = b"\x7fELF"
 INSTALL: Final = (
-    "Install the toolkit's wheels with `pip install 'warpsmith-evaluator[cuda-cpp]'`, or NVIDIA's CUDA toolkit 12.8 or "
+    f"{installing('evaluator', 'cuda-cpp')} It brings the toolkit's wheels. Or install NVIDIA's CUDA toolkit 12.8 or "
     "later, and set CUDA_HOME to its folder."
 )
 INSTALL_COMPILER: Final = "Install g++, for example with `apt install g++`, or set CXX to its path."
@@ -135,17 +136,10 @@ def _roots() -> Iterator[Path]:
 
 
 def _host_compiler() -> Path:
-    for name in (os.environ.get(COMPILER_VARIABLE), os.environ.get("CXX"), "g++", "c++"):
-        path = shutil.which(name) if name else None
-        if path and "clang" not in Path(path).resolve().name and _is_program(Path(path)):
-            return Path(path).resolve()
-    raise ToolkitError("CUDA C++ cannot be compiled: there is no g++ on this machine.", INSTALL_COMPILER)
-
-
-def _is_program(path: Path) -> bool:
-    """Whether a file is machine code: a script that calls a compiler needs a shell, which a sandbox does not have."""
-    with path.open("rb") as file:
-        return file.read(len(_ELF)) == _ELF
+    path = find_program([COMPILER_VARIABLE, "CXX"], ["g++", "c++"])
+    if path is None:
+        raise ToolkitError("CUDA C++ cannot be compiled: there is no g++ on this machine.", INSTALL_COMPILER)
+    return path.resolve()
 
 
 def _said(program: Path, *arguments: str) -> str:

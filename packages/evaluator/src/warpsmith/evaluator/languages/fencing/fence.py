@@ -813,9 +813,13 @@ class _Body:
             if self._locals:
                 self._check_generic_locals(size)
             if not self._is_kernel:
-                self._check_caller(size)
+                self._check_caller(size, f"%{_CALLER_LOW}")
         if space == "local":
             self._check_variables(self._locals, size)
+            if not self._is_kernel:
+                # A compiler that knows a pointer's space stores to its caller's array in that space.
+                self._emit(f"cvta.to.local.u64 {_T}, %{_CALLER_LOW};")
+                self._check_caller(size, _T)
 
     def _check_extents(self, size: int) -> None:
         if self._slots:
@@ -857,9 +861,9 @@ class _Body:
                 self._emit(f"setp.lt.and.u64 {_P}, {_D}, {variable.size - size + 1}, {_Q};")
                 self._emit(f"or.pred {_OK}, {_OK}, {_P};")
 
-    def _check_caller(self, size: int) -> None:
-        """Check against the local memory of the calling function."""
-        self._emit(f"sub.s64 {_D}, {_A}, %{_CALLER_LOW};")
+    def _check_caller(self, size: int, low: str) -> None:
+        """Check against the local memory of the calling function, which begins at `low` in the access's space."""
+        self._emit(f"sub.s64 {_D}, {_A}, {low};")
         self._emit(f"setp.lt.u64 {_Q}, {_D}, %{_CALLER_SIZE};")
         self._emit(f"add.s64 {_D}, {_D}, {size - 1};")
         self._emit(f"setp.lt.and.u64 {_Q}, {_D}, %{_CALLER_SIZE}, {_Q};")

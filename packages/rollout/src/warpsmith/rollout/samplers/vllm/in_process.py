@@ -13,12 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsmith.rollout.config import SamplerConfig
-from warpsmith.rollout.errors import DeadlinePassedError, RolloutError, SamplerDiedError, SamplerError
-from warpsmith.rollout.samplers.base import Completion, Sampling
-from warpsmith.rollout.samplers.vllm import settings
+from warpsmith.rollout.errors import (
+    BadPayloadError,
+    DeadlinePassedError,
+    DeviceTransferError,
+    RolloutError,
+    SamplerDiedError,
+    SamplerError,
+)
+from warpsmith.rollout.samplers.base import Completion, Sampling, StreamReceipt
+from warpsmith.rollout.samplers.vllm import settings, streams
 from warpsmith.rollout.samplers.vllm.outputs import PartialCompletion, finish_reason, prompt_logprobs
 from warpsmith.rollout.samplers.weights.files import adapter_directory
 from warpsmith.rollout.samplers.weights.payload import Adapter, WeightPayload, expected_shapes
+from warpsmith.rollout.samplers.weights.seconds import UpdateSeconds
+from warpsmith.rollout.samplers.weights.stream.layout import Bucket, StreamLayout
+from warpsmith.rollout.samplers.weights.stream.media import Export
+from warpsmith.rollout.samplers.weights.transports.base import WorkerCall
 from warpsmith.rollout.samplers.weights.transports.registry import make_transport
 
 if TYPE_CHECKING:
@@ -53,6 +64,15 @@ class _Update:
 
 
 @dataclass
+class _Stage:
+    """A stage of a stream of weights, between two steps; an error in it ends the sampler unless it is `harmless`."""
+
+    run: "Callable[[LLMEngine], Any]"
+    future: "Future[Any]"
+    harmless: bool = False
+
+
+@dataclass
 class _Pause:
     """A pause between two steps (`paused`), or its end."""
 
@@ -65,7 +85,7 @@ class _Stop:
     """The last item that the thread takes from its inbox."""
 
 
-_Item = _Request | _Scoring | _Update | _Pause | _Stop
+_Item = _Request | _Scoring | _Update | _Stage | _Pause | _Stop
 
 
 class VllmSampler:
@@ -82,6 +102,7 @@ class VllmSampler:
 
     Attributes:
         marks: see `RemoteSampler.marks`.
+        update_seconds: where the time of the last update went.
 
     Raises:
         SamplerError: vLLM rejects the model or the settings.
@@ -97,9 +118,11 @@ class VllmSampler:
         self._transport = make_transport(self.config)
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._waiting: dict[str, _Request | _Scoring] = {}
-        self._updating: _Update | None = None
+        self._updating: _Update | _Stage | None = None
+        self._stream: StreamLayout | None = None
         self._paused = False
         self.marks: dict[str, float] = {}
+        self.update_seconds = UpdateSeconds()
         self._numbers = itertools.count()
         self._death: BaseException | None = None
         # No item may enter the inbox between setting `_death` and emptying it.
@@ -140,7 +163,10 @@ class VllmSampler:
     async def update_weights(self, payload: WeightPayload) -> None:
         """Replace all weights, or the adapter, between two steps; see `Sampler.update_weights`."""
         settings.check_kind(payload, self.config)
+        self.update_seconds = UpdateSeconds()
+        began = time.monotonic()
         await asyncio.to_thread(payload.check, self._expected, optional=self._optional)
+        self.update_seconds.verify_s = time.monotonic() - began
         future: Future[None] = Future()
         self._post(_Update(payload, future))
         try:
@@ -148,6 +174,53 @@ class VllmSampler:
         except TimeoutError:
             raise DeadlinePassedError(
                 f"Loading weight version {payload.version} took longer than {self.config.update_timeout_s:g} s.",
+                "Raise sampler.update_timeout_s, or find what blocks vLLM's step.",
+            ) from None
+
+    async def stream_host(self) -> str:
+        """Return the host on which it loads weights; see `TakesStreams`."""
+        streams.check_supported(self._takes_streams)
+        hosts: list[str] = await self._staged(lambda vllm: _call(vllm, streams.HOST), "its host", harmless=True)
+        return hosts[0]
+
+    async def try_stream(self, kind: str, exports: Sequence[Export]) -> list[int]:
+        """Return the digests of a sender's slots; see `TakesStreams`."""
+        streams.check_supported(self._takes_streams)
+        call = streams.trial(kind, exports)
+        found: list[list[int]] = await self._staged(lambda vllm: _call(vllm, call), "a trial read", harmless=True)
+        return found[0]
+
+    async def begin_stream(self, layout: StreamLayout, kind: str, exports: Sequence[Export]) -> None:
+        """Stop sampling and map the sender's slots; see `TakesStreams`."""
+        streams.check_layout(layout, self._expected, self._optional, supported=self._takes_streams)
+        call = streams.init(layout, kind, exports)
+        await self._staged(lambda vllm: self._map(vllm, call), "the buckets to be mapped", harmless=True)
+
+        def begin(vllm: "LLMEngine") -> None:
+            self._stream = layout
+            _call(vllm, streams.START)
+
+        await self._staged(begin, f"weight version {layout.version} to begin")
+
+    async def take_bucket(self, bucket: Bucket) -> None:
+        """Check and load the next bucket; see `TakesStreams`."""
+        call = streams.load(bucket)
+        await self._staged(lambda vllm: self._loaded(vllm, call), f"bucket {bucket.number} to be loaded")
+
+    async def finish_stream(self) -> StreamReceipt:
+        """Check that all is loaded and continue sampling; see `TakesStreams`."""
+        receipt: StreamReceipt = await self._staged(self._finish_stream, "the last buckets to be loaded")
+        self.update_seconds = receipt.seconds
+        return receipt
+
+    async def _staged(self, run: "Callable[[LLMEngine], Any]", what: str, *, harmless: bool = False) -> Any:
+        future: Future[Any] = Future()
+        self._post(_Stage(run, future, harmless))
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self.config.update_timeout_s)
+        except TimeoutError:
+            raise DeadlinePassedError(
+                f"Waited {self.config.update_timeout_s:g} s for {what}; it did not come.",
                 "Raise sampler.update_timeout_s, or find what blocks vLLM's step.",
             ) from None
 
@@ -216,14 +289,18 @@ class VllmSampler:
 
     def _serve(self, engine: "LLMEngine") -> None:
         while True:
-            for item in self._arrivals(block=self._paused or not self._waiting):
+            for item in self._arrivals(block=self._stands_still or not self._waiting):
                 if isinstance(item, _Stop):
                     return
                 self._take(engine, item)
             self._abort_cancelled(engine)
-            if self._waiting and not self._paused:
+            if self._waiting and not self._stands_still:
                 for output in engine.step():
                     self._deliver(output)
+
+    @property
+    def _stands_still(self) -> bool:
+        return self._paused or self._stream is not None
 
     def _arrivals(self, *, block: bool) -> Iterator[_Item]:
         """Yield the items in the inbox; with `block`, wait for one."""
@@ -235,13 +312,18 @@ class VllmSampler:
             except queue.Empty:
                 return
 
-    def _take(self, engine: "LLMEngine", item: _Request | _Scoring | _Update | _Pause) -> None:
+    def _take(self, engine: "LLMEngine", item: _Request | _Scoring | _Update | _Stage | _Pause) -> None:
         if isinstance(item, _Pause):
             # Also if nobody waits for it any more: a resume must not be lost.
             self._paused = item.paused
             _settle(item.future, lambda: None)
             return
         if item.future.cancelled():
+            return
+        if isinstance(item, _Stage):
+            self._updating = item
+            self._make(engine, item)
+            self._updating = None
             return
         if isinstance(item, _Update):
             self._updating = item
@@ -263,13 +345,57 @@ class VllmSampler:
             del self._waiting[name]
             _fail(item.future, SamplerError(f"vLLM rejects the request: {error}.", "Check sampling and lengths."))
 
+    def _make(self, engine: "LLMEngine", stage: _Stage) -> None:
+        """Run a stage of a stream. One that fails half way ends the sampler, as for `_load`.
+
+        Raises:
+            SamplerDiedError: vLLM failed, or what came was damaged.
+        """
+        try:
+            result = stage.run(engine)
+        except Exception as error:
+            if stage.harmless:
+                told = error if isinstance(error, RolloutError) else DeviceTransferError(f"vLLM failed: {error}.")
+                _fail(stage.future, told)
+                return
+            if isinstance(error, BadPayloadError):
+                _fail(stage.future, error)
+            version = self._version + 1 if self._stream is None else self._stream.version
+            raise settings.half_loaded_error(version, error) from error
+        _settle(stage.future, lambda: result)
+
+    def _map(self, engine: "LLMEngine", call: WorkerCall) -> None:
+        if self._stream is not None:
+            raise settings.half_loaded_error(self._stream.version, "another update began")
+        _call(engine, call)
+
+    def _loaded(self, engine: "LLMEngine", call: WorkerCall) -> None:
+        if self._stream is None:
+            raise SamplerError("A bucket came outside of an update.", "Begin the update again.")
+        _call(engine, call)
+
+    def _finish_stream(self, engine: "LLMEngine") -> StreamReceipt:
+        self._loaded(engine, streams.FINISH)
+        engine.collective_rpc(pack_output_layer)
+        settings.check_cache_dropped(engine.reset_prefix_cache(reset_running_requests=True))
+        if self._stream is not None:
+            self._version, self._stream = self._stream.version, None
+        return streams.receipt_of(_call(engine, streams.RECEIPT))
+
+    @property
+    def _takes_streams(self) -> bool:
+        return settings.takes_streams(self.config, self._transport)
+
     def _load(self, engine: "LLMEngine", payload: WeightPayload) -> None:
         """Load all weights. A load that stops half way ends the sampler: vLLM would have a mixture of versions.
 
         Raises:
             SamplerDiedError: vLLM or the payload failed during the load, whatever the cause.
         """
+        began = time.monotonic()
         try:
+            if self._stream is not None:
+                raise SamplerError("another update began")
             if payload.adapter is None:
                 # All at once: loading only a part of its weights corrupts a fused layer.
                 with self._transport.ship(payload) as call:
@@ -282,6 +408,7 @@ class VllmSampler:
         except Exception as error:
             raise settings.half_loaded_error(payload.version, error) from error
         self._version = payload.version
+        self.update_seconds.load_s = time.monotonic() - began
 
     def _load_adapter(self, engine: "LLMEngine", payload: WeightPayload, adapter: Adapter) -> None:
         with adapter_directory(payload, adapter) as folder:
@@ -315,6 +442,12 @@ class VllmSampler:
         for item in [*self._waiting.values(), *begun, *late]:
             _fail(item.future, _died(cause))
         self._waiting.clear()
+
+
+def _call(engine: "LLMEngine", call: WorkerCall) -> list[Any]:
+    """Return what each worker answers."""
+    answers: list[Any] = engine.collective_rpc(call.method, kwargs=dict(call.kwargs))
+    return answers
 
 
 def _result(item: _Request | _Scoring, output: Any) -> Any:

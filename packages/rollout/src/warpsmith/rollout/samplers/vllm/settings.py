@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsmith.records.wording import installing
 from warpsmith.rollout.config import SamplerConfig
-from warpsmith.rollout.errors import BadPayloadError, RolloutError, SamplerDiedError, SamplerError
+from warpsmith.rollout.errors import BadPayloadError, DeadlinePassedError, RolloutError, SamplerDiedError, SamplerError
 from warpsmith.rollout.samplers.base import Sampling
 from warpsmith.rollout.samplers.weights.payload import WeightPayload
+from warpsmith.rollout.samplers.weights.stream.names import BACKEND, WORKER_EXTENSION
 from warpsmith.rollout.samplers.weights.transports.base import WeightTransport
 
 if TYPE_CHECKING:
@@ -64,8 +66,20 @@ def engine_arguments(path: Path, config: SamplerConfig, transport: WeightTranspo
         "seed": config.seed,
     }
     device = _CPU_ARGUMENTS if config.device == "cpu" else _cuda_arguments(config)
-    extension = {} if transport.worker_extension is None else {"worker_extension_cls": transport.worker_extension}
-    return {**shared, **device, **_lora_arguments(config), **extension}
+    return {**shared, **device, **_lora_arguments(config), **_extension(config, transport)}
+
+
+def takes_streams(config: SamplerConfig, transport: WeightTransport) -> bool:
+    """Whether a sampler's workers can read weights from the trainer's memory: whole ones, by our own extension."""
+    return transport.worker_extension is None and not config.lora_rank
+
+
+def _extension(config: SamplerConfig, transport: WeightTransport) -> dict[str, Any]:
+    if transport.worker_extension is not None:
+        return {"worker_extension_cls": transport.worker_extension}
+    if not takes_streams(config, transport):
+        return {}
+    return {"worker_extension_cls": WORKER_EXTENSION, "weight_transfer_config": {"backend": BACKEND}}
 
 
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -253,6 +267,14 @@ def half_loaded_error(version: int, cause: object) -> SamplerDiedError:
     )
 
 
+def late_error(version: int, what: str, seconds: float) -> DeadlinePassedError:
+    """Return the error of a phase of an update that took too long."""
+    return DeadlinePassedError(
+        f"Waited {seconds:g} s for {what} of weight version {version}; the sampler cannot be used any more.",
+        "Raise sampler.update_timeout_s, or find what blocks vLLM's step.",
+    )
+
+
 def start_error(path: Path, error: Exception) -> RolloutError:
     """Return the error for a sampler that does not start: its own, or one that quotes vLLM's."""
     if isinstance(error, RolloutError):
@@ -260,7 +282,7 @@ def start_error(path: Path, error: Exception) -> RolloutError:
     if isinstance(error, ModuleNotFoundError) and error.name == "vllm":
         return SamplerError(
             "vLLM is not installed, and the sampler `vllm` needs it.",
-            "Install it with `pip install 'warpsmith-rollout[cpu]'`, or [cuda] for NVIDIA GPUs.",
+            f"{installing('rollout', 'cpu')} For NVIDIA GPUs use [cuda].",
         )
     return SamplerError(
         f"vLLM cannot start on {path}: {type(error).__name__}: {error}.", "Check the model and the sampler's settings."

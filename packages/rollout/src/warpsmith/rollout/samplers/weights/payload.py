@@ -11,7 +11,7 @@ import struct
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,9 @@ from warpsmith.rollout.errors import BadPayloadError
 if TYPE_CHECKING:
     import torch
 
-_ALIGNMENT = 64
+ALIGNMENT = 64
+"""Every tensor begins at a multiple of these bytes."""
+
 _ITEM_BYTES: Mapping[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 _MOST_THREADS = 16
 _RETRY = "Send the whole state dict again."
@@ -140,7 +142,7 @@ class WeightPayload:
         """
         if not tensors:
             raise BadPayloadError(f"Weight version {version} has no tensors.", _RETRY)
-        layout = _laid_out({name: (_dtype_name(name, t), tuple(t.shape)) for name, t in tensors.items()})
+        layout = laid_out({name: (_dtype_name(name, t), tuple(t.shape)) for name, t in tensors.items()})
         data = np.zeros(layout[-1].offset + layout[-1].nbytes, dtype=np.uint8)
 
         def fill(entry: TensorEntry) -> TensorEntry:
@@ -149,6 +151,11 @@ class WeightPayload:
 
         with _threads() as pool:
             return WeightPayload(version, tuple(pool.map(fill, layout)), data, adapter)
+
+    @staticmethod
+    def of_block(version: int, entries: Iterable[TensorEntry], data: npt.NDArray[np.uint8]) -> "WeightPayload":
+        """Return the payload of a block that is laid out already; its checksums are computed here."""
+        return WeightPayload(version, tuple(_checksummed(entry, data) for entry in entries), data)
 
     def check(self, expected: Mapping[str, tuple[int, ...]], *, optional: frozenset[str] = frozenset()) -> None:
         """Check that the weights are exactly those of a model, or the factors exactly those of an adapter.
@@ -162,26 +169,11 @@ class WeightPayload:
         """
         if self.adapter is not None:
             expected, optional = self.adapter.shapes(expected), frozenset()
-        names = [entry.name for entry in self.manifest]
-        self._refuse("lacks", sorted(set(expected) - set(names)))
-        self._refuse("has unknown", sorted(set(names) - set(expected) - optional))
-        self._refuse("has twice", sorted(name for name, times in Counter(names).items() if times > 1))
-        for entry in self.manifest:
-            shape = expected.get(entry.name, entry.shape)
-            if entry.shape != shape:
-                raise BadPayloadError(
-                    f"Weight version {self.version}: {entry.name} has shape {entry.shape}; the model has {shape}.",
-                    "Send the weights of the model that the sampler was started with.",
-                )
+        check_entries(self.version, self.manifest, expected, optional)
         with _threads() as pool:
             # In order, so that the first damaged tensor is the one that is named.
             for _ in pool.map(self._check_bytes, self.manifest):
                 pass
-
-    def _refuse(self, what: str, names: list[str]) -> None:
-        if names:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            raise BadPayloadError(f"Weight version {self.version} {what} {', '.join(names[:3])}{more}.", _RETRY)
 
     def _check_bytes(self, entry: TensorEntry) -> None:
         end = entry.offset + entry.nbytes
@@ -220,6 +212,33 @@ class WeightPayload:
             (folder / "adapter_config.json").write_text(json.dumps(adapter.peft_config), encoding="utf-8")
 
 
+def check_entries(
+    version: int, entries: Sequence[TensorEntry], expected: Mapping[str, tuple[int, ...]], optional: frozenset[str]
+) -> None:
+    """Check names and shapes alone; see `WeightPayload.check`.
+
+    Raises:
+        BadPayloadError: a name is missing, unknown or duplicated, or a shape differs.
+    """
+    names = [entry.name for entry in entries]
+    _refuse(version, "lacks", sorted(set(expected) - set(names)))
+    _refuse(version, "has unknown", sorted(set(names) - set(expected) - optional))
+    _refuse(version, "has twice", sorted(name for name, times in Counter(names).items() if times > 1))
+    for entry in entries:
+        shape = expected.get(entry.name, entry.shape)
+        if entry.shape != shape:
+            raise BadPayloadError(
+                f"Weight version {version}: {entry.name} has shape {entry.shape}; the model has {shape}.",
+                "Send the weights of the model that the sampler was started with.",
+            )
+
+
+def _refuse(version: int, what: str, names: list[str]) -> None:
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        raise BadPayloadError(f"Weight version {version} {what} {', '.join(names[:3])}{more}.", _RETRY)
+
+
 def checkpoint_shapes(directory: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes by name of a Hugging Face directory, from the headers of its safetensors files.
 
@@ -255,11 +274,12 @@ def _header_shapes(file: Path) -> dict[str, tuple[int, ...]]:
     return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
 
 
-def _laid_out(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[TensorEntry]:
+def laid_out(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[TensorEntry]:
+    """Return where tensors of these dtypes and shapes lie in a block; their checksums are 0."""
     entries, offset = [], 0
     for name, (dtype, shape) in tensors.items():
         entries.append(TensorEntry(name, dtype, shape, offset, 0))
-        offset += -(-entries[-1].nbytes // _ALIGNMENT) * _ALIGNMENT
+        offset += -(-entries[-1].nbytes // ALIGNMENT) * ALIGNMENT
     return entries
 
 

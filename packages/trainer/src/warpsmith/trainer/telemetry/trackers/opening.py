@@ -4,6 +4,7 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from warpsmith.records.wording import installing
 from warpsmith.trainer.config.sections import RunSection, TrackersSection, WandbSection
 from warpsmith.trainer.errors import TrackerError
 from warpsmith.trainer.telemetry.trackers.base import Tracker, Trackers
@@ -44,7 +45,7 @@ def _opened(name: str, opening: Callable[[], Tracker]) -> Tracker:
     if importlib.util.find_spec(name) is None:
         raise TrackerError(
             f"trackers.{name} is set, and the package {name} is not installed.",
-            f"Install it with: pip install 'warpsmith-trainer[{name}]', or unset trackers.{name}.",
+            f"{installing('trainer', name)} Or unset trackers.{name}.",
         )
     try:
         return opening()

@@ -198,7 +198,9 @@ class KernelCheck:
         defaults = [argument.arg in self._kernel.defaults for argument in self._arguments]
         if defaults != sorted(defaults):
             raise self.refused(
-                self._kernel.node, "a keyword-only argument without a default after one with it", "Order them anew."
+                self._kernel.node,
+                "a keyword-only argument without a default after one with it",
+                "Put those with a default last.",
             )
         parameters = [ast.arg(arg=each.arg, annotation=self._annotation(each)) for each in self._arguments]
         return ast.arguments(posonlyargs=[], args=parameters, kwonlyargs=[], kw_defaults=[], defaults=[])

@@ -136,7 +136,7 @@ def _check_each(module: Module, refused: dict[str, ExtractionError]) -> Iterator
             refused[kernel.text_name] = error
         except (RecursionError, ValueError) as error:
             refused[kernel.text_name] = ExtractionError(
-                f"kernel {kernel.name} cannot be written anew ({error}).", "Split it.", kernel.node.lineno
+                f"kernel {kernel.name} cannot be rendered ({error}).", "Split it.", kernel.node.lineno
             )
 
 

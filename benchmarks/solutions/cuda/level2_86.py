@@ -1,0 +1,49 @@
+"""Matrix product, division, GELU: one kernel after torch's layer, in place."""
+
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+__device__ __forceinline__ float tail_of(float x, float divisor) {
+  x /= divisor;
+  return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));
+}
+
+__global__ void tail_kernel(float* x, int64_t n, float divisor) {
+  const int64_t at = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * 4;
+  if (at + 4 <= n) {
+    float4 four = *reinterpret_cast<const float4*>(x + at);
+    four.x = tail_of(four.x, divisor);
+    four.y = tail_of(four.y, divisor);
+    four.z = tail_of(four.z, divisor);
+    four.w = tail_of(four.w, divisor);
+    *reinterpret_cast<float4*>(x + at) = four;
+  } else {
+    for (int64_t i = at; i < n; ++i) x[i] = tail_of(x[i], divisor);
+  }
+}
+
+void tail(torch::Tensor x, double divisor) {
+  const int64_t n = x.numel(), threads = 256;
+  tail_kernel<<<(n + 4 * threads - 1) / (4 * threads), threads>>>(
+      x.data_ptr<float>(), n, static_cast<float>(divisor));
+}
+"""
+module = load_inline(
+    name="level2_86_tail",
+    cpp_sources="void tail(torch::Tensor x, double divisor);",
+    cuda_sources=SOURCE,
+    functions=["tail"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, input_size, output_size, divisor):
+        super().__init__()
+        self.linear = nn.Linear(input_size, output_size)
+        self.divisor = divisor
+
+    def forward(self, x):
+        x = self.linear(x)
+        module.tail(x, self.divisor)
+        return x

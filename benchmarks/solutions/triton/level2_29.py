@@ -1,0 +1,30 @@
+"""Matrix product and Mish twice: one kernel after torch's layer, in place."""
+
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+BLOCK_SIZE = 2048
+
+
+@triton.jit
+def tail_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n
+    x = tl.load(x_ptr + at, mask=inside, other=0.0)
+    for _ in tl.static_range(2):
+        grown = tl.exp(tl.minimum(x, 20.0))
+        x = x * (grown * (grown + 2.0) / (grown * (grown + 2.0) + 2.0))
+    tl.store(x_ptr + at, x, mask=inside)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        x = self.linear(x)
+        n = x.numel()
+        tail_kernel[(triton.cdiv(n, BLOCK_SIZE),)](x, n, BLOCK=BLOCK_SIZE)
+        return x
