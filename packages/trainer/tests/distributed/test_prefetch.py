@@ -31,9 +31,7 @@ def engine(tiny, alone, monkeypatch):
     monkeypatch.setattr(zero_engine, "deepspeed_config", small)
     model = load_policy(tiny, "float32").model
     zero = ZeroSection(stage=3, micro_batch_tokens=64)
-    return zero_engine.ZeroEngine(
-        model, zero=zero, optimizer=OptimizerSection(lr=1e-3), ranks=alone, dtype="float32"
-    )
+    return zero_engine.ZeroEngine(model, zero=zero, optimizer=OptimizerSection(lr=1e-3), ranks=alone, dtype="float32")
 
 
 def train(engine, alone):
