@@ -69,7 +69,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.gpus: dict[int, int] = {}
-        self.host_at_start = psutil.virtual_memory().used
+        self.host_at_start = _host_used()
         self.host = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -82,10 +82,16 @@ class Memory:
     def _watch(self) -> None:
         handles, nvml = _nvml()
         while not self._stop.wait(0.5):
-            self.host = max(self.host, psutil.virtual_memory().used - self.host_at_start)
+            self.host = max(self.host, _host_used() - self.host_at_start)
             for number, handle in enumerate(handles):
                 used = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
                 self.gpus[number] = max(self.gpus.get(number, 0), used)
+
+
+def _host_used() -> int:
+    """Return the host's memory that is not available, /dev/shm included, which `used` leaves out."""
+    memory = psutil.virtual_memory()
+    return int(memory.total - memory.available)
 
 
 def _nvml() -> tuple[list[Any], Any]:

@@ -30,11 +30,13 @@ def _watch(folder: Path) -> None:
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if cuda is None or not getattr(cuda, "is_initialized", bool)():
             continue
+        # The current device is another one in each thread.
+        devices = range(cuda.device_count())
         figures = {
             "program": sys.argv[0],
             "rank": os.environ.get("RANK"),
-            "allocated": cuda.max_memory_allocated(),
-            "reserved": cuda.max_memory_reserved(),
+            "allocated": max(cuda.max_memory_allocated(device) for device in devices),
+            "reserved": max(cuda.max_memory_reserved(device) for device in devices),
         }
         unfinished = path.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(figures), encoding="utf-8")

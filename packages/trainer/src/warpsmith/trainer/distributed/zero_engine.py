@@ -168,12 +168,23 @@ class ZeroEngine:
         return gathered(self.weight_parts(agent), self.ranks, bucket_elements)
 
     def weight_parts(self, agent: str | None = None) -> list[Part]:
-        """Return the parts that `weights` gathers."""
+        """Return the parts that `weights` gathers; gather them before the next forward pass."""
+        self._drop_fetched()
         return plain_parts(self.module) if self.lora is None else merged_parts(self.module, agent or lowrank.ADAPTER)
 
     def adapter_weights(self, bucket_elements: int, agent: str | None = None) -> Iterator[tuple[str, Tensor]]:
         """Yield an adapter's factors by their names in peft's files; as `weights` otherwise."""
+        self._drop_fetched()
         return gathered(factor_parts(self.module, agent or lowrank.ADAPTER), self.ranks, bucket_elements)
+
+    def _drop_fetched(self) -> None:
+        """Wait for the parameters that stage 3 fetched ahead, and release them.
+
+        A forward pass without a backward one, like the probe's, leaves those in flight that the backward pass would
+        need first. DeepSpeed waits for them at the next forward pass alone, and cannot gather them until then.
+        """
+        if self.zero.stage == 3:
+            self._engine.optimizer.empty_partition_cache()
 
     def save(self, directory: Path) -> None:
         """Write the trained weights, the optimizer and DeepSpeed's counters into `directory`, which must exist.
