@@ -93,7 +93,7 @@ def config_of(arguments: argparse.Namespace, stage: str, transport: str) -> Trai
         {
             "run": {"dir": str(arguments.work / "run")},
             "policy": {"path": str(arguments.work / "model"), "dtype": arguments.dtype},
-            "zero": {"stage": 0 if stage == "none" else int(stage)},
+            "zero": {"stage": 1 if stage == "none" else int(stage)},
             "sync": sync,
             "rollout": {"sampling": {"max_tokens": 16}, "sampler": sampler_config(arguments).model_dump()},
         }
@@ -309,7 +309,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="a tiny model on a CPU")
     parser.add_argument("--dtype", choices=tuple(BYTES), default=None)
     parser.add_argument("--ranks", type=int, default=1)
-    parser.add_argument("--stages", type=lambda text: text.split(","), default=["0", "1", "2", "3"])
+    parser.add_argument("--stages", type=lambda text: text.split(","), help="all that the dtype permits when not given")
     parser.add_argument("--transports", type=lambda text: text.split(","), default=["device", "host"])
     parser.add_argument("--syncs", type=int, default=4, help="syncs of each, the first of which warms up")
     parser.add_argument("--bucket-mib", type=int, default=512)
@@ -324,6 +324,8 @@ def parsed() -> argparse.Namespace:
         arguments.shape = "tiny"
         arguments.bucket_mib = min(arguments.bucket_mib, 1)
     arguments.dtype = arguments.dtype or ("float32" if arguments.tiny else "bfloat16")
+    # Stage 0 has no fp32 gradients for bf16 weights, and the trainer refuses it.
+    arguments.stages = arguments.stages or ["0", "1", "2", "3"][arguments.dtype == "bfloat16" :]
     if arguments.sampler_gpu is None and not arguments.tiny:
         arguments.sampler_gpu = torch.cuda.device_count() - 1
     return arguments

@@ -34,7 +34,7 @@ GPUS = torch.cuda.device_count()
 IDS = list(range(3, 40))
 CONFIG = SamplerConfig(
     device="cuda", max_model_len=256, max_sequences=4, max_batched_tokens=1024, enforce_eager=True,
-    gpu_memory_utilization=0.2, gpu_kv_cache_gib=0.5,
+    gpu_memory_utilization=0.2, gpu_kv_cache_gib=0.5, start_timeout_s=120.0, update_timeout_s=30.0,
 )  # fmt: skip
 
 READS = """

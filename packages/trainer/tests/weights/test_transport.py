@@ -19,7 +19,7 @@ LORA = ("policy.lora.rank=8",)
 
 def load(tmp_path: Path, *overrides: str) -> TrainerConfig:
     path = tmp_path / "grpo.toml"
-    path.write_text('[run]\ndir = "run"\n[policy]\npath = "model"\n')
+    path.write_text('[run]\ndir = "run"\n[policy]\npath = "model"\n[sync]\ntransport = "auto"\n')
     return load_grpo(path, list(overrides))
 
 
