@@ -1,7 +1,8 @@
-"""vLLM itself loading weights from a stream, by its weight-transfer API: on a CPU, and on GPUs where there are some."""
+"""vLLM itself loading weights from a stream, by its weight-transfer API: on a CPU."""
 
 import asyncio
 
+import psutil
 import pytest
 import torch
 from streamed import layout_of, stream
@@ -12,6 +13,8 @@ from warpsmith.rollout.errors import BadPayloadError, DeviceTransferError, Sampl
 from warpsmith.rollout.samplers import Sampling, WeightPayload
 from warpsmith.rollout.samplers.base import TakesStreams
 from warpsmith.rollout.samplers.registry import start_sampler
+from warpsmith.rollout.samplers.vllm import settings
+from warpsmith.rollout.samplers.vllm.asynchronous import AsyncVllmSampler
 from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
 from warpsmith.rollout.samplers.weights.stream.media import SharedMemorySlots, host_identity
 
@@ -82,6 +85,51 @@ def test_vllm_on_a_cpu_loads_streams_and_ends_when_one_is_damaged(tiny_checkpoin
             await check_that_what_does_not_fit_leaves_the_sampler_as_it_was(sampler, tensors)
             await check_a_trial(sampler)
             await check_that_damage_ends_the_sampler(sampler, tensors)
+        finally:
+            await sampler.close()
+
+    asyncio.run(go())
+
+
+class AsyncOnCpu(AsyncVllmSampler):
+    """The sampler of GPUs, with its engine in a process of its own, on a CPU."""
+
+    def start_vllm(self):
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        arguments = settings.engine_arguments(self.path, self.config, self._transport)
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+
+
+async def check_that_a_killed_engine_ends_the_update_in_time(sampler, tensors):
+    def kill(bucket, memory):
+        if bucket.number == 1:
+            for process in psutil.Process().children(recursive=True):
+                process.kill()
+        return bucket
+
+    with pytest.raises(SamplerDiedError, match=r"version 7 stopped half way \(EngineDeadError"):
+        await asyncio.wait_for(stream(sampler, tensors, 7, spoil=kill), 30)
+    with pytest.raises(SamplerDiedError, match="version 7 stopped half way"):
+        await sampler.score(IDS)
+
+
+@pytest.mark.long  # an engine in its own process starts in 35 s and more; the test above has the protocol
+def test_vllm_in_a_process_of_its_own_loads_streams_and_its_death_is_noticed(tiny_checkpoint, monkeypatch):
+    settings.set_environment(CONFIG)
+    monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "1")
+    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+    tensors = weights_of(tiny_checkpoint, 1.1)
+
+    async def go():
+        sampler = AsyncOnCpu(tiny_checkpoint, CONFIG.model_copy(update={"transport": "shared_file"}))
+        try:
+            await check_a_trial(sampler)
+            receipt = await stream(sampler, tensors, 6)
+            assert receipt.verified_bytes > 0
+            await check_that_what_does_not_fit_leaves_the_sampler_as_it_was(sampler, tensors)
+            await check_that_a_killed_engine_ends_the_update_in_time(sampler, tensors)
         finally:
             await sampler.close()
 
