@@ -1,11 +1,12 @@
 """One weight sync: gather, send, check, probe, by the transport of the run."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from warpsmith.records.errors import WarpsmithError
 from warpsmith.trainer.config.grpo import TrainerConfig
 from warpsmith.trainer.distributed.gathered_weights import whole_on_device
 from warpsmith.trainer.distributed.ranks import Ranks
@@ -67,49 +68,79 @@ class WeightSync:
             SyncError: they did not arrive, or in time, or the probe found others.
             RolloutError: a sampler failed.
         """
-        began = time.monotonic()
-        expected = [
-            trainer_logprobs(self.engine, self.ranks, self._probe_ids, agent) for agent in self.engine.agents or (None,)
-        ]
-        probed = time.monotonic() - began
-        load = self._by_stream(version) if self.transport.kind == "device" else self._by_payload(version)
-        with nullcontext() if self.link is None else self.link.paused():
-            seconds = load()
-            if self.link is None:
-                return Synced(0.0, {})
-            began = time.monotonic()
-            gap = self.link.probe(expected)
-        seconds["probe_s"] = probed + time.monotonic() - began
-        return Synced(gap, {f"sync_{name}": value for name, value in seconds.items()})
+        return self._by_stream(version) if self.transport.kind == "device" else self._by_payload(version)
 
     def _asked_for(self) -> list[int]:
         if self.link is None:
             raise AssertionError("only rank 0 samples")
         return self.link.probe_ids
 
-    def _by_payload(self, version: int) -> "Callable[[], dict[str, float]]":
-        """Gather the weights in host memory; return what loads them, and returns the seconds of its phases."""
+    def _by_payload(self, version: int) -> Synced:
+        """Gather the weights in host memory and send them at once; completions in flight end meanwhile."""
         began = time.monotonic()
         adapter, elements = self.config.sends_adapter, self.config.sync.gather_elements
         payload = payload_of(self.engine, self.ranks, version, elements, adapter=adapter)
         gathered = time.monotonic() - began
+        expected, computed = self._expected()
+        if self.link is None or payload is None:
+            return Synced(0.0, {})
+        with self.link.paused():
+            seconds = {"gather_s": gathered, **self._published(self.link, payload)}
+            return self._probed(self.link, expected, seconds, computed)
 
-        def load() -> dict[str, float]:
-            if self.link is None or payload is None:
-                return {}
-            began = time.monotonic()
-            self.link.publish(payload)
-            spent = time.monotonic() - began
-            seconds = asdict(self.link.update_seconds())
-            # The way through Ray's object store is seen from here alone.
-            seconds["send_s"] = max(0.0, spent - seconds["load_s"] - seconds["verify_s"])
-            return {"gather_s": gathered, **seconds}
+    @staticmethod
+    def _published(link: "SamplerLink", payload: "WeightPayload") -> dict[str, float]:
+        began = time.monotonic()
+        link.publish(payload)
+        spent = time.monotonic() - began
+        seconds = asdict(link.update_seconds())
+        # The way through Ray's object store is seen from here alone.
+        seconds["send_s"] = max(0.0, spent - seconds["load_s"] - seconds["verify_s"])
+        return seconds
 
-        return load
+    def _by_stream(self, version: int) -> Synced:
+        """Gather and send the weights side by side, while no completion runs."""
+        with nullcontext() if self.link is None else self.link.paused():
+            seconds = self._streamed(version)
+            expected, computed = self._expected()
+            if self.link is None:
+                return Synced(0.0, {})
+            return self._probed(self.link, expected, seconds, computed)
 
-    def _by_stream(self, version: int) -> "Callable[[], dict[str, float]]":
-        """Return what gathers and loads the weights side by side, and returns the seconds of its phases."""
-        return lambda: self._stream(version)
+    def _expected(self) -> tuple[list[list[float]], float]:
+        """Return the trainer's log-probabilities of the probe for each adapter, and how long they took; collective.
+
+        They follow the gather: a pass under ZeRO-3 leaves parameters on their way for the next pass, and what is on its
+        way cannot be gathered.
+        """
+        began = time.monotonic()
+        agents = self.engine.agents or (None,)
+        expected = [trainer_logprobs(self.engine, self.ranks, self._probe_ids, agent) for agent in agents]
+        return expected, time.monotonic() - began
+
+    @staticmethod
+    def _probed(
+        link: "SamplerLink", expected: Sequence[Sequence[float]], seconds: dict[str, float], computed: float
+    ) -> Synced:
+        began = time.monotonic()
+        gap = link.probe(expected)
+        seconds["probe_s"] = computed + time.monotonic() - began
+        return Synced(gap, {f"sync_{name}": value for name, value in seconds.items()})
+
+    def _streamed(self, version: int) -> dict[str, float]:
+        """Stream the weights on all ranks; the others learn whether rank 0 failed, and wait for its end if it did."""
+        failure: WarpsmithError | None = None
+        seconds: dict[str, float] = {}
+        try:
+            seconds = self._stream(version)
+        except WarpsmithError as error:
+            failure = error
+        arrived = self.ranks.shared(lambda: failure is None)
+        if failure is not None:
+            raise failure
+        if not arrived:
+            self.ranks.barrier()
+        return seconds
 
     def _stream(self, version: int) -> dict[str, float]:
         parts = self.engine.weight_parts()
