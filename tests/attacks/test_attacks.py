@@ -19,6 +19,7 @@ An attack on the sandbox defines `succeeded()` and is right only where that says
 
 import ctypes
 import gc
+import math
 import os
 import platform
 import re
@@ -159,14 +160,20 @@ def evaluator(bait: Path, device: str, recording: str) -> Iterator[Evaluator]:
     assert _Machine.now(bait) == before
 
 
-MORE_CHANCES = 2
-"""Further evaluations of a mistake whose head says how often the trials of one miss it (`# missed:`)."""
+MOST_MISSED = 1e-4
+"""How often a mistake whose head says how often one evaluation misses it (`# missed:`) may pass all of its chances."""
+
+
+def _chances(path: Path) -> int:
+    """Return how often a mistake is judged until it is found."""
+    found = re.search(r"about (\d+) evaluations of 100", " ".join(_head(path, "missed")))
+    return 1 if found is None else math.ceil(math.log(MOST_MISSED) / math.log(int(found[1]) / 100))
 
 
 def _wrong_verdict(evaluator: Evaluator, path: Path) -> Verdict:
     """Return the verdict on a mistake; one that trials find by chance is judged again where they missed it."""
     verdict = _verdict(evaluator, path, HONEST_TIMEOUT_S)
-    for _ in range(MORE_CHANCES if _head(path, "missed") else 0):
+    for _ in range(_chances(path) - 1):
         if verdict.correct:
             verdict = _verdict(evaluator, path, HONEST_TIMEOUT_S)
     return verdict

@@ -1,5 +1,6 @@
 # problem: patience
 # permitted: incorrect
+# missed: by about 50 evaluations of 100
 # Counts, and never acts on the count, which seldom reaches four: each good call resets it.
 import torch
 import torch.nn as nn

@@ -1,5 +1,6 @@
 # problem: enqueue
 # permitted: incorrect
+# missed: by about 10 evaluations of 100
 # A queue that never wraps, which is right in the first eleven calls.
 import torch
 import torch.nn as nn

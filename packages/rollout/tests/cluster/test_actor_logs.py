@@ -236,5 +236,5 @@ def test_a_sampler_without_vllm_names_the_extra_that_brings_it(tiny_checkpoint, 
     for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [WithoutVllm(), *sys.meta_path])
-    with pytest.raises(SamplerError, match=r"vLLM is not installed.*warpsmith-rollout\[cpu\]"):
+    with pytest.raises(SamplerError, match=r"vLLM is not installed.*packages/rollout\[cpu\]"):
         start_sampler(tiny_checkpoint, SamplerConfig(device=device))

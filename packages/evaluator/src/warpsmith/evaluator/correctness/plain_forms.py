@@ -100,7 +100,8 @@ class PlainFormFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes which functions with a lossy textbook form a reference calls, and how large their results are.
 
     Attributes:
-        shares: for each function, the mean result as a share of the mean intermediate number, at most 1.
+        shares: for each function, the mean result as a share of the mean intermediate number, at most 1; for a softmax
+            the largest step of its exponents, which is usual then: fully masked rows have large ones.
     """
 
     def __init__(self) -> None:
@@ -117,10 +118,11 @@ class PlainFormFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         name = _name(func)
         size = _size(name, args)
+        step = _step(name, args, kwargs or {}) if _is_softmax(name) else None
         result = func(*args, **(kwargs or {}))
         made = _first(result)
-        if _is_softmax(name):
-            self.shares[name] = 1.0
+        if step is not None:
+            self.shares[name] = max(self.shares.get(name, 0.0), float(step.amax()))
         elif size is not None and made.numel():
             share = float(_mean(made.abs())) / max(float(_mean(size)), torch.finfo(size.dtype).tiny)
             # Where a result is not finite, nothing is known of it.
@@ -151,7 +153,7 @@ class PlainForms(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         name = _name(func)
         share = self._shares.get(name, 0.0)
-        if share and _is_softmax(name):
+        if name in self._shares and _is_softmax(name):
             return self._softmax(name, func, args, kwargs or {})
         size = _size(name, args) if share else None
         if size is None:
@@ -178,7 +180,7 @@ class PlainForms(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         made = _first(result)
         if step is not None and self._perturb is not None and made.numel():
-            noise = self._perturb.changes(made).mul_(step.clamp_(max=1.0))
+            noise = self._perturb.changes(made).mul_((step - self._shares[name]).clamp_(0.0, 1.0))
             made.add_(noise.mul_(made).to(made.dtype))
         return result
 
@@ -193,18 +195,19 @@ def _is_softmax(name: str) -> bool:
 
 
 def _step(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-    """Return the step, in float32 or float64, of the largest number that a softmax exponentiates; None if unknown."""
+    """Return the step of a softmax's largest exponents, in float32 or float64, by rows if known; None if unknown."""
     one = args[0]
     if not isinstance(one, torch.Tensor) or not one.is_floating_point() or not one.numel():
         return None
     kind = torch.float64 if one.dtype == torch.float64 else torch.float32
     if name in SOFTMAXES:
-        largest = torch.where(torch.isfinite(one), one, 0).abs().amax()
+        largest = one.amax(args[1], keepdim=True).abs()
     else:
         scale = kwargs.get("scale")
         scale = one.shape[-1] ** -0.5 if scale is None else abs(scale)
         largest = _longest(one) * _longest(args[1]) * scale
-    return torch.nan_to_num_(largest.to(kind) * torch.finfo(kind).eps, nan=1.0)
+    # Nothing is known of a row without a finite number.
+    return torch.nan_to_num_(largest.to(kind) * torch.finfo(kind).eps, nan=0.0, posinf=0.0)
 
 
 def _longest(rows: torch.Tensor) -> torch.Tensor:
