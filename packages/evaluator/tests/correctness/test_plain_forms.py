@@ -154,3 +154,19 @@ def test_exponents_of_usual_size_stay_evidence(function):
     assert expected.is_steady
     assert compare(rounded_twice(*usual), expected, 1.0).ok
     assert not compare(function(*usual) * 1.001, expected, 1.0).ok
+
+
+def masked(x, mask):
+    return F.softmax(x.masked_fill(mask, -1e9), -1)
+
+
+def test_rows_that_are_masked_as_usual_stay_evidence():
+    torch.manual_seed(0)
+    x, mask = torch.randn(8, 12), torch.rand(8, 12) < 0.3
+    mask[3] = True
+    with PlainFormFinder() as finder:
+        plain = masked(x, mask)
+    perturb = Perturbation(CHANGES, 0, 4, tf32=False)
+    perturb.start(1.0)
+    with PlainForms(perturb, finder.shares):
+        assert torch.equal(masked(x, mask), plain)
