@@ -41,6 +41,14 @@ def test_a_variable_comes_before_the_path(tmp_path, monkeypatch):
     assert find_program(["CC"], ["gcc"]) == named
 
 
+def test_what_cannot_be_read_is_passed_over(tmp_path, monkeypatch):
+    program = _program(tmp_path / "second" / "gcc")
+    monkeypatch.setenv("CC", str(tmp_path))
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: str(tmp_path) if path is None else str(program))
+    assert find_program(["CC"], ["gcc"]) == program
+
+
 def test_scripts_alone_are_no_compiler(tmp_path, monkeypatch):
     script = _script(tmp_path / "first" / "gcc")
     monkeypatch.setenv("CC", str(script))

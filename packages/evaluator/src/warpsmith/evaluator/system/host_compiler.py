@@ -85,8 +85,12 @@ def find_program(variables: Sequence[str], names: Sequence[str]) -> Path | None:
 def _is_usable(path: Path) -> bool:
     if "clang" in path.resolve().name:
         return False
-    with path.open("rb") as file:
-        return file.read(len(_ELF)) == _ELF
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_ELF)) == _ELF
+    except OSError:
+        # What cannot be read can be no program of a sandbox, which reads what it runs.
+        return False
 
 
 def _found(variable: str, *names: str) -> Path:
