@@ -38,6 +38,11 @@ return memory as it is."""
 _INNER: Final = frozenset({"_softmax", "_log_softmax", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_trilinear"})
 """Inner operators that functions of torch's interface consist of."""
 MOST_ARGUMENTS: Final = 40
+CONVOLUTION: Final = "aten.convolution.default"
+CONVOLUTION_SIZES: Final = 6
+"""Arguments of a convolution beside its tensors."""
+CHANNELS_LAST: Final = {4: torch.channels_last, 5: torch.channels_last_3d}
+"""The other layout of images and volumes, by the number of dimensions."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +256,57 @@ def repeated(
     if written is not None:
         names = [one.name for one in written._schema.arguments if one.is_out]
         return partial(_write, name, written, given, named, dict(zip(names, into, strict=True)))
+    if name == CONVOLUTION and by_cudnn(given, into) and not _overlap(into, given):
+        return partial(_called, name, partial(_convolve_into, given, into[0]))
     return partial(_copy, name, func, given, named, into)
+
+
+def by_cudnn(given: Sequence[Any], into: Sequence[torch.Tensor]) -> bool:
+    """Whether cuDNN can write a convolution's result where it belongs, as torch has it write to memory of its own.
+
+    torch has no form of `convolution` that does: it would copy the whole result, which took up to a fifth of a
+    candidate's time. Other layouts, transposed ones and other libraries are still copied.
+
+    Args:
+        given: arguments of `aten.convolution`, in the schema's order.
+        into: the tensor for its result.
+    """
+    match given:
+        case [torch.Tensor() as source, torch.Tensor() as weight, bias, *sizes] if len(sizes) == CONVOLUTION_SIZES:
+            pass
+        case _:
+            return False
+    stride, padding, dilation, transposed, output_padding, groups = sizes
+    if transposed or source.dim() not in CHANNELS_LAST or not all(map(_in_rows_alone, (source, weight, into[0]))):
+        return False
+    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::cudnn_convolution.out", "CUDA"):
+        return False
+    try:
+        backend = torch._C._select_conv_backend(
+            source, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+        )
+    except (RuntimeError, TypeError):
+        # Arguments that do not fit: the call itself says so.
+        return False
+    return bool(backend.name == "Cudnn")
+
+
+def _in_rows_alone(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's layout is plainly rows: sides of one make it channels last too, and cuDNN would choose."""
+    layout = CHANNELS_LAST.get(tensor.dim())
+    return layout is not None and tensor.is_contiguous() and not tensor.is_contiguous(memory_format=layout)
+
+
+def _convolve_into(given: Sequence[Any], into: torch.Tensor) -> None:
+    """Do what torch does for a convolution by cuDNN: the product, and the bias by an addition."""
+    source, weight, bias, stride, padding, dilation, _, _, groups = given
+    cudnn = torch.backends.cudnn
+    deterministic = cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
+    torch.ops.aten.cudnn_convolution.out(
+        source, weight, padding, stride, dilation, groups, cudnn.benchmark, deterministic, cudnn.allow_tf32, out=into
+    )
+    if bias is not None:
+        into.add_(bias.view(-1, *[1] * (into.dim() - 2)))
 
 
 def _argument(part: Any, tensor: Callable[[Any], torch.Tensor]) -> Any:
