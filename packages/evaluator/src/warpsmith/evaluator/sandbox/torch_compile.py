@@ -1,6 +1,7 @@
 """What torch.compile needs in a worker: the programs that it runs, what they read, and settings. Importable without
 torch."""
 
+import importlib.util
 import os
 import subprocess
 import sysconfig
@@ -15,6 +16,7 @@ DRIVER: Final = "libcuda.so.1"
 _LIBRARIES: Final = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 _LDCONFIG: Final = "/sbin/ldconfig"
 _WAIT_S: Final = 30
+ASSEMBLER_NAME: Final = "TRITON_PTXAS_PATH"
 OF_INDUCTOR: Final = {
     # In the worker itself, which may start no Python.
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
@@ -39,7 +41,8 @@ def programs(arch: int) -> tuple[Path, ...]:
     """Return what a worker that compiles references may execute: C and C++ compilers, and the assembler of a chip."""
     from warpsmith.evaluator.languages.triton.language import TRITON
 
-    return (*_compiler().programs, *TRITON.programs(arch))
+    own = assembler()
+    return (*_compiler().programs, *TRITON.programs(arch), *([own] if own else []))
 
 
 def folders() -> tuple[Path, ...]:
@@ -51,9 +54,22 @@ def folders() -> tuple[Path, ...]:
 def environment() -> dict[str, str]:
     """Return environment variables: of the compilers, of Inductor, and where Triton finds the driver's library."""
     found = _compiler()
-    driver = driver_folder()
+    driver, own = driver_folder(), assembler()
     named = {"TRITON_LIBCUDA_PATH": driver} if driver else {}
+    # Set here, since Inductor looks for it with access(2), which a sandbox that forbids execution does not answer.
+    named |= {ASSEMBLER_NAME: str(own)} if own else {}
     return {"CC": str(found.c), "CXX": str(found.cpp)} | OF_INDUCTOR | named
+
+
+@lru_cache(maxsize=1)
+def assembler() -> Path | None:
+    """Return the assembler that Inductor takes in place of Triton's: the environment's, or one that torch brings."""
+    named = os.environ.get(ASSEMBLER_NAME, "")
+    places = importlib.util.find_spec("torch")
+    torch = [Path(folder) for folder in (places.submodule_search_locations or [])] if places else []
+    brought = [folder / part / "ptxas" for folder in torch for part in ("bin", "_inductor/bin")]
+    found = (path for path in ([Path(named)] if named else brought) if os.access(path, os.X_OK))
+    return next((path.resolve() for path in found if path.is_file()), None)
 
 
 @lru_cache(maxsize=1)
