@@ -120,7 +120,7 @@ def _environment(role: Role, config: EvaluatorConfig, nodes: Nodes | None) -> di
     device, language = config.device_kind, language_of(config.language)
     found = language.environment(interpreting=nodes is None and device.interprets and role == "candidate")
     if role == "baseline":
-        found = found | torch_compile.environment()
+        found = found | torch_compile.of_worker()
     return found if nodes is None else found | device.environment(nodes.name)
 
 

@@ -54,11 +54,18 @@ def folders() -> tuple[Path, ...]:
 def environment() -> dict[str, str]:
     """Return environment variables: of the compilers, of Inductor, and where Triton finds the driver's library."""
     found = _compiler()
-    driver, own = driver_folder(), assembler()
+    driver = driver_folder()
     named = {"TRITON_LIBCUDA_PATH": driver} if driver else {}
-    # Set here, since Inductor looks for it with access(2), which a sandbox that forbids execution does not answer.
-    named |= {ASSEMBLER_NAME: str(own)} if own else {}
     return {"CC": str(found.c), "CXX": str(found.cpp)} | OF_INDUCTOR | named
+
+
+def of_worker() -> dict[str, str]:
+    """Return environment variables of a worker that compiles references.
+
+    They name the assembler too: a zygote must not have that one, since its other workers compile with Triton's.
+    """
+    own = assembler()
+    return environment() | ({ASSEMBLER_NAME: str(own)} if own else {})
 
 
 @lru_cache(maxsize=1)
