@@ -443,6 +443,13 @@ def test_from_six_trials_on_a_plan_has_every_kind_other_parameters_throughout_an
     assert positions == {1, 2, 3, 4, 5}
 
 
+def test_fewer_trials_than_kinds_have_different_ones_and_none_is_always_left_out():
+    plans = [plan(3, random.Random(seed), FULL)[1:] for seed in range(60)]
+    assert all(len({trial.kind for trial in later}) == 2 for later in plans)
+    assert {trial.kind for later in plans for trial in later} == set(VARIED)
+    assert {trial.kind for later in plans for trial in later if trial.reshaped} == set(VARIED)
+
+
 @pytest.mark.parametrize(("count", "reshaped"), [(1, 0), (2, 0), (3, 1), (4, 1)])
 def test_fewer_trials_have_other_shapes_where_there_are_two_to_choose(count, reshaped):
     assert sum(trial.reshaped for trial in plan(count, random.Random(0), FULL)) == reshaped

@@ -160,10 +160,14 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
 
     `written` are the numbers of the candidate's source.
 
-    The kinds alternate. With at least three trials, one in four has other shapes if the problem allows that.
+    The kinds alternate. Of more kinds than trials, those of an evaluation are drawn: a kind that is always left out is
+    one that a policy in training learns to fail. With at least three trials, one in four has other shapes if the
+    problem allows that.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
+    if count <= len(kinds):
+        kinds = tuple(rng.sample(kinds, count - 1))
     turn = min(count - 1, len(VARIED))
     resized = bool(learned.resizings) and turn > 1
     later = [
