@@ -16,6 +16,7 @@ from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.replayed_kernels import Kernels
 from warpsmith.evaluator.recordings import movement
+from warpsmith.evaluator.recordings.errors import BooleanBytesError
 from warpsmith.evaluator.recordings.operators import OperatorWatch, Watched
 from warpsmith.evaluator.recordings.recorder import Recorder, UntraceableError
 from warpsmith.evaluator.workers.player_cuda import dtypes_of
@@ -260,6 +261,32 @@ def test_indices_may_be_narrowed_and_integers_be_made_floats(dtype):
     found = torch.empty(6, dtype=dtype)
     movement.copy(found, INTEGERS)
     assert torch.equal(found, INTEGERS.to(dtype))
+
+
+@pytest.mark.parametrize("byte", [2, 27, 255])
+def test_booleans_that_are_none_are_not_cast(byte):
+    held = torch.tensor([0, 1, byte], dtype=torch.uint8)
+    for dtype in (torch.float32, torch.int64, torch.uint8):
+        with pytest.raises(BooleanBytesError, match="test for zero"):
+            movement.check_booleans(torch.empty(3, dtype=dtype), held.view(torch.bool))
+        movement.check_booleans(torch.empty(2, dtype=dtype), held[:2].view(torch.bool))
+    # Moved as they are: the comparison of outputs says what they are.
+    movement.check_booleans(torch.empty(3, dtype=torch.bool), held.view(torch.bool))
+    movement.check_booleans(torch.empty(3), held)
+
+
+def test_a_replay_casts_booleans_only_where_kernels_ran(tmp_path):
+    buffer = arena(0)
+    events = [
+        ["alloc", 1, 4],
+        ["fill", ["tensor", "fresh", 1, "uint8", [4], [1], 0], 3],
+        ["alloc", 2, 16],
+        ["copy", ["tensor", "fresh", 2, "float32", [4], [1], 0], ["tensor", "fresh", 1, "bool", [4], [1], 0]],
+    ]
+    with pytest.raises(BooleanBytesError):
+        replayed(events, ["tensor", "fresh", 2, "float32", [4], [1], 0], buffer, tmp_path)
+    ghost = Replay(Kernels(KernelSet(Extracted("", (), frozenset()))), memory_of(buffer).buffers, poison=255)
+    ghost.run(events)
 
 
 def test_bytes_that_are_called_booleans_stay_what_they_are():

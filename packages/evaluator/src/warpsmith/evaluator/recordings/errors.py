@@ -17,6 +17,10 @@ class InputMutationError(RuntimeError):
     """A kernel or an operator writes to an input or a parameter."""
 
 
+class BooleanBytesError(RuntimeError):
+    """Host code casts booleans of which some hold another byte than 0 and 1."""
+
+
 def behind_end(distance: int, name: str) -> str:
     """Describe an address `distance` bytes behind a tensor; 0 is the first byte behind it."""
     return f"{f'{distance} bytes' if distance > 0 else 'right'} behind the end of {name}"

@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.recordings.errors import BooleanBytesError
 
 Copies = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
@@ -54,6 +55,19 @@ def copy(to: torch.Tensor, origin: torch.Tensor) -> None:
     if computes(to.dtype, origin.dtype):
         raise WireError(f"A recording copies {origin.dtype} to {to.dtype}, which computes.")
     _bytes_of(to).copy_(_bytes_of(origin))
+
+
+def check_booleans(to: torch.Tensor, origin: torch.Tensor) -> None:
+    """Check what a recorded copy casts; it moves the bytes of booleans as they are.
+
+    Raises:
+        BooleanBytesError: a boolean is neither 0 nor 1. torch casts it to 1, a test for zero that no kernel made.
+    """
+    if origin.dtype == torch.bool and to.dtype != torch.bool and bool((_bytes_of(origin) > 1).any()):
+        raise BooleanBytesError(
+            "host code casts booleans, some of which hold another byte than 0 and 1 (a view of other memory as "
+            "torch.bool, or what a kernel stored). That is a test for zero: a kernel has to make it."
+        )
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

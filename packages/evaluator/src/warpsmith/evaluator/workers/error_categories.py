@@ -9,6 +9,7 @@ from warpsmith.evaluator._native import NativeError
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.recordings.errors import (
+    BooleanBytesError,
     DetachedError,
     IllegalAccessError,
     InputMutationError,
@@ -32,6 +33,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     torch.OutOfMemoryError: "out_of_memory",
     MemoryError: "out_of_memory",
     UnsupportedDtypeError: "unsupported_dtype",
+    BooleanBytesError: "dtype_error",
     IllegalAccessError: "illegal_memory_access",
     InputMutationError: "memory_fault",
     WireError: "process_error",

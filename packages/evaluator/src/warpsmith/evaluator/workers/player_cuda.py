@@ -118,11 +118,13 @@ class Step:
         run: enqueues it.
         launches: whether it launches a kernel.
         fenced: enqueues the kernel's fenced twin instead; None if there is none.
+        check: raises if what it moved cannot be moved, once the device is idle; None where nothing can be wrong.
     """
 
     run: Callable[[], Any]
     launches: bool = False
     fenced: Callable[[], Any] | None = None
+    check: Callable[[], None] | None = None
 
 
 class DeviceReplay:
@@ -265,6 +267,8 @@ class DeviceReplay:
         call.deliver()
         self._device.settle()
         call.check()
+        if not ghost:
+            call.check_moved()
 
     def _check_stores(self, call: "ReplayedCall") -> None:
         """Make a call of kernels without twins, and raise if one stores outside a tensor."""
@@ -316,7 +320,10 @@ class DeviceReplay:
             case ["fill", target, value]:
                 return Step(partial(place.tensor(target).fill_, value))
             case ["copy", to, origin]:
-                return Step(partial(movement.copy, place.tensor(to), place.tensor(origin)))
+                into, source = place.tensor(to), place.tensor(origin)
+                casts = source.dtype == torch.bool and into.dtype != torch.bool
+                check = partial(movement.check_booleans, into, source) if casts else None
+                return Step(partial(movement.copy, into, source), check=check)
             case ["call", str(operator), list(arguments), to]:
                 operands = [place.argument(argument) for argument in arguments]
                 return Step(partial(movement.call, operator, operands, place.tensor(to)))
@@ -646,3 +653,9 @@ class ReplayedCall(Call):
 
     def check(self) -> None:
         self.watch.check()
+
+    def check_moved(self) -> None:
+        """Raise BooleanBytesError if a finished call has cast booleans that are none; the device must be idle."""
+        for step in self.steps:
+            if step.check is not None:
+                step.check()

@@ -89,7 +89,10 @@ class Replay:
         self._moved(self.tensor(tensor)).fill_(value)
 
     def _copy(self, to: Any, origin: Any) -> None:
-        movement.copy(self._moved(self.tensor(to)), self._moved(self.tensor(origin)))
+        into, source = self.tensor(to), self.tensor(origin)
+        if self._poison is None:
+            movement.check_booleans(into, source)
+        movement.copy(self._moved(into), self._moved(source))
 
     def _call(self, operator: str, arguments: list[Any], to: Any) -> None:
         values = [self._argument(argument) for argument in arguments]
