@@ -103,6 +103,7 @@ def test_any_literal_takes_the_place_of_any_other(before, after, line_end, name)
         ('{"WORKLOADS": {}}', "sets WORKLOADS itself"),
         ("{0x4: 4}", r"Workload 'small' of problem p has the key `0x4` \(line 7\); a text was expected"),
         ("{**{}}", r"the key \*\*`{}` \(line 7\)"),
+        (r'{"\ud800": 4}', r"the key '\\ud800', half of a pair of surrogates"),
         ("4", r"Workload 'small' of problem p is `4` \(line 7\); a dict that is written out"),
         ('{}, "small": {}', "3 workloads, and 'small' is there twice; 1 to 512 of different names"),
     ],

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import contiguous
-from warpsmith.evaluator.recordings.outputs import OutputError, arranged, canonical, form_mismatch, places
+from warpsmith.evaluator.recordings.outputs import (
+    MOST,
+    Bounded,
+    OutputError,
+    arranged,
+    canonical,
+    form_mismatch,
+    places,
+)
 
 ONE, TWO, THREE = (torch.zeros(2, number) for number in (1, 2, 3))
 SLOT = contiguous("float32", (2, 3))
@@ -248,3 +256,11 @@ def test_order_says_nothing_and_names_everything(value, rng):
     assert form_mismatch(got, expected) == ""
     assert [id(tensor) for tensor in tensors] == [id(tensor) for tensor in wanted]
     assert len(list(places(expected))) == len(wanted)
+
+
+def test_more_tensors_than_an_output_may_have_are_refused():
+    held = torch.zeros(1)
+    most = {f"part {number}": held for number in range(MOST)}
+    assert len(canonical(most, Bounded())["items"]) == MOST
+    with pytest.raises(OutputError, match=f"more than {MOST} tensors.*stack"):
+        canonical({"most": most, "one": [held]}, Bounded())

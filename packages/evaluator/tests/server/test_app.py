@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from fastapi.responses import StreamingResponse
+from fastapi.routing import APIRoute
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +21,7 @@ from warpsmith.evaluator.server.app import build_app
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.kernelbench import EvalBody, answer_of, result_of
 from warpsmith.evaluator.server.logs import LOGGER, JsonFormatter
+from warpsmith.evaluator.server.responses import WellFormedJSON
 from warpsmith.evaluator.server.routes_v1 import BatchBody, EvaluateBody
 from warpsmith.evaluator.server.service import Service
 from warpsmith.evaluator.server.settings import ServerSettings
@@ -68,6 +71,21 @@ def test_web_pages_cannot_post():
     answer = ask(app_with(), "POST", "/cleanup", headers={"Origin": "http://evil.example"})
     assert (answer.status_code, answer.json()["error"]["type"]) == (403, "browser")
     assert ask(app_with(), "POST", "/cleanup").status_code == 200
+
+
+@given(st.recursive(st.text(st.characters(exclude_categories=[]), max_size=8), lambda inner: st.dictionaries(
+    st.text(st.characters(exclude_categories=[]), max_size=4), inner, max_size=3)))  # fmt: skip
+def test_every_text_that_foreign_code_can_make_is_answered(content):
+    body = WellFormedJSON(content).body
+    assert json.loads(body.decode()) == content
+
+
+def test_every_route_answers_so():
+    routes = [route for route in app_with()._app.routes if isinstance(route, APIRoute)]
+    made = {route.path: route.response_class for route in routes if route.path != "/metrics"}
+    classes = {path: getattr(one, "value", one) for path, one in made.items()}
+    # The lines of a batch are escaped one by one.
+    assert set(classes.values()) == {WellFormedJSON, StreamingResponse}, classes
 
 
 @pytest.mark.parametrize("path", POSTS)

@@ -17,6 +17,7 @@ from typing import Final
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.problem import Problem
+from warpsmith.evaluator.verdict import well_formed
 from warpsmith.records.wording import counted
 
 CONSTANT: Final = "WORKLOADS"
@@ -173,6 +174,12 @@ class _Constant:
                 found = f"**{self._quoted(value)}" if key is None else self._quoted(key)
                 raise BadProblemError(
                     f"{where} of problem {self.problem} has the key {found}; a text was expected.", FORM
+                )
+            if well_formed(key.value) != key.value:
+                raise BadProblemError(
+                    f"{where} of problem {self.problem} has the key {key.value!a}, half of a pair of surrogates; a "
+                    "text that can be encoded was expected.",
+                    FORM,
                 )
             items.append((key.value, value))
         return items

@@ -29,6 +29,9 @@ MODEL_OUTPUT: Final = "model output"
 PLACE: Final = "Output"
 MAX_SHOWN: Final = 80
 
+MOST: Final = 512
+"""Most tensors of an output: each costs a comparison, and memory of its own, in every trial."""
+
 Leaf = Callable[[torch.Tensor, str], torch.Tensor]
 
 _READ_ALIKE: Final = {
@@ -42,6 +45,21 @@ _READ_ALIKE: Final = {
 
 class OutputError(RuntimeError):
     """`forward` returned something that cannot be compared; the message names its place and what to return instead."""
+
+
+class Bounded:
+    """Leaves for `canonical`: each tensor as it is, and an OutputError for more than `MOST` of them."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    def __call__(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
+        self._seen += 1
+        if self._seen > MOST:
+            raise OutputError(
+                f"The output has more than {MOST} tensors, first {place}. Return fewer: stack those of one form."
+            )
+        return tensor
 
 
 def canonical(value: Any, leaf: Leaf, place: str = PLACE) -> Any:

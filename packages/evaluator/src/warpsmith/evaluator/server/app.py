@@ -11,6 +11,7 @@ from warpsmith.evaluator.server import kernelbench, requests, routes_v1
 from warpsmith.evaluator.server.errors import DOCUMENTED
 from warpsmith.evaluator.server.metrics import CONTENT_TYPE
 from warpsmith.evaluator.server.middleware import RequestMiddleware
+from warpsmith.evaluator.server.responses import WellFormedJSON
 from warpsmith.evaluator.server.routes_v1 import LINES
 from warpsmith.evaluator.server.service import Service
 from warpsmith.records.errors import WarpsmithError
@@ -18,7 +19,13 @@ from warpsmith.records.errors import WarpsmithError
 
 def build_app(service: Service) -> ASGIApp:
     """Return the application around a service."""
-    app = FastAPI(title="warpsmith-evaluator", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="warpsmith-evaluator",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        default_response_class=WellFormedJSON,
+    )
     app.state.service = service
     app.include_router(kernelbench.router, responses=DOCUMENTED)
     app.include_router(routes_v1.router, responses=DOCUMENTED)

@@ -8,7 +8,6 @@ import contextlib
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from warpsmith.evaluator._version import __version__
@@ -20,6 +19,7 @@ from warpsmith.evaluator.server.answers import OF_EXEC
 from warpsmith.evaluator.server.devices import NEAR_LIMIT, Device
 from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.requests import judged, service_of
+from warpsmith.evaluator.server.responses import WellFormedJSON
 from warpsmith.evaluator.server.routes_v1 import within_bounds
 from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.server.settings import MOST_TRIALS
@@ -63,7 +63,7 @@ class EvalBody(BaseModel):
 
 
 @router.post("/eval", responses=OF_EXEC)
-async def evaluate(body: EvalBody, request: Request, service: Shared) -> JSONResponse:
+async def evaluate(body: EvalBody, request: Request, service: Shared) -> WellFormedJSON:
     """Return a KernelExecResult."""
     backend = backend_of(service)
     if body.backend is not None and body.backend != backend:
@@ -94,7 +94,7 @@ async def evaluate(body: EvalBody, request: Request, service: Shared) -> JSONRes
     return answer_of(verdict, legacy_errors=service.settings.legacy_errors)
 
 
-def answer_of(verdict: Verdict, *, legacy_errors: bool) -> JSONResponse:
+def answer_of(verdict: Verdict, *, legacy_errors: bool) -> WellFormedJSON:
     """Return the response for a verdict.
 
     Raises:
@@ -107,8 +107,8 @@ def answer_of(verdict: Verdict, *, legacy_errors: bool) -> JSONResponse:
         )
     if legacy_errors and verdict.status in ("compile_error", "runtime_error", "timeout"):
         code = _CATEGORY_CODES.get(verdict.error_category or "", 500)
-        return JSONResponse({"detail": message}, code)
-    return JSONResponse(result_of(verdict))
+        return WellFormedJSON({"detail": message}, code)
+    return WellFormedJSON(result_of(verdict))
 
 
 @router.get("/")

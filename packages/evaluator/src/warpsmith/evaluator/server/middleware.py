@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warpsmith.evaluator.client.interface import CLIENT_HEADER, LONGEST_CLIENT_NAME
 from warpsmith.evaluator.server.errors import RefusalError, body_of, headers_of
 from warpsmith.evaluator.server.logs import log
 from warpsmith.evaluator.server.metrics import Metrics
+from warpsmith.evaluator.server.responses import WellFormedJSON
 from warpsmith.evaluator.server.settings import ServerSettings
 from warpsmith.records import tracing
 
@@ -53,11 +53,11 @@ class RequestMiddleware:
             with visit.traced():
                 await self._app(scope, _bounded(receive, self._settings.max_body_bytes), visit.send)
         except RefusalError as refusal:
-            await JSONResponse(body_of(refusal), refusal.status, headers_of(refusal))(scope, receive, visit.send)
+            await WellFormedJSON(body_of(refusal), refusal.status, headers_of(refusal))(scope, receive, visit.send)
         except _NoLengthError:
             # The rest of the body is not parsed: chunks of one byte cost a thousand times the usual time.
             head = {**headers_of(NO_LENGTH), "Connection": "close"}
-            await JSONResponse(body_of(NO_LENGTH), NO_LENGTH.status, head)(scope, receive, visit.send)
+            await WellFormedJSON(body_of(NO_LENGTH), NO_LENGTH.status, head)(scope, receive, visit.send)
         except Exception as error:  # noqa: BLE001  (the application has answered 500; it is logged here)
             log("error", level=logging.ERROR, error=error, request_id=visit.id)
         finally:

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from warpsmith.evaluator.client.interface import CLIENT_HEADER
 from warpsmith.evaluator.server.errors import RefusalError, body_of, headers_of, refusal_of
+from warpsmith.evaluator.server.responses import WellFormedJSON
 from warpsmith.evaluator.server.service import Job, Service
 from warpsmith.evaluator.verdict import Verdict
 from warpsmith.records.errors import WarpsmithError
@@ -74,14 +74,14 @@ async def judged(request: Request, service: Service, job: Job) -> Verdict:
     return verdict
 
 
-async def on_refusal(_request: Request, error: Exception) -> JSONResponse:
+async def on_refusal(_request: Request, error: Exception) -> WellFormedJSON:
     """Answer a WarpsmithError."""
     assert isinstance(error, WarpsmithError)
     refusal = refusal_of(error)
-    return JSONResponse(body_of(refusal), refusal.status, headers_of(refusal))
+    return WellFormedJSON(body_of(refusal), refusal.status, headers_of(refusal))
 
 
-async def on_bad_fields(request: Request, error: Exception) -> JSONResponse:
+async def on_bad_fields(request: Request, error: Exception) -> WellFormedJSON:
     """Answer a malformed body: names each field and its error, never its content."""
     assert isinstance(error, RequestValidationError)
     remedy = "See /openapi.json for the fields of each route."
@@ -99,27 +99,27 @@ def _field_error(cause: Mapping[str, Any]) -> str:
     return f"{place}: {cause['msg']}"
 
 
-async def on_http_error(_request: Request, error: Exception) -> JSONResponse:
+async def on_http_error(_request: Request, error: Exception) -> WellFormedJSON:
     """Answer an unknown path or method, or a body that is too large."""
     assert isinstance(error, HTTPException)
     if isinstance(error.detail, dict):  # the middleware's own
-        return JSONResponse(error.detail, error.status_code)
+        return WellFormedJSON(error.detail, error.status_code)
     if error.status_code == 400 and "parsing the body" in error.detail:
         # FastAPI reports this for JSON that is valid by its grammar but that its parser rejects.
         message = "The body cannot be read: bytes that are not UTF-8, nesting too deep, or a number too long."
         return await on_refusal(_request, RefusalError(422, "bad_request", message, "Send JSON in UTF-8."))
     kind = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
     refusal = RefusalError(error.status_code, kind, f"{error.detail}.", "See /openapi.json for the routes.")
-    return JSONResponse(body_of(refusal), refusal.status, dict(error.headers or {}))
+    return WellFormedJSON(body_of(refusal), refusal.status, dict(error.headers or {}))
 
 
-async def on_client_gone(request: Request, _error: Exception) -> JSONResponse:
+async def on_client_gone(request: Request, _error: Exception) -> WellFormedJSON:
     """Count it; the response is not read."""
     service_of(request).metrics.abandoned.inc()
-    return JSONResponse({"detail": "The client went away."}, 499)
+    return WellFormedJSON({"detail": "The client went away."}, 499)
 
 
-async def on_fault(_request: Request, _error: Exception) -> JSONResponse:
+async def on_fault(_request: Request, _error: Exception) -> WellFormedJSON:
     """Answer an internal error of the server; the middleware logs it."""
     refusal = RefusalError(500, "internal", "The server failed.", "Its log has the cause, under the request's id.")
-    return JSONResponse(body_of(refusal), refusal.status)
+    return WellFormedJSON(body_of(refusal), refusal.status)

@@ -356,7 +356,7 @@ class Reference:
         self.device.seed(seed)
         output = calling.called(model, inputs)
         found: list[torch.Tensor] = []
-        form = outputs.canonical(output, lambda tensor, _: tensor)
+        form = outputs.canonical(output, outputs.Bounded())
         tree = {"output": form, "buffers": dict(model.named_buffers())}
         return tensor_views.describe(tree, found), found
 
