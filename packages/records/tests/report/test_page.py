@@ -43,8 +43,8 @@ def test_progress_by_turn_and_figures_by_level_are_shown(browser, tmp_path):
     browser.open((run / "report.html").as_uri())
     rows = browser.js("[...document.querySelectorAll('#turns .progress tbody tr')].map(r => r.innerText.split('\\t'))")
     assert rows[2:4] == [
-        ["held_out after 2 steps", "1", "0.0 %", "0.0 %", "+0.5 (8)", "–", "+0.5 (8)"],
-        ["held_out after 2 steps", "2", "75.0 %", "75.0 %", "–", "–", "–"],
+        ["held_out after 2 steps", "1", "0.0%", "0.0%", "+0.5 (8)", "–", "+0.5 (8)"],
+        ["held_out after 2 steps", "2", "75.0%", "75.0%", "–", "–", "–"],
     ]
     assert "Figures by level" in browser.text("#by h2")
     assert "train, level 2" in browser.text("#by")

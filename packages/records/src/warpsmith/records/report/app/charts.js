@@ -7,6 +7,9 @@ function plotlyReady() {
   return app.plotly;
 }
 
+// Without a pointer that hovers, plotly's buttons would always cover a corner of the plot.
+const HOVERS = matchMedia("(hover: hover)").matches;
+
 // plotly interprets tags in labels.
 const label = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
@@ -36,8 +39,24 @@ function legendBeyond(traces, width) {
 }
 
 const watcher = new IntersectionObserver((entries) => {
-  for (const { isIntersecting, target } of entries) if (isIntersecting) { watcher.unobserve(target); target.draw(); }
+  for (const { isIntersecting, target } of entries) if (isIntersecting) { watcher.unobserve(target); drawSoon(target); }
 }, { rootMargin: "300px" });
+
+// One chart a task, so that keys and clicks are answered between two of them.
+const waiting = [];
+
+function drawSoon(box) {
+  waiting.push(box);
+  if (waiting.length === 1) setTimeout(drawNext);
+}
+
+async function drawNext() {
+  const [box] = waiting;
+  try { if (box.isConnected) await box.draw(); } finally {
+    waiting.shift();
+    if (waiting.length) setTimeout(drawNext);
+  }
+}
 
 // A figure with a title; `traces` are functions of the colours, so that they can be made again.
 function chart(title, traces, options = {}) {
@@ -49,7 +68,7 @@ function chart(title, traces, options = {}) {
     const drawn = traces(), height = (options.height || 210) + legendBeyond(drawn, box.clientWidth);
     box.style.height = height + "px";
     const whole = { ...options, xaxis: { ...wholeSteps(drawn, options), ...options.xaxis } };
-    await plotly.newPlot(box, drawn, { ...layout(whole), height }, { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] });
+    await plotly.newPlot(box, drawn, { ...layout(whole), height }, { displaylogo: false, responsive: true, displayModeBar: HOVERS ? "hover" : false, modeBarButtons: [["toImage", "resetScale2d"]] });
     if (options.click) box.on("plotly_click", (event) => options.click(event.points[0]));
   };
   watcher.observe(box);
@@ -57,7 +76,7 @@ function chart(title, traces, options = {}) {
 }
 
 function redrawCharts() {
-  for (const box of document.querySelectorAll(".plot")) if (box.drawn) box.draw();
+  for (const box of document.querySelectorAll(".plot")) if (box.drawn) drawSoon(box);
 }
 
 // Curves as Python sends them: {name, x, y, low, high}.
@@ -76,14 +95,35 @@ function curves(list, { rate } = {}) {
   });
 }
 
+// A metric's unit, by its name: shares are shown in percent, times in seconds.
+function unitOf(name) {
+  if (/(_rate|_share|_fraction|_fraction_high|\/utilization|_utilization)$/.test(name)) return "rate";
+  if (/_tokens_per_s$/.test(name)) return "tokens/s";
+  if (name === "seconds" || /(^|_)s(_mean|_p\d+)?$/.test(name)) return "s";
+  return /(^|\/)tokens$|completion_length/.test(name) ? "tokens" : "";
+}
+
+// A value of a metric in its unit.
+function measured(name, value) {
+  const unit = unitOf(name);
+  if (!known(value)) return DASH;
+  return unit === "rate" ? percent(value) : unit ? `${number(value)} ${unit}` : number(value);
+}
+
+// The chart of one metric: of one run without a legend and with the last value, of several with one.
+function metricChart(name, list) {
+  const one = list.length === 1, unit = unitOf(name);
+  return chart(unit && unit !== "rate" ? `${name}, ${unit}` : name, () => metricTraces(list, name), { legend: !one, rate: unit === "rate", last: one ? measured(name, list[0].y.findLast(known)) : undefined });
+}
+
 // One metric of one or more runs; from 24 points on with a trailing mean.
-function metricTraces(list) {
+function metricTraces(list, metric) {
   return list.flatMap(({ name, x, y }, n) => {
     const colour = SERIES[n % SERIES.length];
     const long = x.length >= 24;
     const base = { x, type: "scatter", name: label(name), legendgroup: String(n) };
     const raw = { ...base, y, mode: long ? "lines" : "lines+markers", opacity: long ? 0.35 : 1, line: { color: colour, width: long ? 1 : 2 },
-      marker: { size: 5 }, text: y.map(number), hovertemplate: "%{text}<extra>" + label(name) + "</extra>" };
+      marker: { size: 5 }, text: y.map((value) => measured(metric, value)), hovertemplate: "%{text}<extra>" + label(name) + "</extra>" };
     if (!long) return [raw];
     return [{ ...raw, showlegend: false }, { ...base, y: trailingMean(y, Math.floor(x.length / 8)), mode: "lines", line: { color: colour, width: 2 }, hoverinfo: "skip" }];
   });

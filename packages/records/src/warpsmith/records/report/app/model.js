@@ -68,7 +68,7 @@ const FILTERS = ["q", "problem", "column", "role", "level", "stage", "status", "
 // Whether a trajectory passes the filters of an address; `turn` restricts status and flag to that turn.
 function filterOf(run, params) {
   const want = Object.fromEntries(FILTERS.map((name) => [name, params.get(name) || ""]));
-  const words = want.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = want.q.toLowerCase().split(/\s+/).filter(Boolean).map((word) => wordFilter(run, word));
   const least = want.speedup === "" ? null : Number(want.speedup);
   const turn = want.turn === "" ? null : Number(want.turn) - 1;
   const { turns } = run;
@@ -86,22 +86,25 @@ function filterOf(run, params) {
         && (!want.flag || (turns.get("flags", row) || "").split(" ").includes(want.flag));
       if (!t.rows.some(fits)) return false;
     }
-    return words.every((word) => searchable(run, t).includes(word));
+    return words.every((fits) => fits(t));
   };
 }
 
-function searchable(run, t) {
-  if (t.text === undefined) {
-    const of = (name) => t.rows.map((row) => run.turns.get(name, row) || "").join(" ");
-    t.text = [t.key, t.problem, t.column, of("status"), of("error_category"), t.flags].join(" ").toLowerCase();
-  }
-  return t.text;
+const SEARCHED = ["key", "problem", "status", "error_category", "flags"];
+
+// Whether a trajectory has a word somewhere: each distinct text is looked at once, whatever the number of turns.
+function wordFilter({ turns }, word) {
+  const has = (text) => text.toLowerCase().includes(word);
+  const columns = SEARCHED.map((name) => turns.codes(name)).map(({ data, values }) => ({ data, hits: values.map(has) })).filter(({ hits }) => hits.includes(true));
+  const names = new Map();
+  const inColumn = (name) => { if (!names.has(name)) names.set(name, has(name)); return names.get(name); };
+  return (t) => inColumn(t.column) || t.rows.some((row) => columns.some(({ data, hits }) => data[row] >= 0 && hits[data[row]]));
 }
 
 const SORTS = { __proto__: null,
   order: (t) => t.rows[0], problem: (t) => t.problem, column: (t) => (known(t.after) ? t.after : -1), turns: (t) => t.turns,
   solved: (t) => t.solvedAt || 99, speedup: (t) => t.speedup, return: (t) => t.return, advantage: (t) => t.advantage,
-  tokens: (t) => t.tokens, status: (t) => t.status, level: (t) => t.level,
+  tokens: (t) => t.tokens, status: (t) => t.status, level: (t) => t.level, stage: (t) => t.stage,
 };
 
 // Trajectories that fit an address, in its order; missing values last.

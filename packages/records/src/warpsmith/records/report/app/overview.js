@@ -43,7 +43,7 @@ const MAIN_METRICS = ["loss", "aggregated_return_mean", "turn_return_mean", "ent
 
 function mainMetrics(run) {
   return MAIN_METRICS.map((name) => metricOf(run, name)).filter((metric) => metric && !metric.flat).map((metric) =>
-    chart(metric.name, () => metricTraces([{ ...metric, name: run.name }]), { legend: false, last: number(metric.y[metric.y.length - 1]) }));
+    metricChart(metric.name, [{ ...metric, name: run.name }]));
 }
 
 const shareOf = (counts, total) => (total ? counts / total : 0);
@@ -70,7 +70,9 @@ const STACK = ["#d4483f", "#d9822b", "#b5962b", "#a45bd0", "#3b7dd8", "#1a9aa8",
 function stacked(columns, counts) {
   const totals = new Map();
   for (const at of counts.values()) for (const [name, n] of at) if (n) totals.set(name, (totals.get(name) || 0) + n);
-  const names = [...totals].sort(([, one], [, other]) => other - one).map(([name]) => name);
+  // What is correct is the base of each bar, so that its course can be read off.
+  const base = (name) => Number(name in GOOD_COLOURS);
+  const names = [...totals].sort(([a, one], [b, other]) => base(b) - base(a) || other - one).map(([name]) => name);
   let next = 0;
   return names.map((name) => {
     const own = columns.map((column) => counts.get(column.name).get(name) || 0);
@@ -104,19 +106,28 @@ function progressTable(parts) {
     h("p", { class: "soft" }, "Mean change of the reward from this turn to the next, of all trajectories that have both (their number is in brackets), and of those with and without a correct turn up to this one.")] : null;
 }
 
-// Figures that did not change are folded away.
+const HELD_OUT_FIRST = ["solved_rate", "correct", "correct_rate", "compiled_rate", "reward_mean", "aggregated_return_mean", "best_score_mean", "speedup_mean", "speedup_p50", "completion_length_mean"];
+
+// Other figures, and those that did not change, are folded away.
 function heldOutTable(figures) {
-  const row = (figure) => [figure.metric, number(figure.before), number(figure.after), known(figure.difference) ? (figure.difference > 0 ? "+" : "") + number(figure.difference) : DASH,
-    figure.interval ? `${number(figure.interval[0])} to ${number(figure.interval[1])}` : DASH];
+  const signed = (value, write) => (known(value) ? (value > 0 ? "+" : "") + write(value) : DASH);
+  const row = ({ metric, before, after, difference, interval }) => {
+    const rate = unitOf(metric) === "rate", change = (value) => signed(value, (it) => (rate ? (100 * it).toFixed(1) : number(it)));
+    return [metric, measured(metric, before), measured(metric, after), change(difference) + (rate && known(difference) ? " points" : ""), interval ? `${change(interval[0])} to ${change(interval[1])}` : DASH];
+  };
   const same = figures.filter((figure) => figure.before === figure.after), other = figures.filter((figure) => figure.before !== figure.after);
+  // First what the run is judged by; figures by turn are in the tables above.
+  const first = other.filter((figure) => figure.interval || HELD_OUT_FIRST.includes(figure.metric)), rest = other.filter((figure) => !first.includes(figure));
+  first.sort((one, two) => Number(!!two.interval) - Number(!!one.interval));
   const headings = ["figure", "before", "after", "difference", "interval of the difference"];
-  return [other.length ? table(headings, other.map(row)) : h("p", null, "No figure changed."), same.length ? h("details", null, h("summary", null, `${same.length} figures that did not change`), table(headings, same.map(row))) : null];
+  const folded = (list, what) => (list.length ? h("details", null, h("summary", null, `${list.length} ${what}`), table(headings, list.map(row))) : null);
+  return [other.length ? table(headings, (first.length ? first : rest).map(row)) : h("p", null, "No figure changed."), first.length ? folded(rest, "more figures that changed") : null, folded(same, "figures that did not change")];
 }
 
 function readings(run) {
   return (run.overview.readings || []).map(({ part, heading, keys }) => h("div", { class: "reading" }, h("h3", null, `${part}: ${heading}`), h("ul", null, keys.map((key) => {
     const t = run.byKey.get(key);
-    return t ? h("li", null, h("a", { href: address("trajectory", { key, run: app.run || null }) }, t.problem), " ", turnMarks(run, t), h("small", null, ` aggregated return ${number(t.return)} · ${t.column} · ${key}`)) : null;
+    return t ? h("li", null, h("a", { href: address("trajectory", { key, run: app.run || null }) }, t.problem), " ", turnMarks(run, t), h("small", { class: "line-below" }, `aggregated return ${number(t.return)} · ${t.column} · ${key}`)) : null;
   }))));
 }
 
