@@ -3,8 +3,18 @@
 const app = { source: null, runs: [], run: 0, plotly: null };
 
 function plotlyReady() {
-  app.plotly ||= app.source.plotlyScript().then(() => window.Plotly);
+  app.plotly ||= app.source.plotlyScript().then(() => warmedUp(window.Plotly));
   return app.plotly;
+}
+
+// The first drawing of each kind takes several times as long as the next, so it belongs to the loading.
+async function warmedUp(plotly) {
+  const box = h("div", { class: "warm-up", "aria-hidden": "true" });
+  document.body.append(box);
+  await plotly.newPlot(box, [{ type: "scatter", y: [0, 1] }, { type: "bar", y: [1] }], layout({}));
+  plotly.purge(box);
+  box.remove();
+  return plotly;
 }
 
 // Without a pointer that hovers, plotly's buttons would always cover a corner of the plot.
@@ -82,21 +92,19 @@ function redrawCharts() {
 // Curves as Python sends them: {name, x, y, low, high}.
 function curves(list, { rate } = {}) {
   const shown = rate ? percent : number;
+  const known = (values) => values && values.length && values.every((value) => value !== null);
   return list.flatMap((curve, n) => {
-    const colour = SERIES[n % SERIES.length];
-    const few = curve.x.length < 30;
-    const line = { x: curve.x, y: curve.y, name: label(curve.name), mode: few ? "lines+markers" : "lines", type: "scatter", line: { color: colour, width: 2 },
-      marker: { size: 5 }, text: curve.y.map(shown), hovertemplate: "%{text}<extra>" + label(curve.name) + "</extra>" };
-    const known = (values) => values && values.length && values.every((value) => value !== null);
-    if (!known(curve.low) || !known(curve.high)) return [line];
+    const line = lineTraces(curve, n, shown);
+    if (!known(curve.low) || !known(curve.high)) return line;
     const band = { x: [...curve.x, ...[...curve.x].reverse()], y: [...curve.high, ...[...curve.low].reverse()], fill: "toself", type: "scatter", mode: "lines",
-      fillcolor: colour + "2e", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
-    return [band, line];
+      fillcolor: SERIES[n % SERIES.length] + "2e", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+    return [band, ...line];
   });
 }
 
 // A metric's unit, by its name: shares are shown in percent, times in seconds.
 function unitOf(name) {
+  if (/learning_rate/.test(name)) return "";
   if (/(_rate|_share|_fraction|_fraction_high|\/utilization|_utilization)$/.test(name)) return "rate";
   if (/_tokens_per_s$/.test(name)) return "tokens/s";
   if (name === "seconds" || /(^|_)s(_mean|_p\d+)?$/.test(name)) return "s";
@@ -113,20 +121,24 @@ function measured(name, value) {
 // The chart of one metric: of one run without a legend and with the last value, of several with one.
 function metricChart(name, list) {
   const one = list.length === 1, unit = unitOf(name);
-  return chart(unit && unit !== "rate" ? `${name}, ${unit}` : name, () => metricTraces(list, name), { legend: !one, rate: unit === "rate", last: one ? measured(name, list[0].y.findLast(known)) : undefined });
+  // Other names end in their unit.
+  const title = unit === "tokens" && !name.endsWith("tokens") ? `${name}, tokens` : name;
+  return chart(title, () => metricTraces(list, (value) => measured(name, value)), { legend: !one, rate: unit === "rate", last: one ? measured(name, list[0].y.findLast(known)) : undefined });
 }
 
-// One metric of one or more runs; from 24 points on with a trailing mean.
-function metricTraces(list, metric) {
-  return list.flatMap(({ name, x, y }, n) => {
-    const colour = SERIES[n % SERIES.length];
-    const long = x.length >= 24;
-    const base = { x, type: "scatter", name: label(name), legendgroup: String(n) };
-    const raw = { ...base, y, mode: long ? "lines" : "lines+markers", opacity: long ? 0.35 : 1, line: { color: colour, width: long ? 1 : 2 },
-      marker: { size: 5 }, text: y.map((value) => measured(metric, value)), hovertemplate: "%{text}<extra>" + label(name) + "</extra>" };
-    if (!long) return [raw];
-    return [{ ...raw, showlegend: false }, { ...base, y: trailingMean(y, Math.floor(x.length / 8)), mode: "lines", line: { color: colour, width: 2 }, hoverinfo: "skip" }];
-  });
+// One metric of one or more runs; from 24 points on with a trailing mean. `shown` writes a value.
+function metricTraces(list, shown) {
+  return list.flatMap((one, n) => lineTraces(one, n, shown));
+}
+
+function lineTraces({ name, x, y }, n, shown) {
+  const colour = SERIES[n % SERIES.length];
+  const long = x.length >= 24;
+  const base = { x, type: "scatter", name: label(name), legendgroup: String(n) };
+  const raw = { ...base, y, mode: long ? "lines" : "lines+markers", opacity: long ? 0.35 : 1, line: { color: colour, width: long ? 1 : 2 },
+    marker: { size: 5 }, text: y.map(shown), hovertemplate: "%{text}<extra>" + label(name) + "</extra>" };
+  if (!long) return [raw];
+  return [{ ...raw, showlegend: false }, { ...base, y: trailingMean(y, Math.floor(x.length / 8)), mode: "lines", line: { color: colour, width: 2 }, hoverinfo: "skip" }];
 }
 
 function trailingMean(values, width) {

@@ -23,7 +23,7 @@ function comparison({ on, runs }) {
   const bounds = (found) => (found && known(found.low) ? `${percent(found.low)} to ${percent(found.high)}` : DASH);
   const points = (share) => (known(share) ? `${share > 0 ? "+" : ""}${(100 * share).toFixed(1)}` : DASH);
   const verdict = (found) => (!found || !known(found.low) ? DASH : found.low > 0 ? "better" : found.high < 0 ? "worse" : "not distinguishable");
-  return [h("p", { class: "soft" }, on), table(["run", "evaluated", "problems", "solved", "95 % interval", "difference to the first, points", "95% interval", ""], runs.map((run) => {
+  return [h("p", { class: "soft" }, on), table(["run", "evaluated", "problems", "solved", "95 % interval", "difference to the first, points", "95 % interval", ""], runs.map((run) => {
     const gap = run.difference;
     return [h("a", { href: address("overview", { run: run.id || null }) }, run.name), run.part || DASH, number(run.solved && run.solved.problems), percent(run.solved && run.solved.mean), bounds(run.solved),
       run.id ? points(gap && gap.mean) : DASH, gap && known(gap.low) ? `${points(gap.low)} to ${points(gap.high)}` : DASH, run.id ? verdict(gap) : "the first"];

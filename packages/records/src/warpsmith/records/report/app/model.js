@@ -95,10 +95,14 @@ const SEARCHED = ["key", "problem", "status", "error_category", "flags"];
 // Whether a trajectory has a word somewhere: each distinct text is looked at once, whatever the number of turns.
 function wordFilter({ turns }, word) {
   const has = (text) => text.toLowerCase().includes(word);
-  const columns = SEARCHED.map((name) => turns.codes(name)).map(({ data, values }) => ({ data, hits: values.map(has) })).filter(({ hits }) => hits.includes(true));
+  const found = new Uint8Array(turns.rows);
+  for (const { data, values } of SEARCHED.map((name) => turns.codes(name))) {
+    const hits = Uint8Array.from(values, has);
+    if (hits.includes(1)) for (let row = 0; row < turns.rows; row++) if (data[row] >= 0 && hits[data[row]]) found[row] = 1;
+  }
   const names = new Map();
   const inColumn = (name) => { if (!names.has(name)) names.set(name, has(name)); return names.get(name); };
-  return (t) => inColumn(t.column) || t.rows.some((row) => columns.some(({ data, hits }) => data[row] >= 0 && hits[data[row]]));
+  return (t) => inColumn(t.column) || t.rows.some((row) => found[row]);
 }
 
 const SORTS = { __proto__: null,
@@ -110,8 +114,9 @@ const SORTS = { __proto__: null,
 // Trajectories that fit an address, in its order; missing values last.
 function chosen(run, params) {
   const found = run.trajectories.filter(filterOf(run, params));
-  const name = (params.get("sort") || "order").replace(/^-/, "");
-  const down = (params.get("sort") || "").startsWith("-") ? -1 : 1;
+  if (!params.get("sort")) return found;
+  const name = params.get("sort").replace(/^-/, "");
+  const down = params.get("sort").startsWith("-") ? -1 : 1;
   const value = SORTS[name] || SORTS.order;
   const ordered = found.map((t) => [value(t), t]);
   ordered.sort(([one], [other]) => {

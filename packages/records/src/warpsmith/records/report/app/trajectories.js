@@ -6,7 +6,7 @@ const LIST_COLUMNS = (run) => ALL_COLUMNS(run).filter(({ of }) => !of || run.tra
 const ALL_COLUMNS = (run) => [
   { name: "problem", title: "problem", width: "minmax(150px, 2.2fr)", cell: (t) => t.problem },
   { name: "turns", title: "turns", width: "minmax(72px, .6fr)", cell: (t) => turnMarks(run, t) },
-  { name: "column", title: "step", width: "minmax(128px, 1fr)", cell: (t) => t.column },
+  { name: "column", title: "step", width: "minmax(150px, 1fr)", cell: (t) => t.column },
   { name: "level", of: "level", title: "level", width: "70px", cell: (t) => number(t.level) },
   { name: "stage", of: "stage", title: "stage", width: "70px", cell: (t) => number(t.stage) },
   { name: "solved", title: "solved at", width: "96px", cell: (t) => (t.solvedAt ? "turn " + t.solvedAt : DASH) },
@@ -27,6 +27,7 @@ function trajectoriesView(run) {
   const open = (t) => go("trajectory", { ...Object.fromEntries(params), key: t.key });
   const list = new VirtualList(LIST_COLUMNS(run), { open, sort, sorted: params.get("sort") || "" });
   const count = h("span", { class: "soft", id: "count", "aria-live": "polite" });
+  let typed = 0;
   const show = () => {
     const found = chosen(run, params);
     count.textContent = `${number(found.length)} of ${number(run.trajectories.length)} trajectories`;
@@ -36,7 +37,9 @@ function trajectoriesView(run) {
     // The address follows the typing without a new entry of the history.
     event.target.value ? params.set("q", event.target.value) : params.delete("q");
     history.replaceState(null, "", address("trajectories", Object.fromEntries(params)));
-    show();
+    // Fast typing is searched once.
+    clearTimeout(typed);
+    typed = setTimeout(show, 40);
   } } });
   const view = h("div", { class: "main wide fill" }, h("h1", null, "Trajectories"), h("div", { class: "bar" }, search, filterControls(run, params, set), count,
     [...params.keys()].some((name) => FILTERS.includes(name)) ? h("button", { on: { click: () => go("trajectories", { run: params.get("run") }) } }, "Clear filters") : null), list.element);
