@@ -141,7 +141,11 @@ def _of_many_problems(ordered: Sequence[dict[str, Any]], count: int) -> list[str
 
 
 def _trajectories(turns: pa.Table) -> list[dict[str, Any]]:
-    rows = turns.filter(turns.column("valid")).select(["key", "problem", "turn", "reward", "return", "correct"]).to_pylist()
+    rows = (
+        turns.filter(turns.column("valid"))
+        .select(["key", "problem", "turn", "reward", "return", "correct"])
+        .to_pylist()
+    )
     by_key: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_key.setdefault(row["key"], []).append(row)
