@@ -99,6 +99,9 @@ def test_the_console_has_a_block_for_each_step_and_nothing_of_the_libraries(fini
     assert "[Turn 1] " not in printed
     assert "Held out, gain: solved" in printed
     assert "Time by phase" in printed
+    assert printed.index(f"Demo in {out}.") < printed.index("==> policy")
+    for last in ("Summary: ", "Report:  ", f"Model:   {out / 'grpo' / 'final_model'}"):
+        assert last in printed
     assert "it/s]" not in printed, "a progress bar of a library"
     assert len(printed.splitlines()) < 120
     logs = out / "grpo" / "logs"

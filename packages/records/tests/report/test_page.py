@@ -4,10 +4,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from runs import ATTACK, write_evaluated_run, write_hostile_run
+from made_rows import trajectory_rows
+from runs import ATTACK, write_evaluated_run, write_evaluation, write_hostile_run, write_step
 
-from warpsmith.records import RunReader
+from warpsmith.records import RunReader, RunWriter
 from warpsmith.records.report import write_report
+from warpsmith.records.schema import turns_batch
 
 VIEWS = ("overview", "grid", "trajectories", "timeline", "metrics")
 
@@ -43,8 +45,8 @@ def test_progress_by_turn_and_figures_by_level_are_shown(browser, tmp_path):
     browser.open((run / "report.html").as_uri())
     rows = browser.js("[...document.querySelectorAll('#turns .progress tbody tr')].map(r => r.innerText.split('\\t'))")
     assert rows[2:4] == [
-        ["held_out after 2 steps", "1", "0.0 %", "0.0 %", "+0.5 (8)", "–", "+0.5 (8)"],
-        ["held_out after 2 steps", "2", "75.0 %", "75.0 %", "–", "–", "–"],
+        ["held_out after 2 steps", "1", "0.0%", "0.0%", "+0.5 (8)", "–", "+0.5 (8)"],
+        ["held_out after 2 steps", "2", "75.0%", "75.0%", "–", "–", "–"],
     ]
     assert "Figures by level" in browser.text("#by h2")
     assert "train, level 2" in browser.text("#by")
@@ -93,6 +95,35 @@ def test_a_trajectory_opens_from_the_list_with_turns_side_by_side_and_a_diff(bro
     assert "-0.1" in browser.until("document.querySelector('.tokens span')?.title")
 
 
+def test_figures_of_a_verdict_are_named_with_their_values(browser, tmp_path):
+    rows = trajectory_rows("t", ["correct"])
+    rows[0]["verdict"]["figures"] = [{"name": "bound_share", "value": 0.25}, {"name": "launches", "value": 2.0}]
+    with RunWriter(tmp_path) as writer:
+        writer.append("turns", turns_batch(rows))
+    write_report(RunReader(tmp_path), tmp_path / "report.html")
+    browser.open((tmp_path / "report.html").as_uri(), "trajectory?key=t&mode=verdict")
+    assert "bound_share 0.25, launches 2" in browser.text(".turn table")
+
+
+def test_a_run_of_many_steps_and_evaluations_keeps_to_a_screen(browser, tmp_path):
+    with RunWriter(tmp_path) as writer:
+        for step in range(1, 71):
+            if step % 10 == 1:
+                write_evaluation(writer, step - 1, 2)
+            write_step(writer, step)
+    write_report(RunReader(tmp_path), tmp_path / "report.html")
+    browser.open((tmp_path / "report.html").as_uri())
+    assert [text.split(":")[0] for text in browser.texts("#turns > p:has(b)")] == [
+        "held_out before training", "held_out after 60 steps", "train",
+    ]  # fmt: skip
+    assert browser.text("#turns summary") == "5 evaluations in between"
+    browser.js("document.querySelector('#verdicts').scrollIntoView()")
+    browser.until("document.querySelectorAll('#verdicts .plot svg.main-svg').length >= 2")
+    # Each category is one area; bars would be one element a step.
+    assert browser.js("document.querySelectorAll('#verdicts .bars .point').length") == 0
+    assert browser.complaints() == []
+
+
 def test_keys_move_between_trajectories_and_back_to_the_list(browser, report):
     browser.open(report, "trajectories?role=train")
     for key in ("j", "j", "Enter"):
@@ -117,7 +148,8 @@ def test_the_timeline_shows_a_step_and_recorded_device_metrics(browser, report):
     browser.open(report, "timeline?step=1")
     assert "Timeline of step 1" in browser.text("h1")
     assert "wait for batch 3 s · train 1 s" in browser.text(".bar")
-    assert "gpu_0/utilization" in browser.text("#devices")
+    captions = [" ".join(text.split()) for text in browser.texts("#devices figcaption")]
+    assert "gpu_0/utilization 70.0%" in captions
 
 
 @pytest.mark.parametrize("width", [1440, 390])

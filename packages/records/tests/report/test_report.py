@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_rows import step_row, trajectory_rows, turn_row
+from made_rows import credit_row, step_row, trajectory_rows, turn_row
 from runs import ATTACK, write_evaluated_run, write_hostile_run
 
 from warpsmith.records import RunReader, RunWriter, write_report
@@ -22,7 +22,7 @@ from warpsmith.records.follower import Follower
 from warpsmith.records.report import ReportError, columns
 from warpsmith.records.report.intervals import interval
 from warpsmith.records.report.tokens import Vocabulary
-from warpsmith.records.schema import steps_batch, turns_batch
+from warpsmith.records.schema import credits_batch, steps_batch, turns_batch
 
 
 class Elements(HTMLParser):
@@ -126,6 +126,27 @@ def test_curves_show_what_was_in_use(tmp_path):
     (trend,) = [trend for trend in about["trends"] if trend["title"].startswith("in use")]
     assert [(curve["name"], curve["x"]) for curve in trend["curves"]] == [("evaluator busy", [1, 2]), ("gpu 0", [1, 2])]
     assert trend["curves"][1]["y"] == pytest.approx([0.6, 0.7])
+
+
+def test_the_spread_of_advantages_is_that_of_each_step_in_whatever_order(tmp_path):
+    order, values = [3, 1, 2, 1, 3, 1], [0.5, -1.0, 0.25, 3.0, 0.75, 1.0]
+    with RunWriter(tmp_path) as writer:
+        writer.append("turns", turns_batch(trajectory_rows("t", ["correct"] * 6)))
+        rows = [credit_row("t", n, step, advantage=values[n]) for n, step in enumerate(order)]
+        writer.append("credits", credits_batch(rows))
+    (trend,) = [trend for trend in overview(tmp_path)["trends"] if trend["title"] == "advantages: spread"]
+    found = {curve["name"]: dict(zip(curve["x"], curve["y"], strict=True)) for curve in trend["curves"]}
+    assert found["median"] == {1: 1.0, 2: 0.25, 3: 0.625}
+    assert (found["largest"][1], found["smallest"][1], found["largest"][3]) == (3.0, -1.0, 0.75)
+
+
+def test_trajectories_to_read_are_of_different_problems(tmp_path):
+    with RunWriter(tmp_path) as writer:
+        for number in range(9):
+            best = trajectory_rows(f"t{number}", ["correct"], problem=f"p{number // 3}", speedup=9.0 - number)
+            writer.append("turns", turns_batch(best))
+    first = manifest(tmp_path, trajectories=4)["overview"]["readings"][0]
+    assert (first["heading"], first["keys"]) == ("highest return", ["t0", "t3", "t6", "t1"])
 
 
 def test_curves_show_each_agent_and_the_speedup_over_its_start(tmp_path):

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from warpsmith.records.units import duration
 from warpsmith.trainer.telemetry.live_view import trend, view
+from warpsmith.trainer.telemetry.phase_log import PhaseLog
 from warpsmith.trainer.telemetry.recent_steps import RecentWork
 
 STEP = {
@@ -54,6 +55,19 @@ def text_of(work: RecentWork, width: int = 120) -> str:
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(view("a run", work, ["GPU 0 87 %"]))
     return console.export_text()
+
+
+def test_the_view_names_the_phase_of_the_start():
+    work, phases = RecentWork(4), PhaseLog()
+    phases.entered = lambda name: work.enter(f"start: {name}")
+    with phases.start("DeepSpeed"):
+        assert "now: start: DeepSpeed, for" in text_of(work)
+
+
+def test_a_small_loss_is_not_shown_as_zero():
+    work = RecentWork(4)
+    work.step({**STEP, "loss": -4.5e-05})
+    assert "-4.5e-05" in text_of(work)
 
 
 def shown_in_a_file(mode: str, rank: str = "0") -> str:

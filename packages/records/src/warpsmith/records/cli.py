@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from warpsmith.records._version import __version__
-from warpsmith.records.commands import new_app, run
+from warpsmith.records.commands import OutputOption, new_app, output_of, run
 from warpsmith.records.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory, f
 Runs = Annotated[
     Path, typer.Argument(metavar="RUN", help="The run's directory, or a folder of runs, for example runs/demo.")
 ]
-Out = Annotated[Path, typer.Argument(metavar="OUT", help="New directory; created in full or not at all.")]
+Out = Annotated[
+    Path | None, typer.Argument(metavar="OUT", help="New directory; created in full or not at all.", show_default=False)
+]
 Salvage = Annotated[
     bool, typer.Option("--skip-damaged", help="Skip damaged batches and list them, instead of stopping.")
 ]
@@ -102,7 +104,9 @@ def summary(
 @app.command()
 def compact(
     run_dir: Run,
-    out: Out,
+    out: Out = None,
+    output: OutputOption = None,
+    *,
     partition_by: Annotated[
         list[str] | None, typer.Option(help="Column of turns to partition by; default: role; repeatable.")
     ] = None,
@@ -119,7 +123,7 @@ def compact(
         task = bar.add_task("compacting", total=None)
         done = write(
             run_dir,
-            out,
+            output_of(out, output),
             partition_by=("role",) if partition_by is None else partition_by,
             join_credits=join_credits,
             on_damage="skip" if skip_damaged else "raise",
@@ -132,7 +136,9 @@ def compact(
 @app.command()
 def export(
     run_dir: Run,
-    out: Out,
+    out: Out = None,
+    output: OutputOption = None,
+    *,
     form: Annotated[ExportFormat, typer.Option("--format", help="json: one file per turn and per trajectory.")],
     skip_damaged: Salvage = False,
 ) -> None:
@@ -146,7 +152,7 @@ def export(
         task = bar.add_task(f"writing {form}", total=None)
         done = export_json(
             run_dir,
-            out,
+            output_of(out, output),
             on_damage="skip" if skip_damaged else "raise",
             progress=lambda turns, total: bar.update(task, completed=turns, total=total),
         )

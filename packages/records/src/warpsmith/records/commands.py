@@ -3,13 +3,30 @@
 import os
 import textwrap
 from collections.abc import Callable
-from typing import NoReturn
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 
 from warpsmith.records import process_log
 from warpsmith.records.errors import UsageError, WarpsmithError
 from warpsmith.records.last_words import notes_of
+
+OutputOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="The same as OUT.")]
+"""For commands whose output is an argument: every command takes its output by `-o` too."""
+
+
+def output_of(argument: Path | None, option: Path | None) -> Path:
+    """Return a command's output, given as the argument OUT or by `OutputOption`.
+
+    Raises:
+        UsageError: neither is given, or both are.
+    """
+    if argument is None and option is None:
+        raise UsageError("There is no output.", "Name it as OUT, or with --output.")
+    if argument is not None and option is not None:
+        raise UsageError(f"The output is named twice: {argument} and {option}.", "Leave out one of them.")
+    return Path(argument or option or "")
 
 
 def new_app(command: str, version: str, purpose: str) -> typer.Typer:

@@ -89,6 +89,9 @@ class Journal:
         return self.entries[-1].end if self.entries else 0
 
 
+_KINDS: Final = frozenset(Kind)
+
+
 def digest(data: bytes | memoryview, format_version: int = FORMAT_VERSION) -> bytes:
     """The 16-byte digest of a message: SHA-256 cut to 16 bytes, BLAKE2b in format version 1.
 
@@ -164,7 +167,7 @@ def _decode_entry(slot: bytes, segment_id: bytes, sequence: int) -> Entry | None
     body, check = slot[:-_CHECK_BYTES], slot[-_CHECK_BYTES:]
     magic, kind, _, found_sequence, offset, length, rows, digest_ = _ENTRY.unpack(body)
     whole = magic == _ENTRY_MAGIC and check == _check(body, segment_id)
-    if not whole or found_sequence != sequence or kind not in set(Kind):
+    if not whole or found_sequence != sequence or kind not in _KINDS:
         return None
     return Entry(Kind(kind), sequence, offset, length, rows, digest_)
 

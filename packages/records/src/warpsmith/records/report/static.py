@@ -25,8 +25,9 @@ T = TypeVar("T")
 
 MOST_BYTES: Final = 20_000_000
 _BLOCK_TRAJECTORIES: Final = 24
-_READ_TRAJECTORIES: Final = 10 * _BLOCK_TRAJECTORIES
-"""Trajectories read at once, so that each batch of the records is read a few times at most."""
+_READ_TOKENS: Final = 1_000_000
+"""Tokens of trajectories that are read at once: few readings, since each one goes through most batches of the records,
+and bounded memory."""
 _PAGE_BYTES: Final = 300_000
 """Room for what is not counted while texts are chosen: markup and the overview."""
 _INDEX_BYTES: Final = 8
@@ -105,7 +106,10 @@ def wire_turns(turns: pa.Table) -> pa.Table:
 
 
 def readings(turns: pa.Table, count: int) -> list[Reading]:
-    """Choose trajectories to read: per part the best, most improved, latest not solved, and random, each once."""
+    """Choose trajectories to read: per part the best, most improved, latest not solved, and random, each once.
+
+    Those of one problem are alike, so each kind has as many problems as it can.
+    """
     found: list[Reading] = []
     shown: set[str] = set()
     for part in parts_of(turns) if count else []:
@@ -119,14 +123,29 @@ def readings(turns: pa.Table, count: int) -> list[Reading]:
             "random": random.Random(0).sample(everyone, len(everyone)),
         }
         for heading, kind in kinds.items():
-            fresh = [t["key"] for t in kind if t["key"] not in shown][:count]
+            fresh = _of_many_problems([t for t in kind if t["key"] not in shown], count)
             shown.update(fresh)
             found += [Reading(part.label, heading, fresh)] if fresh else []
     return found
 
 
+def _of_many_problems(ordered: Sequence[dict[str, Any]], count: int) -> list[str]:
+    """Return the first `count` keys, one of each problem before a second one of any."""
+    seen: dict[str, int] = {}
+    ranked = []
+    for t in ordered:
+        seen[t["problem"]] = seen.get(t["problem"], 0) + 1
+        ranked.append((seen[t["problem"]], t["key"]))
+    ranked.sort(key=lambda entry: entry[0])
+    return [key for _, key in ranked[:count]]
+
+
 def _trajectories(turns: pa.Table) -> list[dict[str, Any]]:
-    rows = turns.filter(turns.column("valid")).select(["key", "turn", "reward", "return", "correct"]).to_pylist()
+    rows = (
+        turns.filter(turns.column("valid"))
+        .select(["key", "problem", "turn", "reward", "return", "correct"])
+        .to_pylist()
+    )
     by_key: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_key.setdefault(row["key"], []).append(row)
@@ -138,6 +157,7 @@ def _trajectory(key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     aggregated = rows[0]["return"] if rows[0]["turn"] == 0 else None
     return {
         "key": key,
+        "problem": rows[0]["problem"],
         "return": float("-inf") if aggregated is None else aggregated,
         "improvement": rows[-1]["reward"] - rows[0]["reward"],
         "solved": any(row["correct"] for row in rows),
@@ -148,7 +168,7 @@ def _texts(follower: Follower, chosen: Sequence[Reading], room: int) -> tuple[li
     """Pack trajectories, the chosen ones first, until `room` characters are used; return blocks and block by key."""
     details, blocks, index = Details(follower), list[str](), dict[str, int]()
     first = [key for reading in chosen for key in reading.keys]
-    for keys in (first, *_batches(_others(follower.turns, first), _READ_TRAJECTORIES)):
+    for keys in (first, *_at_once(follower.turns, _others(follower.turns, first))):
         # Alike texts share a block, where each is stored once.
         read = sorted(details.trajectories(keys), key=lambda entry: (entry["problem"], entry["key"]))
         for group in _batches(read, _BLOCK_TRAJECTORIES):
@@ -165,6 +185,18 @@ def _others(turns: pa.Table, first: Sequence[str]) -> list[str]:
     others = sorted(set(turns.column("key").to_pylist()) - set(first))
     random.Random(0).shuffle(others)
     return others
+
+
+def _at_once(turns: pa.Table, keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Split keys, in their order, so that the trajectories of each part have `_READ_TOKENS` tokens or little more."""
+    sums = turns.group_by("key").aggregate([("prompt_tokens", "sum"), ("tokens", "sum")]).to_pylist()
+    tokens = {row["key"]: row["prompt_tokens_sum"] + row["tokens_sum"] for row in sums}
+    begin, held = 0, 0
+    for end, key in enumerate(keys, 1):
+        held += tokens[key]
+        if held >= _READ_TOKENS or end == len(keys):
+            yield keys[begin:end]
+            begin, held = end, 0
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -90,6 +90,7 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
         display = stack.enter_context(
             RunDisplay(run.title, run.steps, run.console, shown=ranks.drives, machine=machine)
         )
+        phases.entered = lambda name: display.enter(f"start: {name}")
         if ranks.drives:
             display.say(_opening(config, resume))
         session = stack.enter_context(RolloutSession(config, display, phases)) if ranks.drives else None

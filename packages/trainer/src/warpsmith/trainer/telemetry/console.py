@@ -98,7 +98,7 @@ def _trained(figures: Figures) -> str:
         return ", ".join(["no update: no turn has a gradient", *reference]).format_map(figures)
     most = " (most {grad_norm_max:.3g})" if "grad_norm_max" in figures else ""
     parts = [
-        "loss {loss:.4f}, gradient norm {grad_norm:.3g}" + most + ", entropy {entropy:.3f}",
+        "loss {loss:.3g}, gradient norm {grad_norm:.3g}" + most + ", entropy {entropy:.3f}",
         *reference,
         *(["kl of the update {kl_old:.1e}"] if "kl_old" in figures else []),
         "clipped {clip_fraction:.3f}, learning rate {learning_rate:.1e}",

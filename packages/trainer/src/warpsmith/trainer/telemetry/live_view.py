@@ -28,7 +28,7 @@ _SHOWN = (
     ("generator solved", "agent_generator/solved_rate", "{:.1%}"),
     ("optimizer over its start", "agent_optimizer/speedup_over_start_mean", "{:.2f}x"),
     ("completion, tokens", "completion_length_mean", "{:.0f}"),
-    ("loss", "loss", "{:.4f}"),
+    ("loss", "loss", "{:.3g}"),
     ("entropy", "entropy", "{:.3f}"),
 )
 

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,9 +46,13 @@ class PhaseLog:
     """Notes phases; `keep` writes what was noted so far, and from then on each one is written as it ends.
 
     So a run that is refused leaves no file. For rank 0; on other ranks nothing is ever kept.
+
+    Attributes:
+        entered: called with the name of each phase of the start as it begins.
     """
 
     def __init__(self) -> None:
+        self.entered: Callable[[str], None] = lambda name: None
         self._file: Path | None = None
         self.spans: list[PhaseSpan] = []
         here, command = psutil.Process().create_time(), os.environ.get(COMMAND_BEGAN)
@@ -60,6 +64,7 @@ class PhaseLog:
     def start(self, name: str) -> Iterator[None]:
         """Note a phase of the start that lasts as long as the block."""
         began = time.time()
+        self.entered(name)
         yield
         self.add(PhaseSpan("start", name, began, time.time()))
 

@@ -21,6 +21,8 @@ async function start() {
   if (app.source.live) app.source.watch(refresh, (lost) => { page.live.textContent = lost ? "no connection" : "live"; page.live.classList.toggle("lost", lost); });
   show();
   document.documentElement.dataset.ready = "true";
+  // Before the first chart is asked for, since its script takes long to compile.
+  setTimeout(plotlyReady, 200);
 }
 
 function show() {

@@ -9,7 +9,7 @@ function compareView() {
   const draw = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = words.length ? names.filter((name) => words.every((word) => name.toLowerCase().includes(word))) : ["correct_rate", "reward_mean", "aggregated_return_mean", "turn_return_mean", "speedup_mean", "entropy", "loss", "seconds"].filter((name) => names.includes(name));
-    replace(charts, shown.map((name) => chart(name, () => metricTraces(app.runs.map((run) => ({ ...metricOf(run, name), name: run.name })).filter((metric) => metric.x && !metric.empty)), {})));
+    replace(charts, shown.map((name) => metricChart(name, app.runs.map((run) => ({ ...metricOf(run, name), name: run.name })).filter((metric) => metric.x && !metric.empty))));
   };
   const load = () => app.source.compare().then((found) => replace(result, comparison(found))).catch((error) => replace(result, h("p", { class: "note" }, error.message)));
   replace(view, h("h1", null, "Runs side by side"), result, h("h2", null, "Curves"), h("div", { class: "bar" }, search), charts);

@@ -34,7 +34,7 @@ function number(value) {
   return size < 1e-4 ? value.toExponential(2) : String(Number(value.toPrecision(3)));
 }
 
-const percent = (share) => (known(share) ? (100 * share).toFixed(1) + " %" : DASH);
+const percent = (share) => (known(share) ? (100 * share).toFixed(1) + "%" : DASH);
 const times = (value) => (known(value) ? value.toFixed(2) + "x" : DASH);
 const seconds = (value) => (known(value) ? (value >= 100 ? value.toFixed(0) : number(value)) + " s" : DASH);
 

@@ -1,6 +1,6 @@
 // Problems by steps, on one canvas: only the cells in view are drawn.
 
-const CELL = 20, LABELS = 230, HEAD = 74;
+const CELL = 20, WIDEST_CELL = 56, LABELS = 230, HEAD = 74;
 const GRID_METRICS = { __proto__: null,
   solved: { title: "solved", of: (cell) => cell.solved / cell.count, scale: (value) => value, text: percent },
   speedup: { title: "best speedup", of: (cell) => cell.speedup, scale: (value) => Math.min(1, Math.max(0, Math.log2(Math.max(value, 0.5)) / 3 + 1 / 3)), text: times },
@@ -56,11 +56,19 @@ class Grid {
     this.scale = metric.scale || ((value) => (high > low ? (value - low) / (high - low) : 0.5));
     this.canvas = h("canvas");
     this.labels = innerWidth < 600 ? 120 : LABELS;
-    const space = h("div", { class: "grid-space", style: { width: this.labels + columns.length * CELL + 60 + "px", height: HEAD + rows.length * CELL + "px" } }, this.canvas);
+    this.cell = CELL;
+    this.space = h("div", { class: "grid-space", style: { height: HEAD + rows.length * CELL + "px" } }, this.canvas);
     this.says = h("p", { class: "soft grid-says", "aria-live": "polite" }, "Point at a cell, or use the arrow keys and Enter.");
     this.element = h("div", { class: "grid", tabindex: "0", role: "application", "aria-label": "Problems by step", on: {
-      scroll: () => this.draw(), mousemove: (event) => this.point(event), click: (event) => { this.point(event); this.open(); }, keydown: (event) => this.key(event) } }, space);
-    new ResizeObserver(() => this.draw()).observe(this.element);
+      scroll: () => this.draw(), mousemove: (event) => this.point(event), click: (event) => { this.point(event); this.open(); }, keydown: (event) => this.key(event) } }, this.space);
+    new ResizeObserver(() => { this.fit(); this.draw(); }).observe(this.element);
+  }
+
+  // Few columns share the width of the window.
+  fit() {
+    const room = this.element.clientWidth - this.labels - 60;
+    this.cell = Math.max(CELL, Math.min(WIDEST_CELL, Math.floor(room / this.columns.length)));
+    this.space.style.width = this.labels + this.columns.length * this.cell + 60 + "px";
   }
 
   colour(value) {
@@ -83,17 +91,17 @@ class Grid {
     pen.font = "11px system-ui, sans-serif";
     const colours = new Map();
     const firstRow = Math.floor(top / CELL), lastRow = Math.min(this.rows.length, Math.ceil((top + height - HEAD) / CELL));
-    const firstColumn = Math.floor(left / CELL), lastColumn = Math.min(this.columns.length, Math.ceil((left + width - this.labels) / CELL));
+    const firstColumn = Math.floor(left / this.cell), lastColumn = Math.min(this.columns.length, Math.ceil((left + width - this.labels) / this.cell));
     pen.save();
     pen.beginPath(); pen.rect(this.labels, HEAD, width, height); pen.clip();
     for (let row = firstRow; row < lastRow; row++) for (let column = firstColumn; column < lastColumn; column++) {
-      const cell = this.rows[row].cells.get(column), x = this.labels + column * CELL - left, y = HEAD + row * CELL - top;
+      const cell = this.rows[row].cells.get(column), x = this.labels + column * this.cell - left, y = HEAD + row * CELL - top;
       if (!cell) continue;
       const value = this.metric.of(cell);
       if (!colours.has(value)) colours.set(value, this.colour(value));
       pen.fillStyle = colours.get(value);
-      pen.fillRect(x + 1, y + 1, CELL - 2, CELL - 2);
-      if (row === this.at[0] && column === this.at[1]) { pen.strokeStyle = css("--ink"); pen.lineWidth = 2; pen.strokeRect(x + 1, y + 1, CELL - 2, CELL - 2); }
+      pen.fillRect(x + 1, y + 1, this.cell - 2, CELL - 2);
+      if (row === this.at[0] && column === this.at[1]) { pen.strokeStyle = css("--ink"); pen.lineWidth = 2; pen.strokeRect(x + 1, y + 1, this.cell - 2, CELL - 2); }
     }
     pen.restore();
     this.names(pen, firstRow, lastRow, top, height);
@@ -116,7 +124,7 @@ class Grid {
     pen.beginPath(); pen.rect(this.labels, 0, width, HEAD); pen.clip();
     for (let column = first; column < last; column++) {
       pen.save();
-      pen.translate(this.labels + column * CELL - left + CELL / 2 + 3, HEAD - 6);
+      pen.translate(this.labels + column * this.cell - left + this.cell / 2 + 3, HEAD - 6);
       pen.rotate(-Math.PI / 3);
       pen.fillStyle = css(column === this.at[1] || this.columns[column].role !== "train" ? "--ink" : "--soft");
       pen.fillText(fitted(pen, this.columns[column].name.replace(/^step /, "").replace(/^.* (?=after \d+$)/, ""), 74), 0, 0);
@@ -129,7 +137,7 @@ class Grid {
     const box = this.element.getBoundingClientRect();
     const x = event.clientX - box.left, y = event.clientY - box.top;
     if (x < this.labels || y < HEAD) return;
-    this.to(Math.floor((y - HEAD + this.element.scrollTop) / CELL), Math.floor((x - this.labels + this.element.scrollLeft) / CELL));
+    this.to(Math.floor((y - HEAD + this.element.scrollTop) / CELL), Math.floor((x - this.labels + this.element.scrollLeft) / this.cell));
   }
 
   to(row, column) {
@@ -152,7 +160,7 @@ class Grid {
     const box = this.element, [row, column] = this.at;
     const fit = (start, size, room) => (value) => Math.min(Math.max(value, start + size - room), start);
     box.scrollTop = fit(row * CELL, CELL, box.clientHeight - HEAD - 16)(box.scrollTop);
-    box.scrollLeft = fit(column * CELL, CELL, box.clientWidth - this.labels - 16)(box.scrollLeft);
+    box.scrollLeft = fit(column * this.cell, this.cell, box.clientWidth - this.labels - 16)(box.scrollLeft);
   }
 
   open() {

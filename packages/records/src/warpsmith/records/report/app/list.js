@@ -5,14 +5,21 @@ const ROW_HEIGHT = 32;
 class VirtualList {
   // `columns`: [{name, title, width, cell(item)}]; `open(item, index)` is called on click and Enter.
   constructor(columns, { open, sort, sorted }) {
-    Object.assign(this, { columns, open, items: [], cursor: -1, drawn: new Map() });
-    this.template = columns.map((column) => column.width).join(" ");
-    this.head = h("div", { class: "row head", role: "row", style: { "grid-template-columns": this.template } }, columns.map((column) =>
-      h("button", { class: "cell", role: "columnheader", "aria-sort": ariaSort(sorted, column.name), on: { click: () => sort(column.name) } }, column.title, arrow(sorted, column.name))));
+    Object.assign(this, { open, sort, sorted, items: [], cursor: -1, drawn: new Map() });
+    this.head = h("div", { class: "row head", role: "row" });
+    this.setColumns(columns);
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.space = h("div", { class: "space" }, this.body);
     this.element = h("div", { class: "list", tabindex: "0", role: "table", "aria-label": "Trajectories", on: { scroll: () => this.draw(), keydown: (event) => this.key(event) } }, this.head, this.space);
     new ResizeObserver(() => this.draw()).observe(this.element);
+  }
+
+  setColumns(columns) {
+    this.columns = columns;
+    this.template = columns.map((column) => column.width).join(" ");
+    this.head.style.setProperty("grid-template-columns", this.template);
+    replace(this.head, columns.map(({ name, title }) =>
+      h("button", { class: "cell", role: "columnheader", "aria-sort": ariaSort(this.sorted, name), on: { click: () => this.sort(name) } }, title, arrow(this.sorted, name))));
   }
 
   show(items) {

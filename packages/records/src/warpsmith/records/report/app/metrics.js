@@ -23,9 +23,9 @@ function metricsView(run) {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = moving.filter((metric) => words.every((word) => metric.name.toLowerCase().includes(word)));
     count.textContent = `${found.length} of ${moving.length} metrics that vary`;
-    replace(box, found.map((metric) => chart(metric.name, () => metricTraces([{ ...metric, name: run.name }]), { legend: false, last: number(metric.y.findLast(known)) })));
+    replace(box, found.map((metric) => metricChart(metric.name, [{ ...metric, name: run.name }])));
   };
   show();
-  return h("div", { class: "main" }, h("h1", null, "Metrics"), run.steps.rows ? [h("div", { class: "bar" }, search, count), box] : h("p", null, "No training steps are recorded yet."),
-    flat.length ? h("details", { class: "part" }, h("summary", null, `${flat.length} metrics that are constant over the run`), table(["metric", "value"], flat.map((metric) => [metric.name, number(metric.value)]))) : null);
+  return h("div", { class: "main wide" }, h("h1", null, "Metrics"), run.steps.rows ? [h("div", { class: "bar" }, search, count), box] : h("p", null, "No training steps are recorded yet."),
+    flat.length ? h("details", { class: "part" }, h("summary", null, `${flat.length} metrics that are constant over the run`), table(["metric", "value"], flat.map((metric) => [metric.name, measured(metric.name, metric.value)]))) : null);
 }

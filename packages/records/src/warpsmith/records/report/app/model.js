@@ -68,7 +68,7 @@ const FILTERS = ["q", "problem", "column", "role", "level", "stage", "status", "
 // Whether a trajectory passes the filters of an address; `turn` restricts status and flag to that turn.
 function filterOf(run, params) {
   const want = Object.fromEntries(FILTERS.map((name) => [name, params.get(name) || ""]));
-  const words = want.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = want.q.toLowerCase().split(/\s+/).filter(Boolean).map((word) => wordFilter(run, word));
   const least = want.speedup === "" ? null : Number(want.speedup);
   const turn = want.turn === "" ? null : Number(want.turn) - 1;
   const { turns } = run;
@@ -86,29 +86,37 @@ function filterOf(run, params) {
         && (!want.flag || (turns.get("flags", row) || "").split(" ").includes(want.flag));
       if (!t.rows.some(fits)) return false;
     }
-    return words.every((word) => searchable(run, t).includes(word));
+    return words.every((fits) => fits(t));
   };
 }
 
-function searchable(run, t) {
-  if (t.text === undefined) {
-    const of = (name) => t.rows.map((row) => run.turns.get(name, row) || "").join(" ");
-    t.text = [t.key, t.problem, t.column, of("status"), of("error_category"), t.flags].join(" ").toLowerCase();
+const SEARCHED = ["key", "problem", "status", "error_category", "flags"];
+
+// Whether a trajectory has a word somewhere: each distinct text is looked at once, whatever the number of turns.
+function wordFilter({ turns }, word) {
+  const has = (text) => text.toLowerCase().includes(word);
+  const found = new Uint8Array(turns.rows);
+  for (const { data, values } of SEARCHED.map((name) => turns.codes(name))) {
+    const hits = Uint8Array.from(values, has);
+    if (hits.includes(1)) for (let row = 0; row < turns.rows; row++) if (data[row] >= 0 && hits[data[row]]) found[row] = 1;
   }
-  return t.text;
+  const names = new Map();
+  const inColumn = (name) => { if (!names.has(name)) names.set(name, has(name)); return names.get(name); };
+  return (t) => inColumn(t.column) || t.rows.some((row) => found[row]);
 }
 
 const SORTS = { __proto__: null,
   order: (t) => t.rows[0], problem: (t) => t.problem, column: (t) => (known(t.after) ? t.after : -1), turns: (t) => t.turns,
   solved: (t) => t.solvedAt || 99, speedup: (t) => t.speedup, return: (t) => t.return, advantage: (t) => t.advantage,
-  tokens: (t) => t.tokens, status: (t) => t.status, level: (t) => t.level,
+  tokens: (t) => t.tokens, status: (t) => t.status, level: (t) => t.level, stage: (t) => t.stage,
 };
 
 // Trajectories that fit an address, in its order; missing values last.
 function chosen(run, params) {
   const found = run.trajectories.filter(filterOf(run, params));
-  const name = (params.get("sort") || "order").replace(/^-/, "");
-  const down = (params.get("sort") || "").startsWith("-") ? -1 : 1;
+  if (!params.get("sort")) return found;
+  const name = params.get("sort").replace(/^-/, "");
+  const down = params.get("sort").startsWith("-") ? -1 : 1;
   const value = SORTS[name] || SORTS.order;
   const ordered = found.map((t) => [value(t), t]);
   ordered.sort(([one], [other]) => {

@@ -125,7 +125,7 @@ const SHOW = { __proto__: null,
 };
 
 function spoken(value) {
-  if (Array.isArray(value)) return value.join(", ") || DASH;
+  if (Array.isArray(value)) return value.map((entry) => (entry !== null && typeof entry === "object" ? `${entry.name} ${number(entry.value)}` : String(entry))).join(", ") || DASH;
   if (typeof value === "object") return Object.entries(value).map(([name, entry]) => `${name} ${number(entry)}`).join(", ");
   return typeof value === "number" ? number(value) : String(value);
 }
@@ -135,7 +135,7 @@ function diffOf(before, after) {
   const lines = lineDiff(before, after);
   const count = (sign) => lines.filter(([own]) => own === sign).length;
   const kinds = { "+": "added", "-": "removed", " ": "same" };
-  return [h("p", { class: "soft" }, `${count("+")} lines added, ${count("-")} removed`), h("pre", { class: "code diff", tabindex: "0" }, folded(lines).map(([sign, line]) =>
+  return [h("p", { class: "soft" }, `${count("+")} ${count("+") === 1 ? "line" : "lines"} added, ${count("-")} removed`), h("pre", { class: "code diff", tabindex: "0" }, folded(lines).map(([sign, line]) =>
     h("span", { class: "line " + (kinds[sign] || "fold") }, sign === "…" ? line : [sign + " ", highlighted(line)])))];
 }
 

@@ -65,19 +65,20 @@ function summaryOf(spans) {
 
 function timelineChart(run, spans) {
   const origin = Math.min(...spans.map((span) => span.begin)), lanes = new Set(spans.map((span) => span.lane)).size;
+  const marked = Array.from({ length: Math.ceil(lanes / 10) }, (_, n) => 10 * n);
   const traces = () => Object.entries(PHASES).map(([phase, colour]) => {
     const own = spans.filter((span) => span.phase === phase);
     return { type: "bar", orientation: "h", name: phase, base: own.map((span) => span.begin - origin), x: own.map((span) => span.end - span.begin), y: own.map((span) => (span.lane === "trainer" ? 0 : span.lane)),
       marker: { color: colour }, customdata: own.map((span) => span.key || ""), text: own.map((span) => `${label(span.name)}: ${seconds(span.end - span.begin)}`), textposition: "none", hovertemplate: "%{text}<extra>" + phase + "</extra>" };
   }).filter((trace) => trace.x.length);
-  return chart("Each lane is one turn at a time; lane 0 is the trainer. A click opens the trajectory.", traces, { wide: true, height: Math.min(900, 150 + 14 * lanes), hover: "closest", bars: "overlay", x: "seconds",
-    yaxis: { autorange: "reversed", title: { text: "" } }, click: (point) => point.customdata && go("trajectory", { key: point.customdata, run: app.run || null }) });
+  return chart("Each lane is one turn at a time. A click opens the trajectory.", traces, { wide: true, height: Math.min(900, 150 + 14 * lanes), hover: "closest", bars: "overlay", x: "seconds",
+    yaxis: { autorange: "reversed", title: { text: "" }, tickvals: marked, ticktext: marked.map((lane) => (lane ? String(lane) : "trainer")) }, click: (point) => point.customdata && go("trajectory", { key: point.customdata, run: app.run || null }) });
 }
 
 const DEVICE_METRICS = /gpu|lease|^evaluator\/|^machine\/|utili[sz]ation|memory|power|device/i;
 
 function deviceCharts(run) {
   const found = metricsOf(run).filter((metric) => DEVICE_METRICS.test(metric.name));
-  return section("devices", "Use of GPUs, evaluator and processors", found.length ? h("div", { class: "charts" }, found.map((metric) => chart(metric.name, () => metricTraces([{ ...metric, name: run.name }]), { legend: false, last: number(metric.y.findLast(known)) })))
+  return section("devices", "Use of GPUs, evaluator and processors", found.length ? h("div", { class: "charts" }, found.map((metric) => metricChart(metric.name, [{ ...metric, name: run.name }])))
     : h("p", { class: "soft" }, "This run recorded no metric of their use."));
 }
