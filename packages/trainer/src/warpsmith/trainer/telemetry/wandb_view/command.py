@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from warpsmith.trainer.telemetry.wandb_view.figures import figures_of_run
 from warpsmith.trainer.telemetry.wandb_view.layout import ShownSection, shown_sections
 
 
@@ -28,6 +27,8 @@ def wandb_view_command(
 
     Example: warpsmith-trainer wandb-view runs/demo/grpo --entity my-team
     """
+    from warpsmith.trainer.telemetry.wandb_view.figures import figures_of_run
+
     sections = shown_sections(figures_of_run(run_dir))
     if as_json:
         typer.echo(json.dumps(plain(sections), indent=2))

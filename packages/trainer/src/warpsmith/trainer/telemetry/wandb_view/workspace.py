@@ -39,6 +39,7 @@ def workspace_of(sections: Sequence[ShownSection], entity: str, project: str, na
                 name=one.section.title,
                 panels=[_plot(reports, panel) for panel in one.panels],
                 is_open=one.section.opened,
+                panel_settings=workspaces.SectionPanelSettings(x_axis=STEP),
                 layout_settings=workspaces.SectionLayoutSettings(columns=COLUMNS, rows=-(-len(one.panels) // COLUMNS)),
             )
             for one in sections
