@@ -19,6 +19,11 @@ if find_spec("trl") is not None:
     from trl.chat_template_utils import qwen3_chat_template
 
     fast.chat_template = qwen3_chat_template
+else:
+    fast.chat_template = (
+        "{% for one in messages %}<|im_start|>{{ one['role'] }}\n{{ one['content'] }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
 fast.save_pretrained("model")
 torch.manual_seed(0)
 Qwen3ForCausalLM(

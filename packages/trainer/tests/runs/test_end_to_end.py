@@ -28,6 +28,8 @@ from warpsmith.trainer.advantage.estimators.turn import TurnReturn
 from warpsmith.trainer.rollouts.batch import credit_columns, training_turns
 from warpsmith.trainer.rollouts.batch_source import as_stream
 from warpsmith.trainer.telemetry import console
+from warpsmith.trainer.telemetry.wandb_view.figures import figures_of_run
+from warpsmith.trainer.telemetry.wandb_view.layout import OTHER, shown_sections
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -132,6 +134,13 @@ def test_sft_learns_and_writes_what_it_did(sft_run: tuple[Path, Path]) -> None:
     assert (run / "final_model" / "tokenizer.json").is_file()
     assert list((run / "wandb").glob("offline-run-*"))
     assert [path.name for path in sorted((run / "checkpoints").iterdir())] == ["step-00000003", "step-00000006"]
+
+
+def test_every_figure_has_a_place_in_the_view_of_wandb(
+    sft_run: tuple[Path, Path], whole_run: tuple[Path, Path, str]
+) -> None:
+    for run in (sft_run[0], whole_run[0]):
+        assert OTHER not in [one.section for one in shown_sections(figures_of_run(run))]
 
 
 @pytest.mark.long

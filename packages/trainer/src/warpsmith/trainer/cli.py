@@ -32,6 +32,7 @@ from warpsmith.trainer.planning.command import plan_command
 from warpsmith.trainer.planning.init import init_command
 from warpsmith.trainer.services.commands import down_command, logs_command, status_command, up_command
 from warpsmith.trainer.telemetry.phase_log import command_began
+from warpsmith.trainer.telemetry.wandb_view.command import wandb_view_command
 
 if TYPE_CHECKING:
     from warpsmith.trainer.config import SftConfig, TrainerConfig
@@ -289,6 +290,7 @@ def export(
 
 app.command("init")(init_command)
 app.command("plan")(plan_command)
+app.command("wandb-view")(wandb_view_command)
 app.command("doctor")(doctor_command)
 app.command("up")(up_command)
 app.command("status")(status_command)

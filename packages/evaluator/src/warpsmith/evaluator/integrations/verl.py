@@ -1,4 +1,4 @@
-"""verl: a reward function of a file, for `reward.custom_reward_function`.
+"""verl: a reward function of a file, for `reward.custom_reward_function`; `verl_agent_loop` has several turns.
 
     python -m verl.trainer.main_ppo reward.custom_reward_function.path=pkg://warpsmith.evaluator.integrations.verl \
         reward.custom_reward_function.name=compute_score
@@ -7,15 +7,16 @@ verl has nothing for a response without a reward, so an `invalid` verdict raises
 Importable without verl.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from warpsmith.evaluator.integrations.conversations import rows as chats
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.rewards.opening import shared_grader
+from warpsmith.records.errors import UsageError
 
-__all__ = ["compute_score", "rows"]
+__all__ = ["compute_score", "row_problem", "rows"]
 
 DATA_SOURCE = "warpsmith"
 
@@ -32,6 +33,20 @@ def rows(problems: Iterable[Problem], operators: OperatorPolicy = "none") -> lis
         }
         for row in chats(problems, operators)
     ]
+
+
+def row_problem(row: Mapping[str, Any]) -> str:
+    """Return the problem's source of a row in verl's form.
+
+    Raises:
+        UsageError: the row has none.
+    """
+    problem = (row.get("reward_model") or {}).get("ground_truth")
+    if not problem:
+        raise UsageError(
+            "The row has no problem.", "Put its source into reward_model.ground_truth, as integrations.verl.rows does."
+        )
+    return str(problem)
 
 
 async def compute_score(

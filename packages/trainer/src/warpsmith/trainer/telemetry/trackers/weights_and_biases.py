@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from warpsmith.trainer.config.sections import RunSection, WandbSection
 from warpsmith.trainer.errors import WandbError
+from warpsmith.trainer.telemetry.wandb_view.layout import STEP, SUMMARIES
 
 _IDENTITY: Final = "wandb-id.txt"
 
@@ -25,8 +26,8 @@ class WeightsAndBiases:
         self._run = run
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Log a step."""
-        self._run.log(dict(figures), step=step)
+        """Log a step. It is a figure, since W&B's own step may not fall, and a resumed run repeats some."""
+        self._run.log({**figures, STEP: step})
 
     def warn(self, title: str, text: str) -> None:
         """Show a warning on the run's page and alert subscribers."""
@@ -52,7 +53,7 @@ def start_wandb(run: RunSection, section: WandbSection, config: Mapping[str, Any
     from wandb.errors import Error
 
     try:
-        return wandb.init(
+        started = wandb.init(
             mode=section.mode,
             project=section.project,
             name=run.title,
@@ -63,10 +64,20 @@ def start_wandb(run: RunSection, section: WandbSection, config: Mapping[str, Any
             config=dict(config),
             settings=wandb.Settings(console="off", x_disable_stats=True, disable_git=True, disable_code=True),
         )
+        _define(started)
+        return started
     except Error as error:
         raise WandbError(
             f"W&B cannot start its run: {error}.", 'Fix that, or set wandb.mode = "offline" and sync it later.'
         ) from error
+
+
+def _define(run: Any) -> None:
+    """Tell W&B the horizontal axis, and what a table of runs shows: the last value, and of some figures the best."""
+    run.define_metric(STEP, hidden=True)
+    run.define_metric("*", step_metric=STEP)
+    for name, aggregate in SUMMARIES.items():
+        run.define_metric(name, step_metric=STEP, summary=f"{aggregate},last")
 
 
 def identity(path: Path) -> str:
