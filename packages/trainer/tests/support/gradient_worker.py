@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from warpsmith.policy.config import AttentionName
 from warpsmith.policy.loading import load_policy
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
 from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
 from warpsmith.trainer.distributed.ranks import Ranks, join, leave
 from warpsmith.trainer.distributed.reference_policy import FrozenModel
 from warpsmith.trainer.distributed.rows import Row
+from warpsmith.trainer.distributed.tensor_parallel import joined, shard_of
 from warpsmith.trainer.distributed.value_head import ValueHead, attach
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.rollouts.batch import TrainingTurns
@@ -34,8 +36,11 @@ class Recording(ZeroEngine):
 
         self.gradients = {}
         for name, parameter in self.module.named_parameters():
-            whole = safe_get_full_grad(parameter)
-            self.gradients[name] = parameter.grad.clone() if whole is None else whole.float().clone()
+            found = safe_get_full_grad(parameter)
+            gradient = parameter.grad if found is None else found.float()
+            shard, layers = shard_of(parameter), self.ranks.layers
+            split = shard is not None and layers is not None
+            self.gradients[name] = joined(gradient.view_as(parameter), shard, layers) if split else gradient.clone()
         return super().step(lr, agent)
 
 
@@ -65,9 +70,10 @@ def turns() -> TrainingTurns:
 
 def tilted_head(policy: torch.nn.Module) -> ValueHead:
     """A value head that says something: one of zeros would send no gradient into the policy."""
-    head = attach(policy, 64, detached=False)
+    width = policy.config.hidden_size
+    head = attach(policy, width, detached=False)
     with torch.no_grad():
-        head.weight.copy_(torch.linspace(-0.1, 0.1, 64)[None])
+        head.weight.copy_(torch.linspace(-0.1, 0.1, width)[None])
     return head
 
 
@@ -80,6 +86,8 @@ def gradient(
     *,
     packing: bool = False,
     preset: str = "dapo",
+    attention: AttentionName = "sdpa",
+    batch: TrainingTurns | None = None,
 ) -> tuple[Gradients, dict[str, float]]:
     """Return the gradient and the figures of one update."""
     zero = ZeroSection(stage=stage, micro_batch_tokens=budget, packing=packing)
@@ -92,14 +100,15 @@ def gradient(
         optimizer=OptimizerSection(lr=1e-3, max_grad_norm=0.0),
         zero=zero,
     )
-    policy = load_policy(model, "float32").model
-    batch = turns() if preset == "ppo" else replace(turns(), value=None, target=None)
+    policy = load_policy(model, "float32", attention=attention).model
+    batch = batch or turns()
+    batch = batch if preset == "ppo" else replace(batch, value=None, target=None)
     engine = Recording(
         policy, zero=zero, optimizer=config.optimizer, ranks=ranks, dtype="float32",
         value_head=tilted_head(policy) if preset == "ppo" else None,
     )  # fmt: skip
     reference = (
-        FrozenModel(load_policy(model, "float32").model, zero=zero, ranks=ranks, dtype="float32") if kl else None
+        FrozenModel(load_policy(model, "float32", attention=attention).model, zero=zero, ranks=ranks, dtype="float32") if kl else None
     )
     done = PolicyUpdate(engine, reference, ranks, config).run(batch, 0)
     assert done.made == 1

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from warpsmith.policy.errors import UnsupportedModelError
 from warpsmith.policy.logprobs import TokenFigures, token_figures
 from warpsmith.policy.packing import check_packing
+from warpsmith.policy.sequence_parallel import Split
 from warpsmith.trainer.distributed.rows import PaddedRows
 from warpsmith.trainer.errors import ConfigError
 
@@ -60,10 +61,14 @@ class Scorer:
         model: a transformers causal language model, bare or wrapped by DeepSpeed.
         packing: concatenate the rows for the forward pass.
         value_head: the model's value head; None without one.
+        split: the ranks that share the rows; None if each has rows of its own.
     """
 
-    def __init__(self, model: nn.Module, *, packing: bool, value_head: nn.Module | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, *, packing: bool, value_head: nn.Module | None = None, split: Split | None = None
+    ) -> None:
         self._model = model
+        self._split = split
         self._value_head = value_head
         self._packing = packing
         self._checked = False
@@ -88,6 +93,7 @@ class Scorer:
                 select_BT=rows.mask_BT,
                 value_head=self._value_head,
                 greedy=greedy,
+                split=self._split,
             )
         self._check(rows.ids_BT.device)
         packed = pack(rows)
@@ -100,6 +106,7 @@ class Scorer:
             select_BT=packed.mask_1K,
             value_head=self._value_head,
             greedy=greedy,
+            split=self._split,
         )
         value_BT = None if found.value_BT is None else unpack(found.value_BT, packed)
         greedy_BT = None if found.greedy_BT is None else unpack(found.greedy_BT, packed)
