@@ -30,9 +30,11 @@ class Training:
     def __init__(
         self, base: Path, ranks: Ranks, stage: int, lora: LoraSettings | None = LORA, dtype: DTypeName = "float32"
     ) -> None:
-        self.config = PolicyConfig(path=base, dtype=dtype, lora=lora)
+        attention = "sdpa" if ranks.rows is None else "varlen"
+        self.config = PolicyConfig(path=base, dtype=dtype, lora=lora, attention=attention)
         self.zero = ZeroSection(stage=stage)
         self.ranks = ranks
+        self.norms: list[float] = []
         self.policy = load_to_train(self.config, 0)
         self.engine = ZeroEngine(
             self.policy.model, zero=self.zero, optimizer=OptimizerSection(lr=1e-2), ranks=ranks, dtype=dtype,
@@ -44,8 +46,11 @@ class Training:
         for _ in range(steps):
             logprobs_BT, _ = self.engine.logprobs(rows(), 1.0)
             self.engine.accumulate(-logprobs_BT.mean(), last=True)
-            self.engine.step(1e-2)
+            self.norms.append(self.engine.step(1e-2))
         return self
+
+    def weights(self) -> dict[str, Tensor]:
+        return dict(self.engine.weights(1 << 12))
 
     def logprobs(self) -> Tensor:
         self.engine.train(False)
@@ -59,6 +64,7 @@ class Training:
         config = {
             "run": {"seed": 0}, "policy": self.config.model_dump(mode="json"),
             "zero": {"stage": self.zero.stage}, "optimizer": {"schedule": {"type": "constant"}},
+            "parallel": self.ranks.parallel.model_dump(),
         }  # fmt: skip
         return checkpoint.save(
             run, self.engine, self.ranks, checkpoint.Progress(step=step, update=step), config=config, keep=3,

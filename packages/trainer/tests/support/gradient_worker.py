@@ -68,6 +68,33 @@ def turns() -> TrainingTurns:
     )
 
 
+def turns_of(seed: int) -> TrainingTurns:
+    """Turns of random lengths, from an answer of one token on."""
+    rng = np.random.default_rng(seed)
+    shapes = [(int(p), int(c)) for p, c in rng.integers(1, 24, (int(rng.integers(1, 8)), 2))]
+    rows = [
+        Row(rng.integers(3, 250, p + c), np.concatenate([np.zeros(p, np.int64), np.ones(c, np.int64)]))
+        for p, c in shapes
+    ]
+    # Tools' words in the middle of an answer do not count.
+    for row in rows:
+        row.mask[1:] *= rng.random(len(row) - 1) < 0.8
+        row.mask[-1] = 1
+    count = len(rows)
+    return TrainingTurns(
+        rows=rows,
+        sampler=[np.where(row.mask == 1, -rng.random(len(row)) * 6, 0).astype(np.float32) for row in rows],
+        lengths=np.array([int(row.mask.sum()) for row in rows]),
+        advantage=rng.normal(size=count),
+        counted=np.full(count, True),
+        update=np.zeros(count, np.int64),
+        temperature=0.8,
+        agent=np.full(count, ""),
+        value=rng.normal(size=count),
+        target=rng.normal(size=count),
+    )
+
+
 def tilted_head(policy: torch.nn.Module) -> ValueHead:
     """A value head that says something: one of zeros would send no gradient into the policy."""
     width = policy.config.hidden_size

@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.autograd.function import once_differentiable
 
-from warpsmith.policy.errors import UnsupportedModelError
-
 
 @dataclass(frozen=True)
 class Split:
@@ -54,9 +52,9 @@ class Split:
     def heads_of_all(self, states_BHPD: Tensor) -> Tensor:
         """Exchange tokens for heads: (B, H, P, D) of this rank's tokens to (B, H / S, S P, D) of all; collective.
 
-        If H is smaller than S or no multiple of it, as with shared key heads, each head is repeated first.
+        H is a multiple of S, or S one of H, as with shared key heads: each head is then repeated.
         """
-        repeated = states_BHPD.repeat_interleave(self._copies(states_BHPD.shape[1]), dim=1)
+        repeated = states_BHPD.repeat_interleave(max(1, self.size // states_BHPD.shape[1]), dim=1)
         batch, heads, tokens, width = repeated.shape
         by_rank = repeated.reshape(batch, self.size, heads // self.size, tokens, width).permute(1, 0, 2, 3, 4)
         # Received: [token part, B, H / S, P, D].
@@ -71,30 +69,6 @@ class Split:
         parts = _exchange(by_rank, self)
         return parts.permute(1, 2, 0, 3, 4).reshape(batch, tokens // self.size, self.size * heads, width)
 
-    def check_heads(self, heads: int, keys: int) -> None:
-        """Reject heads that cannot be dealt to the ranks.
-
-        Args:
-            heads: query heads.
-            keys: key heads.
-
-        Raises:
-            UnsupportedModelError: says which number does not fit.
-        """
-        if heads % self.size:
-            raise UnsupportedModelError(
-                f"{heads} attention heads cannot be dealt to {self.size} ranks that share a row.",
-                f"Split rows over a divisor of {heads}.",
-            )
-        if keys % self.size and self.size % keys:
-            raise UnsupportedModelError(
-                f"{keys} key heads cannot be dealt to {self.size} ranks that share a row: neither number is a multiple "
-                "of the other.",
-                f"Split rows over a divisor or a multiple of {keys}.",
-            )
-
-    def _copies(self, heads: int) -> int:
-        return 1 if heads % self.size == 0 else self.size // heads
 
 
 def _exchange(by_rank: Tensor, split: Split) -> Tensor:

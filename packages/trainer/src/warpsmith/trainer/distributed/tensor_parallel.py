@@ -16,11 +16,12 @@ from warpsmith.trainer.errors import ConfigError
 if TYPE_CHECKING:
     from warpsmith.trainer.distributed.ranks import Ranks
 
+_REDUCED = "replicated_with_grad_allreduce"
 _SPECS: dict[str, dict[str, Any]] = {
     "colwise": {"partition_type": "column"},
     "rowwise": {"partition_type": "row"},
     # The layer's norms of heads: every rank has them whole, and sees only its own heads.
-    "replicated_with_grad_allreduce": {"partition_type": "skip", "grad_allreduce": True},
+    _REDUCED: {"partition_type": "skip", "grad_allreduce": True},
     # What transformers would do with an embedding that is the output layer too.
     "embedding_rowwise": {"partition_type": "skip"},
 }
@@ -39,11 +40,13 @@ def tensor_parallel(model: nn.Module, ranks: "Ranks") -> dict[str, Any]:
         ranks: the processes.
 
     Raises:
-        ConfigError: transformers has no plan for the architecture, or one with parts that are not supported here.
+        ConfigError: layers of this architecture cannot be split, or its heads not dealt to the ranks.
     """
     if ranks.layers is None:
         return {}
-    plan: Mapping[str, str] = getattr(model.config, "base_model_tp_plan", None) or {}
+    config: Any = model.config
+    ranks.parallel.check_model(config.to_dict(), type(model).__name__)
+    plan: Mapping[str, str] = config.base_model_tp_plan or {}
     unknown = sorted(set(plan.values()) - _SPECS.keys())
     if not plan or unknown:
         why = f"its plan has {', '.join(unknown)}" if unknown else "transformers has no plan for it"
@@ -51,6 +54,9 @@ def tensor_parallel(model: nn.Module, ranks: "Ranks") -> dict[str, Any]:
             f"parallel.tensor: {type(model).__name__} cannot be split over ranks: {why}.",
             "Set parallel.tensor = 1; zero.stage = 3 spreads the weights of any model.",
         )
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        # DeepSpeed would hook into gradients that a frozen model has not.
+        plan = {name: style for name, style in plan.items() if style != _REDUCED}
     specs = [{"patterns": [_pattern(name)], **_SPECS[style]} for name, style in plan.items()]
     partition = {"use_default_specs": False, "layer_specs": specs}
     return {"tensor_parallel": {"autotp_size": ranks.layers.size, "partition_config": partition}}
@@ -114,7 +120,7 @@ def whole(parameters: Sequence[nn.Parameter], layers: Split | None) -> Iterator[
 
 
 def joined(part: Tensor, shard: Shard, layers: Split) -> Tensor:
-    """Return the whole parameter; its parts have the same size, which `check_shape` makes sure of."""
+    """Return the whole tensor; its parts have the same size, by `ParallelSection.check_model`."""
     parts = [torch.empty_like(part, memory_format=torch.contiguous_format) for _ in shard.sizes]
     dist.all_gather(parts, part.contiguous(), group=layers.group)
     return torch.cat(parts, shard.dim)
