@@ -135,7 +135,9 @@ def gradient(
         value_head=tilted_head(policy) if preset == "ppo" else None,
     )  # fmt: skip
     reference = (
-        FrozenModel(load_policy(model, "float32", attention=attention).model, zero=zero, ranks=ranks, dtype="float32") if kl else None
+        FrozenModel(load_policy(model, "float32", attention=attention).model, zero=zero, ranks=ranks, dtype="float32")
+        if kl
+        else None
     )
     done = PolicyUpdate(engine, reference, ranks, config).run(batch, 0)
     assert done.made == 1

@@ -1,8 +1,7 @@
-# ruff: noqa: N815  the suffix is the tensor's shape
 """One row on several ranks: each has a part of its tokens, and in attention a part of the heads of all tokens.
 
-This is DeepSpeed-Ulysses (arXiv 2309.14509): an all-to-all before attention exchanges tokens for heads, and one after it
-heads for tokens. So attention sees whole sequences, whose borders need not be those of the parts.
+This is DeepSpeed-Ulysses (arXiv 2309.14509): an all-to-all before attention exchanges tokens for heads, and one after
+it heads for tokens. So attention sees whole sequences, whose borders need not be those of the parts.
 """
 
 from dataclasses import dataclass
@@ -68,7 +67,6 @@ class Split:
         # Received: [head part, B, P, H / S, D].
         parts = _exchange(by_rank, self)
         return parts.permute(1, 2, 0, 3, 4).reshape(batch, tokens // self.size, self.size * heads, width)
-
 
 
 def _exchange(by_rank: Tensor, split: Split) -> Tensor:

@@ -95,3 +95,7 @@ class ParallelSection(Section):
                 "multiple of that.",
                 f"Set a divisor of {heads} that is one or the other.",
             )
+
+
+WHOLE = ParallelSection()
+"""Every rank has whole layers and rows of its own."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from warpsmith.policy.sequence_parallel import Split
-from warpsmith.trainer.config.parallel import ParallelSection
+from warpsmith.trainer.config.parallel import WHOLE, ParallelSection
 from warpsmith.trainer.config.sections import RunSection, ZeroSection
 from warpsmith.trainer.distributed.lost_peer import is_lost_peer
 from warpsmith.trainer.errors import LaunchError
@@ -50,7 +50,7 @@ class Ranks:
     world: int
     device: torch.device
     control: Any
-    parallel: ParallelSection = ParallelSection()
+    parallel: ParallelSection = WHOLE
     layers: Split | None = None
     rows: Split | None = None
 
@@ -126,13 +126,12 @@ def peers_needed() -> Iterator[None]:
         raise quote_dead_ranks(lost) from error
 
 
-def join(run: RunSection, zero: ZeroSection, parallel: ParallelSection | None = None) -> Ranks:
+def join(run: RunSection, zero: ZeroSection, parallel: ParallelSection = WHOLE) -> Ranks:
     """Join the process group that the launcher created, or a group of one without a launcher.
 
     Raises:
         ConfigError: the launcher started a number of ranks that teams cannot be made of.
     """
-    parallel = parallel or ParallelSection()
     import deepspeed
     from deepspeed.accelerator import get_accelerator
 

@@ -32,8 +32,8 @@ def tensor_parallel(model: nn.Module, ranks: "Ranks") -> dict[str, Any]:
 
     The split is that of transformers' own plan for the architecture.
 
-    Only the layers of the blocks are split. Embedding and output layer stay whole on every rank: `policy.logprobs` reads
-    log-probabilities off the output layer in chunks, and needs all of its rows for that.
+    Only the layers of the blocks are split. Embedding and output layer stay whole on every rank: `policy.logprobs`
+    reads log-probabilities off the output layer in chunks, and needs all of its rows for that.
 
     Args:
         model: a transformers model, whole.

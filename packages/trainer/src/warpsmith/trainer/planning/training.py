@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.kernels import LIGER
-from warpsmith.trainer.config.parallel import ParallelSection
+from warpsmith.trainer.config.parallel import WHOLE, ParallelSection
 from warpsmith.trainer.config.sections import ZeroSection
 from warpsmith.trainer.planning.parts import Part
 from warpsmith.trainer.planning.shapes import ModelShape
@@ -63,7 +63,7 @@ class Training:
     value_head: bool = False
     on_gpu: bool = True
     adapters: int = 1
-    parallel: ParallelSection = ParallelSection()
+    parallel: ParallelSection = WHOLE
 
     @property
     def whole(self) -> int:
