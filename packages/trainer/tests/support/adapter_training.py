@@ -18,10 +18,11 @@ from warpsmith.trainer.weights import checkpoint
 
 LORA = LoraSettings(rank=4, alpha=8.0)
 IDS = list(range(5, 45))
+CPU = torch.device("cpu")
 
 
-def rows() -> PaddedRows:
-    return pad_rows([Row(np.array(IDS, np.int64), np.ones(len(IDS), np.int64))], torch.device("cpu"))
+def rows(device: torch.device = CPU) -> PaddedRows:
+    return pad_rows([Row(np.array(IDS, np.int64), np.ones(len(IDS), np.int64))], device)
 
 
 class Training:
@@ -44,7 +45,7 @@ class Training:
     def train(self, steps: int = 2) -> "Training":
         self.engine.train()
         for _ in range(steps):
-            logprobs_BT, _ = self.engine.logprobs(rows(), 1.0)
+            logprobs_BT, _ = self.engine.logprobs(rows(self.ranks.device), 1.0)
             self.engine.accumulate(-logprobs_BT.mean(), last=True)
             self.norms.append(self.engine.step(1e-2))
         return self
@@ -55,7 +56,7 @@ class Training:
     def logprobs(self) -> Tensor:
         self.engine.train(False)
         with torch.no_grad():
-            return self.engine.logprobs(rows(), 1.0)[0][0]
+            return self.engine.logprobs(rows(self.ranks.device), 1.0)[0][0].cpu()
 
     def factors(self) -> dict[str, Tensor]:
         return dict(self.engine.adapter_weights(1 << 12))

@@ -146,11 +146,11 @@ def joined_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         return first
     told = states[0][UNIVERSAL_CHECKPOINT_INFO]
     rows, same = told[PARAMETER_WITH_ROW_PARALLELISM_PATTERNS], told[TP_REPLICATED_PARAMETER_PATTERNS]
-    aliases = {id(value): name for name, value in reversed(list(first.items()))}
+    aliases = {value.data_ptr(): name for name, value in reversed(list(first.items()))}
     found = {}
     for name, value in first.items():
         # A tied weight is described under its first name.
-        described = aliases[id(value)]
+        described = aliases[value.data_ptr()]
         if _matches(same, described):
             found[name] = value
         else:

@@ -77,8 +77,8 @@ class Training:
 
     @property
     def replicas(self) -> int:
-        """N: the number of ranks with the same parameters."""
-        return self.ranks // self.parallel.tensor
+        """N: the number of ranks with the same parameters; 1 for a team that is not whole, which the plan reports."""
+        return max(1, self.ranks // self.parallel.tensor)
 
     @property
     def held(self) -> int:
