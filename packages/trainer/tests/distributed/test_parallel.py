@@ -1,6 +1,7 @@
 """Ranks that share layers or rows train, keep, send and export what one rank does."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from adapter_training import plain_logprobs
 from safetensors.torch import load_file
 from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from warpsmith.policy.loading import load_policy
 from warpsmith.policy.tiny import build_tiny
@@ -47,6 +49,30 @@ def split_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Qwen3 with heads for two ranks, and norms of queries and keys that each of them sees a part of."""
     path = tmp_path_factory.mktemp("model") / "split"
     return build_tiny(path, ["abc def"] * 8, vocab_size=300, layers=2, hidden=128, heads=4, kv_heads=2)
+
+
+OTHERS = {
+    "llama": {"tie_word_embeddings": False},
+    "mistral": {"sliding_window": 8, "tie_word_embeddings": False},
+    "qwen2": {"tie_word_embeddings": True},
+}
+"""Architectures beside Qwen3: without norms of heads, with a separate output layer, with biases."""
+
+
+def other_model(kind: str, like: Path, folder: Path) -> Path:
+    """Write a random model of another architecture with the tokenizer of `like`."""
+    torch.manual_seed(0)
+    sizes = {
+        "vocab_size": 300, "hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.1,
+    }  # fmt: skip
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes, **OTHERS[kind]))
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(parameter, std=0.1)
+    shutil.copytree(like, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    model.save_pretrained(folder)
+    return folder
 
 
 def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], case: str, share: float = 1e-6) -> None:
@@ -127,6 +153,7 @@ MORE_ROWS = (
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("sizes", "cases"),
     [
@@ -148,8 +175,25 @@ def test_ranks_that_share_compute_what_one_rank_does(
     tensor, sequence, *teams = sizes
     world = tensor * sequence * (teams[0] if teams else 1)
     found = run_ranks(world, split_model, tmp_path, tensor, sequence, *cases)
-    for number, case in enumerate(cases):
+    check(split_model, alone, found, tmp_path)
+
+
+def check(model: Path, alone: Ranks, found: dict[str, Any], folder: Path) -> None:
+    for number, (case, what) in enumerate(found.items()):
         if case.startswith("gradient"):
-            check_gradient(split_model, alone, case, found[case])
+            check_gradient(model, alone, case, what)
         else:
-            check_training(split_model, alone, case, found[case], tmp_path / str(number))
+            check_training(model, alone, case, what, folder / str(number))
+
+
+@pytest.mark.slow
+@pytest.mark.long  # Qwen3, with norms that the others have not, is in every run.
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("sizes", [(2, 1), (1, 2)], ids=["layers", "rows"])
+def test_other_architectures_too(
+    alone: Ranks, split_model: Path, tmp_path: Path, kind: str, sizes: tuple[int, int]
+) -> None:
+    model = other_model(kind, split_model, tmp_path / "model")
+    cases = ("gradient:2:40:packed:dapo:-", "training:2:float32:weights")
+    check(model, alone, run_ranks(2, model, tmp_path, *sizes, *cases), tmp_path)

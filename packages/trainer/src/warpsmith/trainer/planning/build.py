@@ -1,6 +1,7 @@
 """Builds the memory plan: what a configuration needs on each GPU and on the host."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.rollout.environments.registry import max_turns
@@ -88,7 +89,7 @@ def _undealt(parallel: ParallelSection, shape: ModelShape, ranks: int) -> list[s
         "intermediate_size": shape.intermediate,
     }
     found = []
-    for check in (lambda: parallel.check_world(ranks), lambda: parallel.check_model(sizes, shape.name)):
+    for check in (partial(parallel.check_world, ranks), partial(parallel.check_model, sizes, shape.name)):
         try:
             check()
         except ConfigError as error:
