@@ -29,7 +29,13 @@ class Training:
     """Adapters on the tiny model in training under one stage."""
 
     def __init__(
-        self, base: Path, ranks: Ranks, stage: int, lora: LoraSettings | None = LORA, dtype: DTypeName = "float32"
+        self,
+        base: Path,
+        ranks: Ranks,
+        stage: int,
+        lora: LoraSettings | None = LORA,
+        dtype: DTypeName = "float32",
+        eps: float = 1e-8,
     ) -> None:
         attention = "sdpa" if ranks.rows is None else "varlen"
         self.config = PolicyConfig(path=base, dtype=dtype, lora=lora, attention=attention)
@@ -38,7 +44,7 @@ class Training:
         self.norms: list[float] = []
         self.policy = load_to_train(self.config, 0)
         self.engine = ZeroEngine(
-            self.policy.model, zero=self.zero, optimizer=OptimizerSection(lr=1e-2), ranks=ranks, dtype=dtype,
+            self.policy.model, zero=self.zero, optimizer=OptimizerSection(lr=1e-2, eps=eps), ranks=ranks, dtype=dtype,
             lora=lora,
         )  # fmt: skip
 

@@ -36,7 +36,8 @@ def training(model: Path, ranks: Ranks, folder: Path, stage: str, dtype: Any, wh
     """Train, keep, resume, send and export; return what all of that gave."""
 
     def new() -> Training:
-        return Training(model, ranks, int(stage), LORA if what == "lora" else None, dtype)
+        # Adam divides by the gradient's size: with a small eps it would turn rounding of zeros into steps.
+        return Training(model, ranks, int(stage), LORA if what == "lora" else None, dtype, eps=1e-3)
 
     first = new()
     found: dict[str, Any] = {"start": first.weights(), "start_logprobs": first.logprobs()}
