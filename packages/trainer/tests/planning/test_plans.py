@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from warpsmith.policy.loading import count_parameters
 from warpsmith.policy.logprobs import FUSED_LOGITS_AT_ONCE, LOGITS_AT_ONCE
 from warpsmith.records.errors import UsageError
 from warpsmith.trainer.config import ZeroSection, load_any, load_grpo
+from warpsmith.trainer.config.parallel import ParallelSection
 from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.planning import machines, training
 from warpsmith.trainer.planning.build import MemoryPlan, plan
@@ -158,6 +160,31 @@ def test_each_stage_takes_less() -> None:
     sizes = [sum(part.bytes for part in state_parts(qwen(stage)) if part.when != "update") for stage in (1, 2, 3)]
     assert sizes[0] > sizes[1] > sizes[2]
     assert sizes[2] == 18 * KNOWN["qwen3-8b"].parameters // 4
+
+
+def test_ranks_that_share_layers_have_a_part_of_the_projections_and_all_else_whole() -> None:
+    shape = KNOWN["qwen3-8b"]
+    run = replace(qwen(2), parallel=ParallelSection(tensor=4))
+    parts = {part.name: part.bytes for part in state_parts(run)}
+    assert parts["weights"] == 2 * (shape.parameters - shape.projected * 3 // 4)
+    assert parts["Adam's moments"] == 4 * parts["weights"]  # No rank has the same part.
+    assert 6.9e9 < shape.projected < shape.parameters - 2 * shape.embedding
+    assert run.trained == shape.parameters
+    both = [training.activations(replace(each, checkpointing=False)) for each in (run, qwen(2))]
+    assert both[0] < 0.6 * both[1]
+
+
+def test_ranks_that_share_rows_have_a_part_of_a_long_row() -> None:
+    run = replace(qwen(2, micro_batch_tokens=1024), parallel=ParallelSection(sequence=4))
+    assert run.tokens == 1024
+    assert replace(run, longest=16_001).tokens == 4001
+    assert state_parts(run) == state_parts(qwen(2))
+
+
+def test_what_cannot_be_shared_does_not_fit(file: Path) -> None:
+    found = made(file, "8xh200", "parallel.tensor=5", "zero.stage=2", "placement.train=[0,1,2]")
+    assert any("5 ranks cannot share evenly" in misfit for misfit in found.misfits)
+    assert any("needs whole ones" in misfit for misfit in found.misfits)
 
 
 def test_offload_leaves_the_weights_alone() -> None:

@@ -18,39 +18,51 @@ from warpsmith.trainer.weights import checkpoint
 
 LORA = LoraSettings(rank=4, alpha=8.0)
 IDS = list(range(5, 45))
+CPU = torch.device("cpu")
 
 
-def rows() -> PaddedRows:
-    return pad_rows([Row(np.array(IDS, np.int64), np.ones(len(IDS), np.int64))], torch.device("cpu"))
+def rows(device: torch.device = CPU) -> PaddedRows:
+    return pad_rows([Row(np.array(IDS, np.int64), np.ones(len(IDS), np.int64))], device)
 
 
 class Training:
     """Adapters on the tiny model in training under one stage."""
 
     def __init__(
-        self, base: Path, ranks: Ranks, stage: int, lora: LoraSettings | None = LORA, dtype: DTypeName = "float32"
+        self,
+        base: Path,
+        ranks: Ranks,
+        stage: int,
+        lora: LoraSettings | None = LORA,
+        dtype: DTypeName = "float32",
+        eps: float = 1e-8,
     ) -> None:
-        self.config = PolicyConfig(path=base, dtype=dtype, lora=lora)
+        attention = "sdpa" if ranks.rows is None else "varlen"
+        self.config = PolicyConfig(path=base, dtype=dtype, lora=lora, attention=attention)
         self.zero = ZeroSection(stage=stage)
         self.ranks = ranks
+        self.norms: list[float] = []
         self.policy = load_to_train(self.config, 0)
         self.engine = ZeroEngine(
-            self.policy.model, zero=self.zero, optimizer=OptimizerSection(lr=1e-2), ranks=ranks, dtype=dtype,
+            self.policy.model, zero=self.zero, optimizer=OptimizerSection(lr=1e-2, eps=eps), ranks=ranks, dtype=dtype,
             lora=lora,
         )  # fmt: skip
 
     def train(self, steps: int = 2) -> "Training":
         self.engine.train()
         for _ in range(steps):
-            logprobs_BT, _ = self.engine.logprobs(rows(), 1.0)
+            logprobs_BT, _ = self.engine.logprobs(rows(self.ranks.device), 1.0)
             self.engine.accumulate(-logprobs_BT.mean(), last=True)
-            self.engine.step(1e-2)
+            self.norms.append(self.engine.step(1e-2))
         return self
+
+    def weights(self) -> dict[str, Tensor]:
+        return dict(self.engine.weights(1 << 12))
 
     def logprobs(self) -> Tensor:
         self.engine.train(False)
         with torch.no_grad():
-            return self.engine.logprobs(rows(), 1.0)[0][0]
+            return self.engine.logprobs(rows(self.ranks.device), 1.0)[0][0].cpu()
 
     def factors(self) -> dict[str, Tensor]:
         return dict(self.engine.adapter_weights(1 << 12))
@@ -59,6 +71,7 @@ class Training:
         config = {
             "run": {"seed": 0}, "policy": self.config.model_dump(mode="json"),
             "zero": {"stage": self.zero.stage}, "optimizer": {"schedule": {"type": "constant"}},
+            "parallel": self.ranks.parallel.model_dump(),
         }  # fmt: skip
         return checkpoint.save(
             run, self.engine, self.ranks, checkpoint.Progress(step=step, update=step), config=config, keep=3,

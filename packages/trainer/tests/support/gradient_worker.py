@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from warpsmith.policy.config import AttentionName
 from warpsmith.policy.loading import load_policy
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
 from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
 from warpsmith.trainer.distributed.ranks import Ranks, join, leave
 from warpsmith.trainer.distributed.reference_policy import FrozenModel
 from warpsmith.trainer.distributed.rows import Row
+from warpsmith.trainer.distributed.tensor_parallel import joined, shard_of
 from warpsmith.trainer.distributed.value_head import ValueHead, attach
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 from warpsmith.trainer.rollouts.batch import TrainingTurns
@@ -34,8 +36,11 @@ class Recording(ZeroEngine):
 
         self.gradients = {}
         for name, parameter in self.module.named_parameters():
-            whole = safe_get_full_grad(parameter)
-            self.gradients[name] = parameter.grad.clone() if whole is None else whole.float().clone()
+            found = safe_get_full_grad(parameter)
+            gradient = parameter.grad if found is None else found.float()
+            shard, layers = shard_of(parameter), self.ranks.layers
+            split = shard is not None and layers is not None
+            self.gradients[name] = joined(gradient.view_as(parameter), shard, layers) if split else gradient.clone()
         return super().step(lr, agent)
 
 
@@ -63,11 +68,39 @@ def turns() -> TrainingTurns:
     )
 
 
+def turns_of(seed: int) -> TrainingTurns:
+    """Turns of random lengths, from an answer of one token on."""
+    rng = np.random.default_rng(seed)
+    shapes = [(int(p), int(c)) for p, c in rng.integers(1, 24, (int(rng.integers(1, 8)), 2))]
+    rows = [
+        Row(rng.integers(3, 250, p + c), np.concatenate([np.zeros(p, np.int64), np.ones(c, np.int64)]))
+        for p, c in shapes
+    ]
+    # Tools' words in the middle of an answer do not count.
+    for row in rows:
+        row.mask[1:] *= rng.random(len(row) - 1) < 0.8
+        row.mask[-1] = 1
+    count = len(rows)
+    return TrainingTurns(
+        rows=rows,
+        sampler=[np.where(row.mask == 1, -rng.random(len(row)) * 6, 0).astype(np.float32) for row in rows],
+        lengths=np.array([int(row.mask.sum()) for row in rows]),
+        advantage=rng.normal(size=count),
+        counted=np.full(count, True),
+        update=np.zeros(count, np.int64),
+        temperature=0.8,
+        agent=np.full(count, ""),
+        value=rng.normal(size=count),
+        target=rng.normal(size=count),
+    )
+
+
 def tilted_head(policy: torch.nn.Module) -> ValueHead:
     """A value head that says something: one of zeros would send no gradient into the policy."""
-    head = attach(policy, 64, detached=False)
+    width = policy.config.hidden_size
+    head = attach(policy, width, detached=False)
     with torch.no_grad():
-        head.weight.copy_(torch.linspace(-0.1, 0.1, 64)[None])
+        head.weight.copy_(torch.linspace(-0.1, 0.1, width)[None])
     return head
 
 
@@ -80,6 +113,8 @@ def gradient(
     *,
     packing: bool = False,
     preset: str = "dapo",
+    attention: AttentionName = "sdpa",
+    batch: TrainingTurns | None = None,
 ) -> tuple[Gradients, dict[str, float]]:
     """Return the gradient and the figures of one update."""
     zero = ZeroSection(stage=stage, micro_batch_tokens=budget, packing=packing)
@@ -92,14 +127,17 @@ def gradient(
         optimizer=OptimizerSection(lr=1e-3, max_grad_norm=0.0),
         zero=zero,
     )
-    policy = load_policy(model, "float32").model
-    batch = turns() if preset == "ppo" else replace(turns(), value=None, target=None)
+    policy = load_policy(model, "float32", attention=attention).model
+    batch = batch or turns()
+    batch = batch if preset == "ppo" else replace(batch, value=None, target=None)
     engine = Recording(
         policy, zero=zero, optimizer=config.optimizer, ranks=ranks, dtype="float32",
         value_head=tilted_head(policy) if preset == "ppo" else None,
     )  # fmt: skip
     reference = (
-        FrozenModel(load_policy(model, "float32").model, zero=zero, ranks=ranks, dtype="float32") if kl else None
+        FrozenModel(load_policy(model, "float32", attention=attention).model, zero=zero, ranks=ranks, dtype="float32")
+        if kl
+        else None
     )
     done = PolicyUpdate(engine, reference, ranks, config).run(batch, 0)
     assert done.made == 1

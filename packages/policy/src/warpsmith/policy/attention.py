@@ -6,12 +6,15 @@ only torch is needed; elsewhere the sequences are processed one by one.
 """
 
 from functools import cache
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 from torch import Tensor, nn
 
 from warpsmith.policy.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from warpsmith.policy.sequence_parallel import Split
 
 VARLEN: Final = "varlen"
 FLASH_DTYPES: Final = (torch.bfloat16, torch.float16)
@@ -59,6 +62,7 @@ def attend(
     sliding_window: int | None = None,
     cu_seq_lens_q: Tensor | None = None,
     max_length_q: int | None = None,
+    split: "Split | None" = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Causal attention within each sequence, with transformers' interface.
@@ -66,6 +70,8 @@ def attend(
     Args:
         query_BHTD: queries of H heads; keys and values may have fewer, G, each shared by H / G query heads.
         cu_seq_lens_q: starts of the sequences among the B T positions, then B T; without it each row is a sequence.
+            With `split` the positions are those of the whole row.
+        split: the ranks that share the row, of which the arguments then have this rank's part; None if it is whole.
         sliding_window: how many positions a token sees, including itself; None for all.
 
     Returns:
@@ -80,6 +86,9 @@ def attend(
             f"{type(module).__name__} passed a mask, dropout or a cache to `varlen` attention: unsupported.",
             'Set policy.attention = "sdpa".',
         )
+    if split is not None:
+        query_BHTD, key_BGTD, value_BGTD = (split.heads_of_all(each) for each in (query_BHTD, key_BGTD, value_BGTD))
+        rows, heads, length, width = query_BHTD.shape
     if cu_seq_lens_q is None or max_length_q is None:
         cu_seq_lens_q = torch.arange(0, rows * length + 1, length, dtype=torch.int32, device=query_BHTD.device)
         max_length_q = length
@@ -89,7 +98,8 @@ def attend(
         output_NHD = _flash(flat, cu_seq_lens_q, max_length_q, scaling, sliding_window)
     else:
         output_NHD = _one_by_one(flat, cu_seq_lens_q, scaling, sliding_window)
-    return output_NHD.reshape(rows, length, heads, -1), None
+    output_BTHD = output_NHD.reshape(rows, length, heads, -1)
+    return (output_BTHD if split is None else split.tokens_of_all_heads(output_BTHD)), None
 
 
 def _flat(states_BGTD: Tensor, heads: int) -> Tensor:

@@ -23,6 +23,8 @@ from warpsmith.policy.errors import UnsupportedModelError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from warpsmith.policy.sequence_parallel import Split
+
 GREEDY_BELOW = 1e-5
 """Below this temperature vLLM samples greedily and then reports log-probs of the unscaled logits."""
 
@@ -112,12 +114,15 @@ def token_figures(
     value_head: nn.Module | None = None,
     greedy: bool = False,
     logits_at_once: int | None = None,
+    split: "Split | None" = None,
 ) -> TokenFigures:
     """Return the results of `token_logprobs`, and those of a value head from the same forward pass.
 
     Args:
         value_head: maps hidden states (N, C) to values (N, 1) in fp32; called inside the model's forward.
         greedy: also return which tokens are the likeliest; computes the logits once more, without a gradient.
+        split: the ranks that share these rows, the same on each; the call is then collective, each rank computes its
+            part of the tokens, and all of them get all results. For `varlen` attention alone.
 
     The other arguments and the errors are those of `token_logprobs`.
     """
@@ -131,9 +136,10 @@ def token_figures(
         _refuse_unpackable(base)
     # Position t predicts token t + 1; the last position predicts nothing.
     sizes = (logits_at_once, int(base.config.get_text_config().vocab_size))
-    head = _Head(input_ids_BT[:, 1:], wanted_BT[:, 1:], _effective(temperature), sizes, value_head, greedy=greedy)
+    targets_BT, predicts_BT = _part(_next(input_ids_BT), split), _part(_next(wanted_BT), split)
+    head = _Head(targets_BT, predicts_BT, _effective(temperature), sizes, value_head, greedy=greedy)
     with _returning_logprobs(base, head):
-        stats_BTF = _forward(model, base, input_ids_BT, starts_BT)
+        stats_BTF = _forward(model, base, input_ids_BT, starts_BT, split)
     if stats_BTF.shape != (*input_ids_BT.shape, head.figures):
         raise UnsupportedModelError(
             f"{type(base).__name__} returned logits of shape {tuple(stats_BTF.shape)}; {head.figures} figures per "
@@ -168,7 +174,9 @@ def restarting_positions(starts_BT: Tensor) -> Tensor:
     return index_T - torch.where(starts_BT, index_T, 0).cummax(1).values
 
 
-def _forward(model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, starts_BT: Tensor) -> Tensor:
+def _forward(
+    model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, starts_BT: Tensor, split: "Split | None"
+) -> Tensor:
     """Run the model with restarting positions and no mask, from which transformers separates the sequences.
 
     Flash attention supports this for one row only, so rows are concatenated for it. `varlen` gets the borders.
@@ -177,10 +185,47 @@ def _forward(model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, st
     attention = base.config._attn_implementation
     if attention.startswith("flash") and shape[0] > 1:
         input_ids_BT, position_ids_BT = input_ids_BT.reshape(1, -1), position_ids_BT.reshape(1, -1)
+    if split is not None:
+        return _forward_part(model, base, input_ids_BT, starts_BT, split)
     varlen = borders(starts_BT) if attention == VARLEN else {}
     output = model(input_ids=input_ids_BT, position_ids=position_ids_BT, attention_mask=None, use_cache=False, **varlen)
     logits: Tensor = output.logits
     return logits.reshape(*shape, -1)
+
+
+def _forward_part(
+    model: nn.Module, base: "PreTrainedModel", input_ids_BT: Tensor, starts_BT: Tensor, split: "Split"
+) -> Tensor:
+    """Run the model on this rank's part of the tokens; return the results of all parts.
+
+    Positions and borders are those of the whole rows: a part begins anywhere in a sequence. Padding to a multiple of
+    the ranks belongs to the last sequence, whose tokens come before it and do not see it.
+    """
+    if base.config._attn_implementation != VARLEN:
+        raise UnsupportedModelError(
+            f"Rows are shared by {split.size} ranks, and {base.config._attn_implementation} attention would see only a "
+            "part of each.",
+            'Set policy.attention = "varlen".',
+        )
+    length, starts_BT = input_ids_BT.shape[1], split.pad(starts_BT)
+    output = model(
+        input_ids=split.part(split.pad(input_ids_BT)),
+        position_ids=split.part(restarting_positions(starts_BT)),
+        attention_mask=None,
+        use_cache=False,
+        split=split,
+        **borders(starts_BT),
+    )
+    return split.whole(output.logits)[:, :length]
+
+
+def _next(values_BT: Tensor) -> Tensor:
+    """Return at each position what stands at the next one, 0 at the last."""
+    return nn.functional.pad(values_BT[:, 1:], (0, 1))
+
+
+def _part(values_BT: Tensor, split: "Split | None") -> Tensor:
+    return values_BT if split is None else split.part(split.pad(values_BT))
 
 
 def _refuse_unpackable(base: "PreTrainedModel") -> None:
@@ -255,16 +300,16 @@ class _Head:
 
     def __init__(
         self,
-        targets_BS: Tensor,
-        wanted_BS: Tensor,
+        targets_BT: Tensor,
+        wanted_BT: Tensor,
         temperature: float,
         sizes: tuple[int | None, int],
         value_head: nn.Module | None,
         *,
         greedy: bool = False,
     ) -> None:
-        self.targets_BT = nn.functional.pad(targets_BS, (0, 1))
-        self.wanted_BT = nn.functional.pad(wanted_BS, (0, 1))
+        self.targets_BT = targets_BT
+        self.wanted_BT = wanted_BT
         self.temperature = temperature
         self.logits_at_once, self.vocabulary = sizes
         self.value_head = value_head

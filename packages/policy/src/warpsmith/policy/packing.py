@@ -1,5 +1,5 @@
 # ruff: noqa: N815  the suffix is the tensor's shape
-"""Tests whether a model separates the sequences of a packed row, before it is used.
+"""Tests whether a model separates the sequences of a packed row, and whether ranks can share a row, before it is used.
 
 Most transformers models do if positions restart. Those whose layers carry state along the row, or whose mask ignores
 positions, silently do not.
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from warpsmith.policy.errors import UnsupportedModelError
-from warpsmith.policy.logprobs import token_logprobs, unwrap
+from warpsmith.policy.logprobs import token_figures, token_logprobs, unwrap
+from warpsmith.policy.sequence_parallel import Split
 
 TOLERANCE = {torch.float64: 1e-3, torch.float32: 1e-3, torch.bfloat16: 0.25, torch.float16: 0.1}
 """Largest mean difference of log-probabilities, in nats, that rounding explains, by the dtype of the weights."""
@@ -57,6 +58,40 @@ def check_packing(model: nn.Module, device: torch.device) -> None:
             f"log-probabilities of a sequence change by {gap:.3g} on average; rounding explains "
             f"{TOLERANCE[base.dtype]:g}.",
             "Use one sequence per row, padded on the right.",
+        )
+
+
+def check_split(model: nn.Module, device: torch.device, split: Split) -> None:
+    """Reject a model whose log-probabilities depend on how many ranks share a row.
+
+    A model does if a layer other than attention looks at other tokens, or if it does not pass on to attention what its
+    caller passes. Two sequences in one row, whose border is not that of the parts, are run whole on each rank, and
+    then shared: two forward passes without gradient, in evaluation mode; every rank must call it.
+
+    Args:
+        model: a transformers causal language model with `varlen` attention, bare or wrapped.
+        device: where its inputs are expected.
+        split: the ranks that share a row.
+
+    Raises:
+        UnsupportedModelError: the log-probabilities differ.
+    """
+    base = unwrap(model)
+    was_training = base.training
+    model.eval()
+    try:
+        pair = _pair(int(base.config.get_text_config().vocab_size), device)
+        row = (pair.packed_1K, torch.ones_like(pair.packed_1K), 1.0, pair.positions_1K)
+        with torch.no_grad():
+            alone, shared = token_figures(model, *row), token_figures(model, *row, split=split)
+    finally:
+        model.train(was_training)
+    gap = float((shared.logprobs_BT - alone.logprobs_BT).abs().mean())
+    if not gap <= TOLERANCE[base.dtype]:
+        raise UnsupportedModelError(
+            f"{type(base).__name__} gives other log-probabilities where {split.size} ranks share a row: they differ by "
+            f"{gap:.3g} on average; rounding explains {TOLERANCE[base.dtype]:g}.",
+            "Let each rank have whole rows.",
         )
 
 

@@ -36,6 +36,7 @@ from warpsmith.trainer.telemetry.wandb_view.command import wandb_view_command
 
 if TYPE_CHECKING:
     from warpsmith.trainer.config import SftConfig, TrainerConfig
+    from warpsmith.trainer.config.parallel import ParallelSection
 
 app = commands.new_app(
     "warpsmith-trainer",
@@ -134,7 +135,7 @@ def _sft_run(
         _preflight(checked, resume, master_port)
         _as_ranks(
             arguments, num_processes, master_port, lambda: _run_sft(checked, resume),
-            run_dir=checked.run.dir, environment=environment,
+            run_dir=checked.run.dir, environment=environment, parallel=checked.parallel,
         )  # fmt: skip
 
 
@@ -167,7 +168,7 @@ def grpo(
         _preflight(checked, resume, master_port)
         _as_ranks(
             arguments, num_processes, master_port, lambda: _run_grpo(checked, resume),
-            run_dir=checked.run.dir, environment=environment, train=train,
+            run_dir=checked.run.dir, environment=environment, parallel=checked.parallel, train=train,
         )  # fmt: skip
 
 
@@ -340,6 +341,7 @@ def _as_ranks(
     *,
     run_dir: Path,
     environment: Mapping[str, str],
+    parallel: "ParallelSection",
     train: Sequence[int] = (),
 ) -> None:
     """Run here if this is a rank; else start the ranks, on the GPUs `train` if any, and exit with their exit code."""
@@ -350,6 +352,7 @@ def _as_ranks(
         run()
         return
     ranks = ranks_of(train, processes)
+    parallel.check_world(ranks)
     told = {**environment, **command_began()}
     code = launch(arguments, ranks, master_port, run_dir=run_dir, devices=train, environment=told)
     if code:

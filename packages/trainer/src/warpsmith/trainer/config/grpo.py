@@ -10,6 +10,7 @@ from warpsmith.rollout.config import RolloutConfig
 from warpsmith.trainer.config.algorithm import AlgorithmSection
 from warpsmith.trainer.config.curriculum import AnyCurriculum, UniformCurriculum
 from warpsmith.trainer.config.health import HealthSection
+from warpsmith.trainer.config.parallel import WHOLE, ParallelSection
 from warpsmith.trainer.config.placement import PlacementSection, check_placement
 from warpsmith.trainer.config.problems import (
     INTERPRETED_BYTES,
@@ -131,6 +132,7 @@ class TrainerConfig(Section):
     algorithm: AlgorithmSection = AlgorithmSection()
     optimizer: OptimizerSection = OptimizerSection()
     zero: ZeroSection = ZeroSection()
+    parallel: ParallelSection = WHOLE
     sync: SyncSection = SyncSection()
     held_out: Annotated[HeldOutSection | None, BeforeValidator(switched)] = None
     health: HealthSection = HealthSection()

@@ -5,6 +5,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from warpsmith.policy.config import PolicyConfig
+from warpsmith.trainer.config.parallel import WHOLE, ParallelSection
 from warpsmith.trainer.config.schedule import CosineSchedule, SftSchedule
 from warpsmith.trainer.config.sections import (
     SECONDS_HELP,
@@ -118,6 +119,7 @@ class SftConfig(Section):
     data: SftDataSection = SftDataSection()
     optimizer: SftOptimizerSection = SftOptimizerSection()
     zero: ZeroSection = ZeroSection()
+    parallel: ParallelSection = WHOLE
     checkpoint: CheckpointSection = CheckpointSection()
     wandb: WandbSection = WandbSection()
     trackers: TrackersSection = TrackersSection()

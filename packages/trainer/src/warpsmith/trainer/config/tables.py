@@ -3,11 +3,12 @@
 from typing import Protocol, TypeVar
 
 from warpsmith.policy.config import PolicyConfig
+from warpsmith.trainer.config.parallel import ParallelSection
 from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 
 
 class TrainingFile(Protocol):
-    """A file with the tables `[policy]`, `[optimizer]` and `[zero]`."""
+    """A file with the tables `[policy]`, `[optimizer]`, `[zero]` and `[parallel]`."""
 
     @property
     def policy(self) -> PolicyConfig:
@@ -22,6 +23,11 @@ class TrainingFile(Protocol):
     @property
     def zero(self) -> ZeroSection:
         """How its state is spread."""
+        ...
+
+    @property
+    def parallel(self) -> ParallelSection:
+        """How ranks share layers and rows."""
         ...
 
 
@@ -39,6 +45,7 @@ def trainable(config: T) -> T:
     _check_offload(config.zero, config.optimizer)
     if config.policy.lora is not None and config.policy.lora.bits is not None:
         _check_quantized(config)
+    _check_split(config)
     return config
 
 
@@ -60,3 +67,22 @@ def _check_quantized(config: TrainingFile) -> None:
         raise ValueError('policy.lora.bits: 4-bit weights compute in bfloat16; set policy.dtype = "bfloat16"')
     if config.zero.stage == 3:
         raise ValueError("policy.lora.bits: ZeRO stage 3 cannot spread 4-bit weights; use zero.stage = 2")
+
+
+def _check_split(config: TrainingFile) -> None:
+    """Refuse what ranks that share layers or rows would compute wrongly, or were not seen to compute rightly."""
+    policy, zero = config.policy, config.zero
+    if config.parallel.sequence > 1 and policy.attention != "varlen":
+        raise ValueError(
+            f'parallel.sequence: "{policy.attention}" attention would see only a rank\'s part of a row; '
+            'set policy.attention = "varlen"'
+        )
+    obstacles = {
+        "[policy.lora]: AutoTP splits plain linear layers, and would leave adapters whole": policy.lora is not None,
+        "zero.stage = 3: weights would be spread in two ways at once; set 0, 1 or 2": zero.stage == 3,
+        "zero.offload_optimizer, which was not tested with it": zero.offload_optimizer,
+        'policy.kernels = "liger", which was not tested with it': policy.kernels != "torch",
+    }
+    for obstacle, holds in obstacles.items():
+        if config.parallel.tensor > 1 and holds:
+            raise ValueError(f"parallel.tensor cannot be combined with {obstacle}")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warpsmith.trainer.config.sections import ZeroSection
-from warpsmith.trainer.distributed.micro_batches import deal, micro_batches
+from warpsmith.trainer.distributed.micro_batches import dealt_to, micro_batches_of
 from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.distributed.reference_policy import Reference
 from warpsmith.trainer.distributed.rows import Floats, PaddedRows, Row, pad, pad_rows
@@ -35,10 +35,10 @@ def by_row(
     """
     numbers = np.flatnonzero(chosen)
     lengths = [len(rows[i]) for i in numbers]
-    batches = micro_batches(lengths, zero.micro_batch_tokens, packed=zero.packing, world=ranks.world)
+    batches = micro_batches_of(lengths, zero, ranks)
     found_N = torch.zeros(len(rows), dtype=torch.float64)
     with torch.no_grad():
-        for batch in deal(batches, ranks.world)[ranks.rank] if len(numbers) else ():
+        for batch in dealt_to(ranks, batches) if len(numbers) else ():
             mine = [int(numbers[i]) for i in batch]
             values_B = measure(pad_rows([rows[i] for i in mine], ranks.device), mine)
             found_N[mine] = values_B[: len(mine)].double().cpu()

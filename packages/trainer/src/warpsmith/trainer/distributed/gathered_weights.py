@@ -1,7 +1,8 @@
 """Gathers complete weights of a ZeRO model in bounded buckets, in the same order on every rank."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from warpsmith.policy import lowrank
 from warpsmith.trainer.distributed import value_head
 from warpsmith.trainer.distributed.ranks import Ranks
+from warpsmith.trainer.distributed.tensor_parallel import shard_of, whole
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,7 @@ class Part:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the result, known without a gather; not for 4-bit weights."""
-        first = self.parameters[0]
-        return tuple(vars(first).get("ds_shape", first.shape))
+        return whole_shape(self.parameters[0])
 
 
 def plain_parts(module: nn.Module) -> list[Part]:
@@ -84,7 +85,7 @@ def gathered(parts: Iterable[Part], ranks: Ranks, bucket_elements: int) -> Itera
     outside of it their memory is reused.
     """
     for bucket in _buckets(parts, bucket_elements):
-        with _whole([parameter for part in bucket for parameter in part.parameters]):
+        with _whole([parameter for part in bucket for parameter in part.parameters], ranks):
             copies = [(part.name, _copy(part, ranks.drives)) for part in bucket]
         yield from copies
 
@@ -95,7 +96,7 @@ def whole_on_device(parts: Iterable[Part], ranks: Ranks, bucket_elements: int) -
     A weight is valid until the next one is asked for.
     """
     for bucket in _buckets(parts, bucket_elements):
-        with _whole([parameter for part in bucket for parameter in part.parameters]):
+        with _whole([parameter for part in bucket for parameter in part.parameters], ranks):
             for part in bucket:
                 yield part.name, part.make() if ranks.drives else None
 
@@ -116,14 +117,23 @@ def _buckets(parts: Iterable[Part], limit: int) -> Iterator[list[Part]]:
 
 def whole_numel(parameter: nn.Parameter) -> int:
     """Return the number of elements of the complete parameter; under stage 3 its own `numel` is 0."""
-    return int(vars(parameter).get("ds_numel", parameter.numel()))
+    shard = shard_of(parameter)
+    return int(vars(parameter).get("ds_numel", parameter.numel()) if shard is None else math.prod(shard.shape))
 
 
-def _whole(parameters: list[nn.Parameter]) -> AbstractContextManager[Any]:
+def whole_shape(parameter: nn.Parameter) -> tuple[int, ...]:
+    """Return the shape of the complete parameter."""
+    shard = shard_of(parameter)
+    return tuple(vars(parameter).get("ds_shape", parameter.shape)) if shard is None else shard.shape
+
+
+@contextmanager
+def _whole(parameters: list[nn.Parameter], ranks: Ranks) -> Iterator[None]:
+    """Complete the parameters that ZeRO stage 3 has spread, or that ranks share; never both, by the configuration."""
     import deepspeed
 
-    gather: AbstractContextManager[Any] = deepspeed.zero.GatheredParameters(parameters, modifier_rank=None)
-    return gather
+    with deepspeed.zero.GatheredParameters(parameters, modifier_rank=None), whole(parameters, ranks.layers):
+        yield
 
 
 def _copy(part: Part, wanted: bool) -> Tensor:

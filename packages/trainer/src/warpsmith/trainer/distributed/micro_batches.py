@@ -1,6 +1,28 @@
 """Groups rows into micro-batches and assigns them to ranks. Imports no torch."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warpsmith.trainer.config.sections import ZeroSection
+    from warpsmith.trainer.distributed.ranks import Ranks
+
+
+def micro_batches_of(lengths: Sequence[int], zero: "ZeroSection", ranks: "Ranks") -> list[list[int]]:
+    """Split rows into the micro-batches of a run; one has the tokens of all ranks that share its rows.
+
+    Args:
+        lengths: tokens of each row.
+        zero: budget of a rank, and the layout.
+        ranks: the processes.
+    """
+    budget = zero.micro_batch_tokens * ranks.parallel.sequence
+    return micro_batches(lengths, budget, packed=zero.packing, world=ranks.teams)
+
+
+def dealt_to(ranks: "Ranks", batches: Sequence[list[int]]) -> list[list[int]]:
+    """Return the micro-batches of this rank's team."""
+    return deal(batches, ranks.teams)[ranks.team]
 
 
 def micro_batches(lengths: Sequence[int], budget: int, *, packed: bool = False, world: int = 1) -> list[list[int]]:

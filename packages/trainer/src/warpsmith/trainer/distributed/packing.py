@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from warpsmith.policy.errors import UnsupportedModelError
 from warpsmith.policy.logprobs import TokenFigures, token_figures
-from warpsmith.policy.packing import check_packing
+from warpsmith.policy.packing import check_packing, check_split
+from warpsmith.policy.sequence_parallel import Split
 from warpsmith.trainer.distributed.rows import PaddedRows
 from warpsmith.trainer.errors import ConfigError
 
@@ -60,10 +61,14 @@ class Scorer:
         model: a transformers causal language model, bare or wrapped by DeepSpeed.
         packing: concatenate the rows for the forward pass.
         value_head: the model's value head; None without one.
+        split: the ranks that share the rows; None if each has rows of its own.
     """
 
-    def __init__(self, model: nn.Module, *, packing: bool, value_head: nn.Module | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, *, packing: bool, value_head: nn.Module | None = None, split: Split | None = None
+    ) -> None:
         self._model = model
+        self._split = split
         self._value_head = value_head
         self._packing = packing
         self._checked = False
@@ -72,13 +77,15 @@ class Scorer:
         """Return log-probabilities and entropies of the rows' completion tokens, (B, T) fp32 each; collective.
 
         Raises:
-            ConfigError: packing is on, and the model would mix the rows.
+            ConfigError: packing is on, and the model would mix the rows; or ranks share rows, and it would not see the
+                whole ones.
         """
         found = self.figures(rows, temperature)
         return found.logprobs_BT, found.entropy_BT
 
     def figures(self, rows: PaddedRows, temperature: float, *, greedy: bool = False) -> TokenFigures:
         """Return the same, plus the values before those tokens (value head) and the likeliest tokens (`greedy`)."""
+        self._check(rows.ids_BT.device)
         if not self._packing:
             return token_figures(
                 self._model,
@@ -88,8 +95,8 @@ class Scorer:
                 select_BT=rows.mask_BT,
                 value_head=self._value_head,
                 greedy=greedy,
+                split=self._split,
             )
-        self._check(rows.ids_BT.device)
         packed = pack(rows)
         found = token_figures(
             self._model,
@@ -100,17 +107,23 @@ class Scorer:
             select_BT=packed.mask_1K,
             value_head=self._value_head,
             greedy=greedy,
+            split=self._split,
         )
         value_BT = None if found.value_BT is None else unpack(found.value_BT, packed)
         greedy_BT = None if found.greedy_BT is None else unpack(found.greedy_BT, packed)
         return TokenFigures(unpack(found.logprobs_BT, packed), unpack(found.entropy_BT, packed), value_BT, greedy_BT)
 
     def _check(self, device: torch.device) -> None:
-        """Check once, whatever the rows, that the model separates packed sequences; every rank must call it."""
+        """Check once, whatever the rows, that the model computes what it is asked for; every rank must call it."""
         if self._checked:
             return
+        key = "zero.packing = false"
         try:
-            check_packing(self._model, device)
+            if self._packing:
+                check_packing(self._model, device)
+            key = "parallel.sequence = 1"
+            if self._split is not None:
+                check_split(self._model, device, self._split)
         except UnsupportedModelError as error:
-            raise ConfigError(error.message, "Set zero.packing = false.") from error
+            raise ConfigError(error.message, f"Set {key}.") from error
         self._checked = True

@@ -3,9 +3,9 @@
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from warpsmith.policy.sequence_parallel import Split
+from warpsmith.trainer.config.parallel import WHOLE, ParallelSection
 from warpsmith.trainer.config.sections import RunSection, ZeroSection
 from warpsmith.trainer.distributed.lost_peer import is_lost_peer
 from warpsmith.trainer.errors import LaunchError
@@ -31,22 +33,46 @@ _LAUNCHER_S = 5.0
 class Ranks:
     """One process's view of all ranks.
 
+    `parallel.tensor` x `parallel.sequence` neighbours form a team, which computes the same rows together. Within it,
+    neighbours share layers, and those at the same place of each such group share rows.
+
     Attributes:
         rank: this process, from 0; rank 0 drives.
         world: number of ranks.
         device: device of this rank's tensors.
         control: a group for host memory, whatever the device's own backend is.
+        parallel: over how many ranks a layer and a row are split.
+        layers: the ranks that share the layers that this rank has a part of; None if each has whole layers.
+        rows: the ranks that share this rank's rows; None if each has whole rows.
     """
 
     rank: int
     world: int
     device: torch.device
     control: Any
+    parallel: ParallelSection = WHOLE
+    layers: Split | None = None
+    rows: Split | None = None
 
     @property
     def drives(self) -> bool:
         """Whether this is rank 0."""
         return self.rank == 0
+
+    @property
+    def teams(self) -> int:
+        """Number of teams, over which the rows of a batch are dealt."""
+        return self.world // self.parallel.team
+
+    @property
+    def team(self) -> int:
+        """The team of this rank, from 0."""
+        return self.rank // self.parallel.team
+
+    @property
+    def replicas(self) -> int:
+        """Number of ranks with the same part of the layers, over which DeepSpeed averages gradients."""
+        return self.world // self.parallel.tensor
 
     def shared(self, make: Callable[[], T]) -> T:
         """Return rank 0's result of `make` on every rank; only rank 0 calls `make`."""
@@ -57,7 +83,9 @@ class Ranks:
         return box[0]  # type: ignore[return-value]
 
     def total(self, sums: Tensor) -> Tensor:
-        """Return the sum of a host tensor over the ranks."""
+        """Return the sum of a host tensor over the teams, whose ranks all have that of their team."""
+        if self.rank % self.parallel.team:
+            sums = torch.zeros_like(sums)
         if self.world > 1:
             with peers_needed():
                 dist.all_reduce(sums, group=self.control)
@@ -98,8 +126,12 @@ def peers_needed() -> Iterator[None]:
         raise quote_dead_ranks(lost) from error
 
 
-def join(run: RunSection, zero: ZeroSection) -> Ranks:
-    """Join the process group that the launcher created, or a group of one without a launcher."""
+def join(run: RunSection, zero: ZeroSection, parallel: ParallelSection = WHOLE) -> Ranks:
+    """Join the process group that the launcher created, or a group of one without a launcher.
+
+    Raises:
+        ConfigError: the launcher started a number of ranks that teams cannot be made of.
+    """
     import deepspeed
     from deepspeed.accelerator import get_accelerator
 
@@ -115,9 +147,32 @@ def join(run: RunSection, zero: ZeroSection) -> Ranks:
     on_host = dist.get_backend() == "gloo"
     control = dist.group.WORLD if on_host else dist.new_group(backend="gloo", timeout=timeout)
     device = torch.device(accelerator.device_name(int(os.environ["LOCAL_RANK"])))
-    ranks = Ranks(dist.get_rank(), dist.get_world_size(), torch.device("cpu") if on_host else device, control)
-    seed_everything(run.seed + ranks.rank)
-    return ranks
+    parallel.check_world(dist.get_world_size())
+    ranks = Ranks(dist.get_rank(), dist.get_world_size(), torch.device("cpu") if on_host else device, control, parallel)
+    # Ranks that share layers have the same activations, and so must draw the same dropout.
+    seed_everything(run.seed + ranks.rank // parallel.tensor)
+    return _grouped(ranks, timeout)
+
+
+def _grouped(ranks: Ranks, timeout: timedelta) -> Ranks:
+    """Return the ranks with their groups; collective: every rank makes every group."""
+    tensor, sequence = ranks.parallel.tensor, ranks.parallel.sequence
+    sharing_layers = [range(first, first + tensor) for first in range(0, ranks.world, tensor)]
+    sharing_rows = [
+        range(team + place, team + tensor * sequence, tensor)
+        for team in range(0, ranks.world, tensor * sequence)
+        for place in range(tensor)
+    ]
+    layers = _group_of(ranks, sharing_layers, timeout) if tensor > 1 else None
+    rows = _group_of(ranks, sharing_rows, timeout) if sequence > 1 else None
+    return replace(ranks, layers=layers, rows=rows)
+
+
+def _group_of(ranks: Ranks, groups: Sequence[range], timeout: timedelta) -> Split:
+    """Make the groups, and return the one that this rank belongs to."""
+    made = {members: dist.new_group(list(members), timeout=timeout) for members in groups}
+    mine = next(members for members in groups if ranks.rank in members)
+    return Split(made[mine], len(mine), mine.index(ranks.rank))
 
 
 def leave() -> None:

@@ -9,6 +9,7 @@ from warpsmith.trainer.config.sections import OptimizerSection, ZeroSection
 from warpsmith.trainer.distributed.deepspeed_config import deepspeed_config
 from warpsmith.trainer.distributed.packing import Scorer
 from warpsmith.trainer.distributed.ranks import Ranks
+from warpsmith.trainer.distributed.tensor_parallel import tensor_parallel
 from warpsmith.trainer.distributed.zero_engine import ZeroEngine
 
 if TYPE_CHECKING:
@@ -38,13 +39,15 @@ class PolicyWithoutAdapters:
 class FrozenModel:
     """A separate model.
 
-    Every rank holds a full copy, except under ZeRO stage 3, which partitions it like the policy.
+    Every rank holds a full copy, except under ZeRO stage 3, which partitions it like the policy, and where ranks share
+    layers.
     """
 
     def __init__(self, model: nn.Module, *, zero: ZeroSection, ranks: Ranks, dtype: str) -> None:
         model.requires_grad_(False).eval()
-        placed: Any = model.to(ranks.device) if zero.stage < 3 else _spread(model, zero, ranks, dtype)
-        self._scorer = Scorer(placed, packing=zero.packing)
+        kept = zero.stage < 3 and ranks.layers is None
+        placed: Any = model.to(ranks.device) if kept else _spread(model, zero, ranks, dtype)
+        self._scorer = Scorer(placed, packing=zero.packing, split=ranks.rows)
 
     def logprobs(self, rows: "PaddedRows", temperature: float) -> Tensor:
         """See `Reference.logprobs`."""
@@ -56,8 +59,9 @@ class FrozenModel:
 def _spread(model: nn.Module, zero: ZeroSection, ranks: Ranks, dtype: str) -> Any:
     import deepspeed
 
-    config = deepspeed_config(zero, OptimizerSection(), dtype, ranks.world)
-    config["zero_optimization"].pop("offload_optimizer", None)
+    # Without an optimizer only stage 3 has something to spread.
+    kept = zero.model_copy(update={"stage": 3 if zero.stage == 3 else 0, "offload_optimizer": False})
+    config = deepspeed_config(kept, OptimizerSection(), dtype, ranks.world) | tensor_parallel(model, ranks)
     engine, *_ = deepspeed.initialize(model=model, config=config, dist_init_required=False)
     engine.eval()
     return engine

@@ -17,6 +17,7 @@ from warpsmith.trainer.distributed.gathered_weights import Part, factor_parts, g
 from warpsmith.trainer.distributed.optimizer import make_optimizer, rest_others
 from warpsmith.trainer.distributed.packing import Scorer
 from warpsmith.trainer.distributed.ranks import Ranks
+from warpsmith.trainer.distributed.tensor_parallel import tensor_parallel, total_norm
 from warpsmith.trainer.distributed.value_head import ValueHead
 from warpsmith.trainer.errors import CheckpointError, DivergenceError
 from warpsmith.trainer.weights.checkpoint import DAMAGED
@@ -65,10 +66,10 @@ class ZeroEngine:
         self._engine, *_ = deepspeed.initialize(
             model=model,
             optimizer=chosen,
-            config=deepspeed_config(zero, optimizer, dtype, ranks.world),
+            config=deepspeed_config(zero, optimizer, dtype, ranks.world) | tensor_parallel(model, ranks),
             dist_init_required=False,
         )
-        self._scorer = Scorer(self._engine, packing=zero.packing, value_head=value_head)
+        self._scorer = Scorer(self._engine, packing=zero.packing, value_head=value_head, split=ranks.rows)
 
     @property
     def module(self) -> nn.Module:
@@ -110,7 +111,7 @@ class ZeroEngine:
             )
         self._engine.set_gradient_accumulation_boundary(last)
         # DeepSpeed averages over the ranks, but the loss is already normalised over all of them.
-        self._engine.backward(loss * self.ranks.world, scale_wrt_gas=False)
+        self._engine.backward(loss * self.ranks.replicas, scale_wrt_gas=False)
 
     def step(self, lr: float, agent: str | None = None) -> float:
         """Apply the accumulated gradient with learning rate `lr`; return its global norm before clipping.
@@ -140,8 +141,7 @@ class ZeroEngine:
         """Return the norm if DeepSpeed computes none: stage 0 in fp32, where gradients are complete and reduced."""
         if self._engine.zero_optimization() or self._engine.bfloat16_enabled():
             return None
-        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
-        return float(nn.utils.get_total_norm(gradients))
+        return float(total_norm(self.module.parameters(), self.ranks.layers))
 
     @contextmanager
     def without_adapters(self) -> Iterator[None]:

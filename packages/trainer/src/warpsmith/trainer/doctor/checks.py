@@ -31,6 +31,8 @@ def _of_files(config: Config, resume: bool) -> Iterator[Check]:
     yield Check(POLICY, lambda: files.policy_files(config))
     if (named := files.reference_of(config)) is not None:
         yield Check("reference policy", lambda: files.reference(named, config.policy.path), (POLICY,))
+    if config.parallel.team > 1:
+        yield Check("split over ranks", lambda: files.split(config), (POLICY,))
     if (lora := config.policy.lora) is not None:
         yield Check("adapters", lambda: files.adapter_layers(config.policy, lora), (POLICY,))
     if resume:

@@ -19,6 +19,7 @@ from warpsmith.trainer.data.sources import check_sources
 from warpsmith.trainer.doctor.finding import Finding
 from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.planning.disk import DiskNeed, disk_need
+from warpsmith.trainer.planning.shapes import read_shape
 from warpsmith.trainer.planning.sizes import in_words
 from warpsmith.trainer.runs.run_directory import refuse_used
 from warpsmith.trainer.weights import checkpoint
@@ -106,6 +107,15 @@ def reference(named: Path, policy: Path) -> Iterator[Finding]:
     )
 
 
+def split(config: Config) -> Iterator[Finding]:
+    """Check that ranks can share the layers or rows of the policy and of its reference; ConfigError if not."""
+    parallel, named = config.parallel, reference_of(config)
+    for directory in (config.policy.path, *([] if named is None else [named])):
+        parallel.check_model(read_config(directory), directory)
+    seen = f"{parallel.tensor} ranks share each layer, {parallel.sequence} each row"
+    yield Finding("split over ranks", "ok", seen)
+
+
 def _vocabulary(directory: Path) -> int | None:
     """Return vocab_size of config.json, which multimodal models have in the table of their text model."""
     config = read_config(directory)
@@ -158,6 +168,9 @@ def _need(config: Config, resume: bool) -> DiskNeed:
     lora, whole = config.policy.lora, count_parameters(config.policy.path)
     each = max(1, len(config.policy.adapters))
     trained = whole if lora is None else each * adapters.count_parameters(config.policy.path, lora)
+    if config.parallel.tensor > 1:
+        # Each of the ranks that share layers writes what it has, and all of them have all but the projections.
+        trained += (config.parallel.tensor - 1) * (whole - read_shape(config.policy.path).projected)
     # The one of step 0 has no weights.
     there = sum(checkpoint.read_state(path)["progress"]["step"] > 0 for path in _written(config, resume))
     return disk_need(

@@ -1,12 +1,15 @@
 """Builds the memory plan: what a configuration needs on each GPU and on the host."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.trainer.config.grpo import TrainerConfig
+from warpsmith.trainer.config.parallel import SPLIT_TYPES, ParallelSection
 from warpsmith.trainer.config.sections import ZeroSection
 from warpsmith.trainer.config.sft import SftConfig
+from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.planning.disk import WIDTH, disk_need
 from warpsmith.trainer.planning.machines import Machine
 from warpsmith.trainer.planning.parts import Device, Part
@@ -66,6 +69,7 @@ def plan(
     places = places_of(config, machine.gpus, processes)
     made.misfits += misplaced(config, places, machine.gpus, machine.name)
     ranks = len(places.train) or processes or 1
+    made.misfits += _undealt(config.parallel, shape, ranks)
     _place_training(made, _training(config, shape, ranks, on_gpu=bool(places.train)), places)
     made.facts |= _disk_facts(config, made)
     if isinstance(config, TrainerConfig):
@@ -74,6 +78,23 @@ def plan(
         made.facts |= _batch_facts(config)
     made.misfits += dict.fromkeys(_too_full(device) for device in (*gpus, made.host) if not device.fits)
     return made
+
+
+def _undealt(parallel: ParallelSection, shape: ModelShape, ranks: int) -> list[str]:
+    """Return what keeps ranks from sharing layers and rows, one sentence each."""
+    sizes = {
+        "model_type": SPLIT_TYPES[0],  # Any shape here is that of one of them.
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "intermediate_size": shape.intermediate,
+    }
+    found = []
+    for check in (partial(parallel.check_world, ranks), partial(parallel.check_model, sizes, shape.name)):
+        try:
+            check()
+        except ConfigError as error:
+            found.append(f"{error.message} {error.remedy}")
+    return found
 
 
 def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int, *, on_gpu: bool) -> Training:
@@ -87,6 +108,7 @@ def _training(config: TrainerConfig | SftConfig, shape: ModelShape, ranks: int, 
     return Training(
         shape, WIDTH[policy.dtype], zero, ranks, longest, policy.gradient_checkpointing, policy.attention,
         policy.kernels, policy.lora, reference, head, on_gpu, adapters=max(1, len(policy.adapters)),
+        parallel=config.parallel,
     )  # fmt: skip
 
 
@@ -103,6 +125,8 @@ def _place_training(made: MemoryPlan, run: Training, places: Places) -> None:
         device.parts += [*rank_parts(run), *software_parts(run.ranks), spare]
     made.facts |= {
         "ranks": run.ranks,
+        "ranks_per_layer": run.parallel.tensor,
+        "ranks_per_row": run.parallel.sequence,
         "parameters": run.shape.parameters,
         "trained_parameters": run.trained,
         "micro_batch_tokens": run.tokens,
@@ -111,7 +135,9 @@ def _place_training(made: MemoryPlan, run: Training, places: Places) -> None:
 
 
 def _disk_facts(config: TrainerConfig | SftConfig, made: MemoryPlan) -> dict[str, float]:
+    # Of ranks that share layers each writes what it has.
     trained = int(made.facts["trained_parameters"])
+    trained += (config.parallel.tensor - 1) * (made.shape.parameters - made.shape.projected)
     need = disk_need(config.checkpoint, config.zero, config.policy.dtype, trained=trained, whole=made.shape.parameters)
     return {"checkpoint_bytes": need.checkpoint, "disk_bytes_at_most": need.total}
 
@@ -155,7 +181,7 @@ def _place_streams(made: MemoryPlan, config: TrainerConfig, places: Places, weig
     buckets = 2 * min(config.sync.bucket_mib << 20, weights)
     for device in _existing(made, places.train[:1]):
         device.parts.append(Part("two buckets of weights on their way to the samplers", buckets, "sync"))
-    if config.zero.stage == 3 or config.algorithm.max_staleness:
+    if config.zero.stage == 3 or config.parallel.tensor > 1 or config.algorithm.max_staleness:
         made.host.parts.append(Part("rank 0's copy of the weights for samplers that restart", weights))
 
 

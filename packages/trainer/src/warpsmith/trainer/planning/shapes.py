@@ -57,6 +57,12 @@ class ModelShape:
         return sum(into * out for into, out in self.projections.values()) + biases + norms
 
     @property
+    def projected(self) -> int:
+        """Parameters of all projections and their biases: what ranks that share layers have a part of each."""
+        norms = 2 * self.hidden + (2 * self.head_dim if self.normed else 0)
+        return self.layers * (self.layer_parameters - norms)
+
+    @property
     def embedding(self) -> int:
         """Parameters of the embedding, and of the output projection if it is a separate matrix."""
         return self.vocabulary * self.hidden

@@ -1,13 +1,15 @@
 """Memory of one training rank: one formula per part, with its source.
 
 N is the number of ranks, P the parameters of the model, Q those that are trained (P, or the adapters'), b the bytes of
-one in the policy's dtype (4 or 2).
+one in the policy's dtype (4 or 2). Where T ranks share each layer, a rank has a part of its projections (1 / T) and
+everything else whole: P and Q are then what it has, and N the ranks that have the same, a T-th of all.
 """
 
 from dataclasses import dataclass
 
 from warpsmith.policy.config import LoraSettings
 from warpsmith.policy.kernels import LIGER
+from warpsmith.trainer.config.parallel import WHOLE, ParallelSection
 from warpsmith.trainer.config.sections import ZeroSection
 from warpsmith.trainer.planning.parts import Part
 from warpsmith.trainer.planning.shapes import ModelShape
@@ -45,6 +47,7 @@ class Training:
         value_head: whether there is a value head.
         on_gpu: whether each rank computes on its own GPU, or on the host.
         adapters: how many adapters, one for each agent.
+        parallel: how ranks share layers and rows.
     """
 
     shape: ModelShape
@@ -60,10 +63,31 @@ class Training:
     value_head: bool = False
     on_gpu: bool = True
     adapters: int = 1
+    parallel: ParallelSection = WHOLE
+
+    @property
+    def whole(self) -> int:
+        """P: the parameters of the model that one rank has, before ZeRO spreads them."""
+        return self.shape.parameters - self._elsewhere
+
+    @property
+    def _elsewhere(self) -> int:
+        """Parameters that the other ranks have of those that share layers."""
+        return self.shape.projected - self.shape.projected // self.parallel.tensor
+
+    @property
+    def replicas(self) -> int:
+        """N: the number of ranks with the same parameters; 1 for a team that is not whole, which the plan reports."""
+        return max(1, self.ranks // self.parallel.tensor)
+
+    @property
+    def held(self) -> int:
+        """Q: the parameters with a gradient that one rank has, before ZeRO spreads their state."""
+        return self.trained - (self._elsewhere if self.lora is None else 0)
 
     @property
     def trained(self) -> int:
-        """Q: the parameters with a gradient."""
+        """The parameters with a gradient, over all ranks, each once."""
         head = self.shape.hidden + 1 if self.value_head else 0
         return head + (self.shape.parameters if self.lora is None else self.adapters * self.shape.adapters(self.lora))
 
@@ -74,8 +98,8 @@ class Training:
 
     @property
     def tokens(self) -> int:
-        """Tokens of one micro-batch: the budget, or one row that is longer."""
-        return max(self.zero.micro_batch_tokens, self.longest)
+        """Tokens of one micro-batch on one rank: the budget, or its part of one row that is longer."""
+        return max(self.zero.micro_batch_tokens, -(-self.longest // self.parallel.sequence))
 
     @property
     def spread(self) -> int:
@@ -99,7 +123,7 @@ def state_parts(run: Training) -> list[Part]:
     `tests/planning/test_measured.py` compares these with the tensors of real runs.
     """
     stage, offloaded = run.zero.stage, run.zero.offload_optimizer
-    state_over = 1 if stage == 0 else run.ranks
+    state_over = 1 if stage == 0 else run.replicas
     host_weights = run.zero.offload_parameters and stage == 3
     parts = [
         Part("weights", 0 if host_weights else _weights(run) // run.spread),
@@ -109,33 +133,33 @@ def state_parts(run: Training) -> list[Part]:
         return parts  # the rest is on the host: see `host_parts`
     return [
         *parts,
-        Part("fp32 master weights", 0 if stage == 0 else _FP32 * run.trained // state_over),
-        Part("Adam's moments", _MOMENTS * run.trained // state_over),
+        Part("fp32 master weights", 0 if stage == 0 else _FP32 * run.held // state_over),
+        Part("Adam's moments", _MOMENTS * run.held // state_over),
         *_gradient_parts(run),
     ]
 
 
 def _weights(run: Training) -> int:
     frozen_bits = (run.lora.bits if run.lora else None) or 8 * run.width
-    return run.frozen * frozen_bits // 8 + run.trained * run.width
+    return run.frozen * frozen_bits // 8 + run.held * run.width
 
 
 def _reference(run: Training) -> int:
     """With adapters, the reference policy is the model without them; else it is a separate model."""
-    return run.shape.parameters * run.width if run.reference and run.lora is None else 0
+    return run.whole * run.width if run.reference and run.lora is None else 0
 
 
 def _gradient_parts(run: Training) -> list[Part]:
     """Return gradients, and the additional copy in the update."""
-    stage, share = run.zero.stage, _FP32 * run.trained // run.ranks
+    stage, share = run.zero.stage, _FP32 * run.held // run.replicas
     if stage == 0:
-        return [Part("gradients", _FP32 * run.trained)]
+        return [Part("gradients", _FP32 * run.held)]
     if stage == 1 and run.width == 2:
-        return [Part("gradients", (_FP32 + run.width) * run.trained)]
+        return [Part("gradients", (_FP32 + run.width) * run.held)]
     if stage == 3:
         return [Part("gradients", share), Part("update's copy of gradients", min(share, _FP32 * _SUB_GROUP), "update")]
     copies = 2 if run.width == _FP32 else 1
-    held = _FP32 * run.trained if stage == 1 else share
+    held = _FP32 * run.held if stage == 1 else share
     return [Part("gradients", held, "pass"), Part("gradients and their copy", copies * share, "update")]
 
 
@@ -161,13 +185,13 @@ def layer_token_bytes(run: Training) -> int:
     With liger-kernel (0.8.5) a norm saves only its input and output and one fp32 figure per normalised vector, and the
     MLP no activated gate.
     """
-    shape, b, fused = run.shape, run.width, run.kernels == LIGER
-    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    shape, b, fused, parts = run.shape, run.width, run.kernels == LIGER, run.parallel.tensor
+    queries, keys = shape.heads * shape.head_dim // parts, shape.kv_heads * shape.head_dim // parts
     norms = 2 * (_norm_bytes(run, shape.hidden) + b * shape.hidden)
-    attention = b * (2 * queries + 2 * keys) + _FP32 * shape.heads
-    heads = shape.heads + shape.kv_heads
+    attention = b * (2 * queries + 2 * keys) + _FP32 * shape.heads // parts
+    heads = (shape.heads + shape.kv_heads) // parts
     head_norms = _norm_bytes(run, queries + keys, heads) if shape.normed else 0
-    mlp = (3 if fused else 4) * b * shape.intermediate
+    mlp = (3 if fused else 4) * b * shape.intermediate // parts
     return norms + attention + head_norms + mlp + _adapter_token_bytes(run)
 
 
@@ -208,7 +232,7 @@ def _scores(run: Training) -> int:
     if run.attention != "eager":
         return 0
     seen = run.tokens if run.zero.packing else run.longest
-    return run.shape.heads * run.tokens * seen * (_FP32 + run.width)
+    return run.shape.heads // run.parallel.tensor * run.tokens * seen * (_FP32 + run.width)
 
 
 def _mask(run: Training) -> int:
@@ -245,7 +269,7 @@ def bucket(run: Training) -> int:
     if run.zero.stage == 0:
         return 0
     largest = run.shape.embedding if run.lora is None else 0
-    return run.width * (min(run.zero.bucket_elements, run.trained) + largest)
+    return run.width * (min(run.zero.bucket_elements, run.held) + largest)
 
 
 def host_parts(run: Training) -> list[Part]:

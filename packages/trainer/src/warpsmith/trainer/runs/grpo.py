@@ -77,7 +77,7 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
     """
     phases = PhaseLog()
     with phases.start("process group"):
-        ranks = join(config.run, config.zero)
+        ranks = join(config.run, config.zero, config.parallel)
     with peers_needed(), ExitStack() as stack:
         if ranks.drives:
             stack.enter_context(owned(config.run.dir))

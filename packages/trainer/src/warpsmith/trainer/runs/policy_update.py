@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warpsmith.trainer.config.grpo import TrainerConfig
-from warpsmith.trainer.distributed.micro_batches import deal, micro_batches
+from warpsmith.trainer.distributed.micro_batches import dealt_to, micro_batches_of
 from warpsmith.trainer.distributed.optimizer import learning_rate
 from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.distributed.reference_policy import Reference
@@ -179,11 +179,10 @@ class PolicyUpdate:
         if not len(rows):
             return None
         lengths = [len(turns.rows[row]) for row in rows]
-        zero, world = self.zero, self.ranks.world
-        batches = micro_batches(lengths, zero.micro_batch_tokens, packed=zero.packing, world=world)
+        batches = micro_batches_of(lengths, self.zero, self.ranks)
         named = [[int(rows[i]) for i in batch] for batch in batches]
         turn_weights = row_weights(np.ones_like(turns.lengths), counted & (turns.lengths > 0), TokenMean())
-        return Plan(deal(named, world)[self.ranks.rank], weights, turn_weights)
+        return Plan(dealt_to(self.ranks, named), weights, turn_weights)
 
     def _accumulate(
         self,

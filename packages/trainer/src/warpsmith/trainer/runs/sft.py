@@ -15,7 +15,7 @@ from warpsmith.policy.loading import chat_of
 from warpsmith.records.ownership import owned
 from warpsmith.trainer.config.sft import SftConfig
 from warpsmith.trainer.data.dataset import SftData, open_data, report_counts
-from warpsmith.trainer.distributed.micro_batches import deal, micro_batches, padding_share
+from warpsmith.trainer.distributed.micro_batches import dealt_to, micro_batches_of, padding_share
 from warpsmith.trainer.distributed.optimizer import learning_rate
 from warpsmith.trainer.distributed.ranks import Ranks, join, leave, peers_needed
 from warpsmith.trainer.distributed.rows import Row, pad_rows
@@ -47,7 +47,7 @@ def run_sft(config: SftConfig, *, resume: bool = False) -> Path:
     """
     phases = PhaseLog()
     with phases.start("process group"):
-        ranks = join(config.run, config.zero)
+        ranks = join(config.run, config.zero, config.parallel)
     with peers_needed(), ExitStack() as stack:
         if ranks.drives:
             stack.enter_context(owned(config.run.dir))
@@ -179,14 +179,10 @@ class SftRun:
         return -(logprobs_BT * padded.mask_BT).sum()
 
     def _share(self, rows: Sequence[Row]) -> list[list[Row]]:
-        world = self.ranks.world
-        batches = deal(self._batches(rows), world)[self.ranks.rank]
-        return [[rows[i] for i in batch] for batch in batches]
+        return [[rows[i] for i in batch] for batch in dealt_to(self.ranks, self._batches(rows))]
 
     def _batches(self, rows: Sequence[Row]) -> list[list[int]]:
-        zero = self.config.zero
-        lengths = [len(row) for row in rows]
-        return micro_batches(lengths, zero.micro_batch_tokens, packed=zero.packing, world=self.ranks.world)
+        return micro_batches_of([len(row) for row in rows], self.config.zero, self.ranks)
 
     def _padding(self, rows: Sequence[Row]) -> float:
         """Return the share of computed positions that is padding."""

@@ -335,7 +335,7 @@ _WITHOUT_THE_KEY = {
     "rollout.feedback.traffic": False,
     "rollout.sampler.lora_agents": [], "rollout.sampler.compile_model": True, "evaluator.language": "triton",
     "data.source.language": "triton", "data.source.timed": True,
-    "data.source.repair_share": 0.0, "data.source.repair_attempts": 1,
+    "parallel.tensor": 1, "parallel.sequence": 1, "data.source.repair_share": 0.0, "data.source.repair_attempts": 1,
 }  # fmt: skip
 """Values that checkpoints older than these configuration keys were trained with."""
 

@@ -122,15 +122,15 @@ def trained_weights(path: Path, state: Mapping[str, Any]) -> "dict[str, torch.Te
     import torch
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
 
+    from warpsmith.trainer.distributed.tensor_parallel import joined_states
+
     frozen = state["config"]["policy"]["lora"] is not None
     try:
         if state["config"]["zero"]["stage"] < 3:
-            # Complete, in the dtype of the computation and the export.
-            return dict(
-                torch.load(path / "zero" / "mp_rank_00_model_states.pt", map_location="cpu", weights_only=False)[
-                    "module"
-                ]
-            )
+            # Complete, or one part for each rank of those that share layers; in the dtype of computation and export.
+            parts = range(state["config"].get("parallel", {}).get("tensor", 1))
+            files = [path / "zero" / f"mp_rank_{part:02d}_model_states.pt" for part in parts]
+            return joined_states([torch.load(file, map_location="cpu", weights_only=False) for file in files])
         return dict(get_fp32_state_dict_from_zero_checkpoint(str(path), tag="zero", exclude_frozen_parameters=frozen))
     except checkpoint.DAMAGED as error:
         raise CheckpointError(f"{path} cannot be read: {error}.", "Export an older checkpoint.") from error

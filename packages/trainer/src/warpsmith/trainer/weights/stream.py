@@ -142,8 +142,8 @@ def check_dtypes(layout: "StreamLayout", dtype: str) -> None:
 class HostCopy:
     """A copy of the weights sent last, in host memory, for samplers that restart before the next update.
 
-    It is needed where the ranks cannot be asked for them: under ZeRO stage 3, whose gather needs all ranks, and while
-    they train beside the rollouts.
+    It is needed where the ranks cannot be asked for them: under ZeRO stage 3 and where ranks share layers, whose gather
+    needs all ranks, and while they train beside the rollouts.
 
     Args:
         nbytes: size of the stream.

@@ -166,7 +166,8 @@ class WeightSync:
 
     def _restoring(self, layout: "StreamLayout") -> "Callable[[], WeightPayload]":
         """Return what makes these weights once more, for a sampler that restarts before the next sync."""
-        if self.config.zero.stage == 3 or self.config.algorithm.max_staleness:
+        spread = self.config.zero.stage == 3 or self.ranks.layers is not None
+        if spread or self.config.algorithm.max_staleness:
             if self._copy is None:
                 self._copy = HostCopy(layout.nbytes, pinned=self.ranks.device.type == "cuda")
             return self._copy.begin(layout)
