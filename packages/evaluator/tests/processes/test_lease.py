@@ -19,7 +19,7 @@ class Holder:
     def __init__(self, lease: Lease, way: str) -> None:
         self.holds, self._go = threading.Event(), threading.Event()
         self.ended: Future[None] = Future()
-        self._take = {"shared": lease.shared, "alone": lease.alone}[way]
+        self._take = {"shared": lease.shared, "alone": lease.alone, "starting": lease.starting}[way]
         self._thread = threading.Thread(target=self._hold, daemon=True)
         self._thread.start()
 
@@ -82,7 +82,10 @@ def test_many_share_at_once(lease):
         assert all(holder.holds.is_set() for holder in holders)
 
 
-@pytest.mark.parametrize(("first", "then"), [("shared", "alone"), ("alone", "shared"), ("alone", "alone")])
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [("shared", "alone"), ("alone", "shared"), ("alone", "alone"), ("starting", "alone"), ("alone", "starting")],
+)
 def test_nobody_is_beside_one_that_is_alone(lease, first, then):
     with holding(lease, first) as (holder,):
         later = Holder(lease, then)
@@ -118,6 +121,52 @@ def test_who_wants_it_alone_is_waited_for_by_newcomers(lease):
         assert not newcomer.holds.is_set()
         alone.release()
         newcomer.held().release()
+
+
+def test_while_a_process_starts_others_share_although_one_wants_to_be_alone(lease):
+    with holding(lease, "starting") as (start,):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        sharer = Holder(lease, "shared").held()
+        next_start = Holder(lease, "starting")
+        lease.await_waiting(2)
+        assert not next_start.holds.is_set()
+        start.release()
+        newcomer = Holder(lease, "shared")
+        lease.await_waiting(3)
+        assert not (alone.holds.is_set() or newcomer.holds.is_set())
+        sharer.release()
+        alone.held()
+        assert not (next_start.holds.is_set() or newcomer.holds.is_set())
+        alone.release()
+        next_start.held().release()
+        newcomer.held().release()
+
+
+def test_nobody_gives_way_to_one_that_waits_for_a_start(lease):
+    gone_on = threading.Event()
+
+    def share():
+        with lease.shared():
+            shared.set()
+            assert asked.wait(DEADLINE_S)
+            lease.give_way()
+            gone_on.set()
+            assert done.wait(DEADLINE_S)
+
+    shared, asked, done = threading.Event(), threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as pool, holding(lease, "starting") as (start,):
+        sharing = pool.submit(share)
+        assert shared.wait(DEADLINE_S)
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        asked.set()
+        assert gone_on.wait(DEADLINE_S)
+        assert not alone.holds.is_set()
+        start.release()
+        done.set()
+        sharing.result(DEADLINE_S)
+        alone.held().release()
 
 
 def test_one_that_shares_gives_way_to_one_that_wants_it_alone(lease):

@@ -203,6 +203,23 @@ class KnownTime:
     time: "CachedTime"
 
 
+@dataclass(frozen=True)
+class KeptSets:
+    """Input sets of an earlier ring, to be used in the next one.
+
+    Attributes:
+        form: of each input set.
+        state: the bytes of parameters and buffers that the answers belong to, uint8 [bytes].
+        inputs: private copies of the sets, uint8 [form.size] each.
+        answers: the reference's answer to each.
+    """
+
+    form: Form
+    state: torch.Tensor
+    inputs: list[torch.Tensor]
+    answers: list[Answer]
+
+
 class ReferenceSession:
     """One reference worker that has loaded one problem.
 
@@ -252,6 +269,7 @@ class ReferenceSession:
         self.seen: Seen | None = None
         self.learned: Learned | None = None
         self.known_time: KnownTime | None = None
+        self.kept_sets: KeptSets | None = None
         self._inputs_buffer: Shared | None = None
         self._answers: tuple[codec.Value, Shared] | None = None
         self._load(source)
@@ -568,6 +586,8 @@ class ReferenceSession:
         self.close()
 
 
+LIBRARIES_BYTES: Final = 1 << 30
+"""Memory of a process that computes on a GPU, beside what its problem allocates: its libraries load kernels there."""
 _COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
 
 
@@ -644,10 +664,12 @@ class ReferenceStore:
         """Keep a session for the next evaluation of its problem, and close those idle for longest.
 
         All idle sessions together may use as much memory as one worker: a problem can allocate that at module level.
+        What the libraries of a GPU take in any process does not count.
         """
         with self._lock:
             idle = [*self._idle, (key, session)]
-            used = list(accumulate(one.worker.used_bytes() for _, one in reversed(idle)))
+            libraries = LIBRARIES_BYTES if self._machine.config.device_kind.shares_memory else 0
+            used = list(accumulate(max(one.worker.used_bytes() - libraries, 0) for _, one in reversed(idle)))
             fit = sum(total <= self._machine.config.memory_bytes for total in used)
             kept = max(1, min(fit, self._machine.config.reference_sessions))
             dropped, self._idle = idle[:-kept], idle[-kept:]
