@@ -401,7 +401,7 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
     on_device = got.device.type == "cuda"
     if got.numel() > LARGE and not on_device and tensor_views.equal(got, expected.value):
         return Comparison(ok=True, total=got.numel())
-    if got.numel() <= LARGE and on_device:
+    if _is_judged_at_once(got):
         largest = largest_error_if_right(got, expected, reduction)
         if largest is not None:
             return Comparison(ok=True, max_abs_error=largest, total=got.numel() * (2 if got.is_complex() else 1))
@@ -470,7 +470,14 @@ def agrees(got: torch.Tensor, expected: Expected, reduction: float) -> bool:
     """Whether an output agrees with the expected one; a wrong large output is mostly detected by a sample."""
     if got.numel() > LARGE and not compare(*_some(got, expected), reduction).ok:
         return False
+    if _is_judged_at_once(got):
+        return largest_error_if_right(got, expected, reduction) is not None
     return compare(got, expected, reduction).ok
+
+
+def _is_judged_at_once(got: torch.Tensor) -> bool:
+    """Whether `largest_error_if_right` judges an output: a small one of floats on a GPU."""
+    return 0 < got.numel() <= LARGE and got.device.type == "cuda" and is_approximate(got)
 
 
 def _some(got: torch.Tensor, expected: Expected) -> tuple[torch.Tensor, Expected]:

@@ -1,7 +1,7 @@
 """Timed calls: times a replay and the reference, and checks the outputs of the calls."""
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from warpsmith.evaluator.judge import benchmark
 from warpsmith.evaluator.judge.evaluation import Evaluation
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from warpsmith.evaluator.devices.tensor_views import Part
+    from warpsmith.evaluator.languages.base import KernelLanguage
 
 
 @in_phase("timing")
@@ -25,15 +26,18 @@ if TYPE_CHECKING:
 def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answer, rng: random.Random) -> None:
     """Time a replay and the reference, and compare the outputs of the timed calls.
 
-    Then a few calls are profiled, untimed: how much of the device's time is in the candidate's own kernels.
+    Then a few calls are profiled, untimed: how much of the device's time is in the candidate's own kernels. Where
+    nothing else is in them, all of it is.
 
     Raises:
         CandidateFailedError: the timed calls give another output than the trials.
     """
     session, replays, machine = evaluation.session, evaluation.replays, evaluation.machine
+    recording = steady(recordings)
+    only_kernels = _has_only_kernels(recording, machine.language)
     with machine.lease.shared():
         take_state(session)
-        placed = replays.play(steady(recordings), answer).placed
+        placed = replays.play(recording, answer).placed
     reduction = session.reduction(answer)
 
     def compared(answer: Answer, placed: Form, memory: "Part | torch.Tensor") -> str:
@@ -54,7 +58,7 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
             count,
             machine.lease,
             least_ms=least_ms,
-            profile=replays.kernel_share,
+            profile=(lambda: 1.0) if only_kernels else replays.kernel_share,
             clock=machine.sm_clock,
         )
         _accept(evaluation, outcome, sum(slot.nbytes for slot in placed.slots))
@@ -78,6 +82,16 @@ def steady(recordings: list[Recording]) -> Recording:
     The first call of an autotuned kernel launches it more often than later ones.
     """
     return [recording for recording in recordings if not recording.past][-1]
+
+
+def _has_only_kernels(recording: Recording, language: "KernelLanguage") -> bool:
+    """Whether a call consists of launches alone, so that its kernels have all of the device's time."""
+    copies = language.copy_to_variable
+    return all(event[0] in _MEMORY or (event[0] == "launch" and event[1] != copies) for event in recording.events)
+
+
+_MEMORY: Final = frozenset({"alloc", "const", "literal"})
+"""Events that make memory before the first call, and take no time in one."""
 
 
 def _accept(evaluation: Evaluation, outcome: benchmark.Outcome, written: int) -> None:
