@@ -407,8 +407,9 @@ def conducted(session, ring, witness, monkeypatch):
     return lambda deliver: conduct(witness, Player(deliver).ask, 40, Lease())
 
 
+@pytest.mark.parametrize("sequential", [False, True])
 @pytest.mark.parametrize("witness", ["small"], indirect=True)
-def test_alone_is_only_what_is_timed(session, ring, witness, monkeypatch):
+def test_alone_is_only_what_is_timed(session, ring, witness, monkeypatch, sequential):
     lease, held = Lease(), []
 
     def noted(who, asked):
@@ -426,7 +427,8 @@ def test_alone_is_only_what_is_timed(session, ring, witness, monkeypatch):
 
     witness.compare = Compared()
     monkeypatch.setattr(session, "round", Player(lambda number, mode: None).ask)
-    conduct(witness, Heard(lambda number, mode: answer_rightly(ring, session, number)).ask, 40, lease)
+    asking = Heard(lambda number, mode: answer_rightly(ring, session, number)).ask
+    conduct(witness, asking, 40, lease, sequential=sequential)
     sets = len(ring.inputs)
     ready = [("call", sets, 0), ("graph", 0, 1), ("empty_graph", 0, 1), ("fenced_graph", 0, 0)]
     assert held[:4] == [("candidate", "shared", asked) for asked in ready]
@@ -435,7 +437,7 @@ def test_alone_is_only_what_is_timed(session, ring, witness, monkeypatch):
     assert {entry[1] for entry in compared} == {"shared"}
     timed = held[4 : -len(compared)]
     probes = [asked for _, how, asked in timed if how == "shared"]
-    assert probes
+    assert bool(probes) is sequential
     assert {(mode, count) for mode, _, count in probes} <= {("graph", count) for count in PROBED}
     assert {how for _, how, _ in timed[len(probes) :]} == {"alone"}
     assert lease.held_here() == ""

@@ -1,5 +1,6 @@
 """Who may use the device beside whom. Every wait here is for a condition, with a deadline."""
 
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -349,3 +350,45 @@ def test_who_is_alone_or_holds_nothing_leaves_nothing(lease):
         lease.await_waiting(1)
         assert not newcomer.holds.is_set()
     newcomer.held().release()
+
+
+def test_whatever_many_threads_do_none_is_beside_one_that_is_alone_and_all_come_to_an_end():
+    """Sharers that give way, starts and timings, by twenty threads; each ends before a deadline."""
+    lease, ended = Lease(), []
+    held = {"shared": 0, "starting": 0, "alone": 0}
+    guard = threading.Lock()
+
+    @contextmanager
+    def counted(way):
+        with guard:
+            held[way] += 1
+            seen = dict(held)
+        yield seen
+        with guard:
+            held[way] -= 1
+
+    def live(seed):
+        rng = random.Random(seed)
+        for _ in range(60):
+            way = rng.choice(["shared", "shared", "starting", "alone"])
+            with getattr(lease, way)(), counted(way) as seen:
+                if way == "alone":
+                    assert seen == {"shared": 0, "starting": 0, "alone": 1}
+                else:
+                    assert not seen["alone"]
+                for _ in range(rng.randrange(3) if way == "shared" else 0):
+                    with guard:
+                        held["shared"] -= 1
+                    lease.give_way()
+                    with lease.released():
+                        pass
+                    with guard:
+                        assert not held["alone"], "it shares again"
+                        held["shared"] += 1
+        ended.append(seed)
+
+    with ThreadPoolExecutor(20) as threads:
+        for done in [threads.submit(live, seed) for seed in range(20)]:
+            done.result(DEADLINE_S)
+    assert len(ended) == 20
+    assert held == dict.fromkeys(held, 0)

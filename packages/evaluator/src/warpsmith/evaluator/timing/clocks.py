@@ -182,19 +182,22 @@ class CachedTime:
     at: float
     confirmed: bool = False
 
-    def is_valid(self, events_ms: float, now: float) -> bool:
-        """Whether it can replace a measurement if the events measure `events_ms` at the time `now`."""
-        return self.confirmed and self._is_near(events_ms, now)
+    def is_valid(self, events_ms: float, now: float, *, sequential: bool = False) -> bool:
+        """Whether it can replace a measurement if the events measure `events_ms` at the time `now`.
 
-    def updated(self, judge_ms: float, events_ms: float, now: float) -> "CachedTime":
-        """Return the time to cache after another measurement."""
-        apart_ms = abs(judge_ms - self.judge_ms)
-        agrees = apart_ms <= max(AGREED * judge_ms, AGREED_MS) and self._is_near(events_ms, now)
+        `sequential`: see `Side`; differences below the resolution of the clocks are none then.
+        """
+        return self.confirmed and self._is_near(events_ms, now, EVENT_MS if sequential else 0.0)
+
+    def updated(self, judge_ms: float, events_ms: float, now: float, *, sequential: bool = False) -> "CachedTime":
+        """Return the time to cache after another measurement; `sequential` as for `is_valid`."""
+        apart_ms, (most_ms, event_ms) = abs(judge_ms - self.judge_ms), (AGREED_MS, EVENT_MS) if sequential else (0, 0)
+        agrees = apart_ms <= max(AGREED * judge_ms, most_ms) and self._is_near(events_ms, now, event_ms)
         return CachedTime(min(judge_ms, self.judge_ms) if agrees else judge_ms, events_ms, now, agrees)
 
-    def _is_near(self, events_ms: float, now: float) -> bool:
+    def _is_near(self, events_ms: float, now: float, least_ms: float) -> bool:
         drift_ms = abs(events_ms - self.events_ms)
-        return now - self.at <= CACHED_S and drift_ms <= max(DRIFT * self.events_ms, EVENT_MS)
+        return now - self.at <= CACHED_S and drift_ms <= max(DRIFT * self.events_ms, least_ms)
 
 
 @dataclass
@@ -209,6 +212,9 @@ class Side:
         cached: its time from earlier evaluations, if known.
         fences: whether its worker has fenced twins of its kernels, some of which are to be called.
         least_ms: shortest time of any call on this device; shorter results are noise.
+        sequential: whether to spend less time where that suffices: few single calls where graphs alone count, the
+            number of replays found before the device is held alone, and a reference's earlier time although its events
+            differ by less than they resolve. What that does to a time's precision was not measured.
 
     Attributes:
         times: times of the counted calls in milliseconds, by events.
@@ -230,6 +236,7 @@ class Side:
     cached: CachedTime | None = None
     fences: bool = False
     least_ms: float = 0.0
+    sequential: bool = False
     times: list[float] = field(default_factory=list)
     gated: bool = True
     graphs: bool = True
@@ -322,7 +329,7 @@ class Side:
         # Times of the capture do not count.
         self.walls.clear()
         self.captured = True
-        if self.graphs:
+        if self.graphs and self.sequential:
             self.replay_ms = _replay_ms(self, self.estimate_ms)
 
     def _choose_fenced(self) -> None:
@@ -362,7 +369,8 @@ def make_ready(candidate: Side, reference: Side) -> None:
     candidate.prepare()
     candidate.capture()
     reference.prepare()
-    if reference.cached is None or not reference.cached.is_valid(reference.cached.events_ms, reference.clock()):
+    cached = reference.cached
+    if cached is None or not cached.is_valid(cached.events_ms, reference.clock(), sequential=reference.sequential):
         reference.capture()
 
 
@@ -376,8 +384,8 @@ def measure(
     reference's calls, timed beside the candidate's, take as long as then. `between` is called after each segment of the
     candidate's calls.
 
-    Where the first segment shows that the judge's clock alone will count, later segments are short: their calls are
-    made for the checks of their answers.
+    Of sides that are timed sequentially, later segments are short where the first one shows that the judge's clock
+    alone will count: their calls are made for the checks of their answers.
     """
     sides = (candidate, reference)
     for side in sides:
@@ -402,7 +410,7 @@ def measure(
 
 def _graphs_alone_count(candidate: Side, reference: Side) -> bool:
     """Whether a side's calls so far are so clearly short that no figure of events will count (`Timing.tier`)."""
-    if not (candidate.captured and candidate.graphs and reference.graphs):
+    if not (candidate.sequential and candidate.captured and candidate.graphs and reference.graphs):
         return False
     return any(interval(side.times)[1] < CLEARLY_SHORT * SHORT_MS for side in (candidate, reference))
 
@@ -432,14 +440,15 @@ def _judged_or_cached(reference: Side, *, fresh: bool) -> float | None:
     `fresh`: measure it now, so that whatever slows the candidate's graphs (power, a neighbour) affects both.
     """
     events_ms, now, cached = median(reference.times), reference.clock(), reference.cached
-    if not fresh and cached is not None and cached.is_valid(events_ms, now):
+    sequential = reference.sequential
+    if not fresh and cached is not None and cached.is_valid(events_ms, now, sequential=sequential):
         return cached.judge_ms
     judged = judge_side(reference, None)
     if judged is None or disagree(events_ms, judged):
         reference.cached = None
     else:
         before = cached or CachedTime(math.inf, events_ms, now)
-        reference.cached = before.updated(judged, events_ms, now)
+        reference.cached = before.updated(judged, events_ms, now, sequential=sequential)
     return judged
 
 
@@ -453,8 +462,10 @@ def judge_side(side: Side, look: Look | None) -> float | None:
     fenced_first = bool(side.rng.getrandbits(1))
     if fenced_first:
         _fenced_graph(side, look)
+    if not (side.sequential and side.replay_ms):
+        side.replay_ms = _replay_ms(side, events_ms)
     judged, replay_ms = _replayed(side, events_ms, look)
-    if replay_ms:
+    if replay_ms and side.sequential:
         # Others slowed the replays from which their number was chosen.
         side.replay_ms, side.walls = replay_ms, {}
         judged, _ = _replayed(side, events_ms, look)

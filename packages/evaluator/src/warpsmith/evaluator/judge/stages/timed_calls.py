@@ -58,6 +58,7 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
             count,
             machine.lease,
             least_ms=least_ms,
+            sequential=evaluation.candidate.config.sequential_timing,
             profile=(lambda: 1.0) if only_kernels else replays.kernel_share,
             clock=machine.sm_clock,
         )
