@@ -49,15 +49,18 @@ class Lease:
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:
         """Share the device while a process starts on it, in a thread that holds no lease."""
-        with self._clock.phase("lease"), self._state:
-            self._state.wait_for(lambda: not self._alone and not self._wanted)
-            self._starting += 1
+        self._begin_starting()
         try:
             yield
         finally:
             with self._state:
                 self._starting -= 1
                 self._state.notify_all()
+
+    def _begin_starting(self) -> None:
+        with self._clock.phase("lease"), self._state:
+            self._state.wait_for(lambda: not self._alone and not self._wanted)
+            self._starting += 1
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:

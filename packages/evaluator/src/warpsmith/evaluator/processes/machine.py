@@ -64,7 +64,9 @@ class Machine:
         size = config.slots * config.ready_workers
         at_once = min(size, kind.workers_at_once)
         kept_ready = [role for roles in self._roles.values() for role in roles if role not in ON_DEMAND]
-        self.pools = {role: Pool(role, size, self._fork, at_once) for role in kept_ready}
+        self.pools = {
+            role: Pool(role, size, self._fork, at_once, grouped=role not in OFF_DEVICE) for role in kept_ready
+        }
         # A driver reserves address space, so that no limit of a process's own bounds its memory.
         self._watch = MemoryWatch(self.workers, config.memory_bytes) if kind.shares_memory else None
 
