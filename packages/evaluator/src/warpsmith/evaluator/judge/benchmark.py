@@ -139,10 +139,9 @@ def conduct(
         clock: of the multiprocessors; read between the candidate's timed calls.
     """
     rng, session, sets = witness.rng, witness.session, len(witness.ring.inputs)
-    seeds = [rng.getrandbits(64) for _ in range(2)]
-    options = {"least_ms": least_ms, "sequential": sequential}
-    candidate = Side(ask, sets, random.Random(seeds[0]), fences=True, **options)
-    reference = Side(session.round, sets, random.Random(seeds[1]), **options)
+    one, other = (random.Random(rng.getrandbits(64)) for _ in range(2))
+    candidate = Side(ask, sets, one, fences=True, least_ms=least_ms, sequential=sequential)
+    reference = Side(session.round, sets, other, least_ms=least_ms, sequential=sequential)
     # The reference's known time holds only for inputs of the same form and a ring of the same size.
     ring, known = (session.inputs, sets), session.known_time
     if known is not None and known.ring == ring:
