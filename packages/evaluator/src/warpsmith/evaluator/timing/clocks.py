@@ -459,11 +459,11 @@ def judge_side(side: Side, look: Look | None) -> float | None:
         return None
     # From the counted calls: the estimate has few calls, and a kernel may be slow in its first ones.
     events_ms = median(side.times)
+    if not (side.sequential and side.replay_ms):
+        side.replay_ms = _replay_ms(side, events_ms)
     fenced_first = bool(side.rng.getrandbits(1))
     if fenced_first:
         _fenced_graph(side, look)
-    if not (side.sequential and side.replay_ms):
-        side.replay_ms = _replay_ms(side, events_ms)
     judged, replay_ms = _replayed(side, events_ms, look)
     if replay_ms and side.sequential:
         # Others slowed the replays from which their number was chosen.
