@@ -57,7 +57,7 @@ def scatter(path: Path, points: Sequence[tuple[float, float, str]], *, title: st
 
 
 BAR, GAP, KEY = 34, 20, 24
-COLOURS = ("#2563a8", "#e08a1e", "#a33b3b", "#3f8f4f", "#c25b9b", "#7b55a3", "#8c8c8c", "#d9d9d9")
+COLOURS = ("#2563a8", "#e08a1e", "#a33b3b", "#3f8f4f", "#c25b9b", "#7b55a3", "#2a9d9d", "#8c8c8c", "#d9d9d9")
 
 
 def bars(path: Path, rows: Sequence[tuple[str, Mapping[str, float]]], *, title: str) -> None:
@@ -65,7 +65,7 @@ def bars(path: Path, rows: Sequence[tuple[str, Mapping[str, float]]], *, title: 
 
     Args:
         path: the file to write.
-        rows: a name and the parts, not negative, all rows with the same parts in the same order; at most seven.
+        rows: a name and the parts, not negative, all rows with the same parts in the same order; at most nine.
         title: above the bars.
     """
     names = list(rows[0][1])

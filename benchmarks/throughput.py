@@ -157,11 +157,13 @@ def main() -> None:
     )
     parser.add_argument("--slots", type=int, nargs="+", help="evaluations at once; several numbers are several rows")
     parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
+    parser.add_argument("--sequential", action="store_true", help="sequential_timing: see docs/timing-design.md")
     parser.add_argument("--count", type=int, default=200, help="evaluations per row (default 200)")
     parser.add_argument("--out", type=Path, help="default: results/throughput_DEVICE.json, with a picture next to it")
     arguments = parser.parse_args()
     out = arguments.out or HERE / "results" / f"throughput_{arguments.device}.json"
-    result = describe(["torch", "triton", "numpy"]) | {"recording": arguments.recording, "rows": []}
+    result = describe(["torch", "triton", "numpy"])
+    result |= {"recording": arguments.recording, "sequential_timing": arguments.sequential, "rows": []}
     groups = [arguments.gpus[:1], arguments.gpus][: len(arguments.gpus)]
     for slots, gpus in itertools.product(arguments.slots or [len(os.sched_getaffinity(0))], groups):
         configs = [
@@ -172,6 +174,7 @@ def main() -> None:
                 trials=TRIALS,
                 timed_trials=TIMED,
                 recording=arguments.recording,
+                sequential_timing=arguments.sequential,
             )
             for gpu in gpus
         ]

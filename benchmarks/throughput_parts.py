@@ -86,7 +86,7 @@ def watch(spent: Spent) -> None:
 
 
 def _watch_lease(spent: Spent) -> None:
-    alone, share = Lease.alone, Lease._begin_sharing
+    alone, share, start = Lease.alone, Lease._begin_sharing, Lease._begin_starting
 
     @contextmanager
     def timed_alone(self: Lease) -> Iterator[None]:
@@ -101,8 +101,13 @@ def _watch_lease(spent: Spent) -> None:
         with _timed(spent, "device: wait, to share it" if evaluates else "birth: wait, to share the device"):
             share(self)
 
+    def timed_start(self: Lease) -> None:
+        with _timed(spent, "birth: wait, to share the device"):
+            start(self)
+
     Lease.alone = timed_alone  # type: ignore[method-assign]
     Lease._begin_sharing = timed_share  # type: ignore[method-assign]
+    Lease._begin_starting = timed_start  # type: ignore[method-assign]
 
 
 def _watch_messages(spent: Spent) -> None:

@@ -1,5 +1,6 @@
 """Who may use the device beside whom. Every wait here is for a condition, with a deadline."""
 
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ class Holder:
     def __init__(self, lease: Lease, way: str) -> None:
         self.holds, self._go = threading.Event(), threading.Event()
         self.ended: Future[None] = Future()
-        self._take = {"shared": lease.shared, "alone": lease.alone}[way]
+        self._take = {"shared": lease.shared, "alone": lease.alone, "starting": lease.starting}[way]
         self._thread = threading.Thread(target=self._hold, daemon=True)
         self._thread.start()
 
@@ -82,7 +83,10 @@ def test_many_share_at_once(lease):
         assert all(holder.holds.is_set() for holder in holders)
 
 
-@pytest.mark.parametrize(("first", "then"), [("shared", "alone"), ("alone", "shared"), ("alone", "alone")])
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [("shared", "alone"), ("alone", "shared"), ("alone", "alone"), ("starting", "alone"), ("alone", "starting")],
+)
 def test_nobody_is_beside_one_that_is_alone(lease, first, then):
     with holding(lease, first) as (holder,):
         later = Holder(lease, then)
@@ -118,6 +122,52 @@ def test_who_wants_it_alone_is_waited_for_by_newcomers(lease):
         assert not newcomer.holds.is_set()
         alone.release()
         newcomer.held().release()
+
+
+def test_while_a_process_starts_others_share_although_one_wants_to_be_alone(lease):
+    with holding(lease, "starting") as (start,):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        sharer = Holder(lease, "shared").held()
+        next_start = Holder(lease, "starting")
+        lease.await_waiting(2)
+        assert not next_start.holds.is_set()
+        start.release()
+        newcomer = Holder(lease, "shared")
+        lease.await_waiting(3)
+        assert not (alone.holds.is_set() or newcomer.holds.is_set())
+        sharer.release()
+        alone.held()
+        assert not (next_start.holds.is_set() or newcomer.holds.is_set())
+        alone.release()
+        next_start.held().release()
+        newcomer.held().release()
+
+
+def test_nobody_gives_way_to_one_that_waits_for_a_start(lease):
+    gone_on = threading.Event()
+
+    def share():
+        with lease.shared():
+            shared.set()
+            assert asked.wait(DEADLINE_S)
+            lease.give_way()
+            gone_on.set()
+            assert done.wait(DEADLINE_S)
+
+    shared, asked, done = threading.Event(), threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as pool, holding(lease, "starting") as (start,):
+        sharing = pool.submit(share)
+        assert shared.wait(DEADLINE_S)
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        asked.set()
+        assert gone_on.wait(DEADLINE_S)
+        assert not alone.holds.is_set()
+        start.release()
+        done.set()
+        sharing.result(DEADLINE_S)
+        alone.held().release()
 
 
 def test_one_that_shares_gives_way_to_one_that_wants_it_alone(lease):
@@ -300,3 +350,45 @@ def test_who_is_alone_or_holds_nothing_leaves_nothing(lease):
         lease.await_waiting(1)
         assert not newcomer.holds.is_set()
     newcomer.held().release()
+
+
+def test_whatever_many_threads_do_none_is_beside_one_that_is_alone_and_all_come_to_an_end():
+    """Sharers that give way, starts and timings, by twenty threads; each ends before a deadline."""
+    lease, ended = Lease(), []
+    held = {"shared": 0, "starting": 0, "alone": 0}
+    guard = threading.Lock()
+
+    @contextmanager
+    def counted(way):
+        with guard:
+            held[way] += 1
+            seen = dict(held)
+        yield seen
+        with guard:
+            held[way] -= 1
+
+    def live(seed):
+        rng = random.Random(seed)
+        for _ in range(60):
+            way = rng.choice(["shared", "shared", "starting", "alone"])
+            with getattr(lease, way)(), counted(way) as seen:
+                if way == "alone":
+                    assert seen == {"shared": 0, "starting": 0, "alone": 1}
+                else:
+                    assert not seen["alone"]
+                for _ in range(rng.randrange(3) if way == "shared" else 0):
+                    with guard:
+                        held["shared"] -= 1
+                    lease.give_way()
+                    with lease.released():
+                        pass
+                    with guard:
+                        assert not held["alone"], "it shares again"
+                        held["shared"] += 1
+        ended.append(seed)
+
+    with ThreadPoolExecutor(20) as threads:
+        for done in [threads.submit(live, seed) for seed in range(20)]:
+            done.result(DEADLINE_S)
+    assert len(ended) == 20
+    assert held == dict.fromkeys(held, 0)

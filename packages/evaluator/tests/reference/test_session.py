@@ -18,10 +18,17 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import seeds_for_candidates
 from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.processes.worker import Worker
+from warpsmith.evaluator.reference import session as session_module
+from warpsmith.evaluator.reference import variability
 from warpsmith.evaluator.reference.draw_plan import VARIED
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.levels import SAME_SIGN
-from warpsmith.evaluator.reference.session import ReferenceFailedError, ReferenceFaultError, ReferenceSession
+from warpsmith.evaluator.reference.session import (
+    ReferenceFailedError,
+    ReferenceFaultError,
+    ReferenceSession,
+    ReferenceStore,
+)
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
 from warpsmith.evaluator.reference.trials import Trial, plan, prepare
 from warpsmith.evaluator.reference.variability import Learned, learn
@@ -739,3 +746,83 @@ def test_a_problem_that_answers_with_indices_ranks(session_of):
     for forward, ranks in (("return x.topk(3)", True), ("return x * 2", False)):
         learned = learn(session_of(problem(forward, "torch.randn(4, 9)")), hidden_shapes=False)
         assert learned.ranks == ranks
+
+
+# --- several sessions of one problem, and of many ---
+
+SIMPLE = """\
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(size))
+
+    def forward(self, x):
+        return x * self.weight
+
+def get_inputs():
+    return [torch.randn(16, {size})]
+
+def get_init_inputs():
+    return [{size}]
+"""
+
+
+@pytest.fixture
+def store(machine):
+    store = ReferenceStore(machine, lambda session: "")
+    yield store
+    store.close()
+
+
+def taken(store, size):
+    source = SIMPLE.format(size=size)
+    return store.take(f"{size:012x}", source)
+
+
+def test_a_second_session_of_a_problem_learns_nothing_anew(store, monkeypatch):
+    first = taken(store, 8)
+    known = learn(first, hidden_shapes=True)
+    store.give_back(f"{8:012x}", first)
+    again, second = taken(store, 8), taken(store, 8)
+    assert again is first
+    assert second is not first
+    monkeypatch.setattr(variability, "_learn", None)
+    assert learn(second, hidden_shapes=True) is known
+    second.reset_state()
+    second.make_inputs(5)
+    (x,) = (tensor_views.view(second.inputs_buffer, slot) for slot in second.inputs.slots)
+    weight = tensor_views.view(second.state_buffer, second.parameters["weight"])
+    assert torch.equal(second.answer(1).expected[0].value, x * weight)
+    for session in (again, second):
+        session.close()
+
+
+def test_what_belongs_to_another_state_is_not_adopted(store):
+    first, other = taken(store, 8), taken(store, 24)
+    learn(first, hidden_shapes=True)
+    other.adopt(first.knowledge())
+    assert other.learned is None
+    assert other.knowledge() is None
+    for session in (first, other):
+        session.close()
+
+
+@pytest.mark.parametrize(
+    ("short", "nearly_full", "kept"), [(False, False, {8, 4096}), (True, False, {8}), (True, True, set())]
+)
+def test_sessions_end_where_that_frees_what_is_needed(store, machine, monkeypatch, short, nearly_full, kept):
+    monkeypatch.setattr(session_module, "SMALL_BYTES", 64 << 10)
+    sessions = {size: taken(store, size) for size in (8, 4096)}
+    for size, session in sessions.items():
+        session.make_inputs(1)
+        session.answer(1)
+        store.give_back(f"{size:012x}", session)
+    assert sessions[8].held_bytes < 64 << 10 < sessions[4096].held_bytes
+    monkeypatch.setattr(machine.device, "is_short", lambda: short)
+    monkeypatch.setattr(machine.device, "is_nearly_full", lambda: nearly_full)
+    store._make_room()
+    assert {size for size, session in sessions.items() if session.worker.alive} == kept
+    assert {session for _, session in store._idle} == {sessions[size] for size in kept}

@@ -53,8 +53,8 @@ class Timed:
     def _pass(self, ms):
         self.now += self._varied(ms) / 1000
 
-    def side(self, kept=None, sets=SETS):
-        return Side(self.ask, sets, random.Random(1), self.clock, kept)
+    def side(self, kept=None, sets=SETS, **options):
+        return Side(self.ask, sets, random.Random(1), self.clock, kept, **options)
 
     def of_mode(self, mode):
         return [fields for fields in self.asked if fields["mode"] == mode]
@@ -355,7 +355,7 @@ def test_calls_that_were_slow_at_first_are_replayed_often_enough(message_ms):
 
 def test_a_short_call_that_seems_to_take_nothing_is_asked_for_again_and_takes_what_any_call_does():
     looks = []
-    worker = Timed(0.015, true_ms=0.0, around_ms=0.004)
+    worker = Timed(0.015, true_ms=0.0, around_ms=0.004, message_ms=0.15)
     side = Side(worker.ask, 4, random.Random(0), worker.clock, least_ms=0.0005)
     found = measure(side, Timed().side(), 40, looks.append)
     assert (found.candidate.judge_ms, found.runtime_ms) == (0.0005, 0.0005)
@@ -576,3 +576,60 @@ def test_what_is_rewarded(candidate, reference, tier, runtime_ms, reference_ms, 
     found = Timing(figures(*candidate), figures(*reference))
     assert (found.tier, found.runtime_ms, found.reference_ms) == (tier, runtime_ms, reference_ms)
     assert found.disagrees == disagrees
+
+
+# --- sequential timing ---
+
+
+def counted(worker):
+    """The numbers of calls of each segment, without the walks that estimate and warm up."""
+    return [len(fields["order"]) - len(fields["fenced"]) for fields in worker.of_mode("call")][-clocks.SEGMENTS :]
+
+
+def test_of_short_calls_later_segments_are_short_and_checked_as_often():
+    candidate, reference, looks = Fenced(0.005, around_ms=0.01), Timed(0.3), []
+    side = candidate.side(fences=True, sequential=True)
+    measured = measure(side, reference.side(sequential=True), 100, looks.append)
+    assert measured.tier == "graph"
+    assert counted(reference) == [25, *[clocks.CHECKED_CALLS] * 3]
+    assert measured.candidate.calls == 25 + 3 * clocks.CHECKED_CALLS + clocks.FENCED_CALLS - sum(
+        len(fields["fenced"]) for fields in candidate.of_mode("call")
+    )
+    segments = [sets for sets in looks if not isinstance(sets, range)]
+    assert len(segments) == clocks.SEGMENTS
+    assert all(len(sets) >= clocks.LOOKS for sets in segments)
+    assert measured.candidate.judge_ms == pytest.approx(0.005)
+    assert measured.reference.judge_ms == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("options", "sequential"),
+    [({"call_ms": 0.019}, True), ({"call_ms": 0.005, "captures": False}, True), ({"call_ms": 0.005}, False)],
+)
+def test_where_events_may_count_or_nobody_wants_less_all_calls_are_made(options, sequential):
+    candidate, reference = Timed(**options), Timed(0.3)
+    sides = candidate.side(sequential=sequential), reference.side(sequential=sequential)
+    measured = measure(*sides, 100, lambda sets: None)
+    assert (measured.candidate.calls, measured.reference.calls) == (100, 100)
+
+
+def test_replays_that_others_slowed_are_made_again_often_enough():
+    """Five times as slow until the device is held alone."""
+    worker = Timed(0.05, around_ms=0.05, message_ms=0.15)
+    side, reference = worker.side(sequential=True), Timed().side()
+    worker.true_ms = worker.around_ms = 0.25
+    clocks.make_ready(side, reference)
+    worker.true_ms = worker.around_ms = 0.05
+    found = clocks.measure(side, reference, 40, lambda sets: None)
+    assert found.candidate.judge_ms == pytest.approx(0.05)
+    most = max(fields["count"] for fields in worker.of_mode("graph"))
+    assert (most - 1) * side.per_graph * 0.1 >= clocks.ENOUGH * clocks.WORTH_MS
+
+
+@pytest.mark.parametrize(("before_ms", "now_ms", "valid"), [
+    (0.005, 0.0054, True), (0.005, 0.0057, False), (0.1, 0.1015, True), (0.1, 0.1025, False),
+])  # fmt: skip
+def test_a_drift_that_no_event_resolves_is_none_for_who_wants_less(before_ms, now_ms, valid):
+    kept = clocks.CachedTime(before_ms, before_ms, 0.0, confirmed=True)
+    assert kept.is_valid(now_ms, 1.0, sequential=True) is valid
+    assert kept.is_valid(now_ms, 1.0) is (valid and before_ms > 0.01)

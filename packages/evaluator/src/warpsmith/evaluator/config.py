@@ -86,6 +86,11 @@ class EvaluatorConfig(BaseModel):
     timed_trials: int = Field(
         default=100, ge=LEAST_TIMED, le=MOST_TIMED, description="Timed calls of candidate and reference each."
     )
+    sequential_timing: bool = Field(
+        default=False,
+        description="Whether timing ends sooner where that suffices (docs/timing-design.md). What it does to the "
+        "precision of times was not measured.",
+    )
     timing: bool = Field(default=True, description="Whether a correct candidate is timed on a GPU.")
     baseline: tuple[BaselineName, ...] = Field(default=(EAGER,), description=BASELINE_HELP)
     baseline_timeout_s: float = Field(

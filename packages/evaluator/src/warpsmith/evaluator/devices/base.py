@@ -110,6 +110,10 @@ class Device(ABC):
     def is_short(self) -> bool:
         """Whether free memory is too scarce for a large problem."""
 
+    def is_nearly_full(self) -> bool:
+        """Whether little memory is free, so that even small problems could find none."""
+        return False
+
     # Contexts ------------------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -19,6 +19,7 @@ from warpsmith.evaluator.errors import JudgeUnavailableError
 LARGE_SHARE: Final = 0.2
 SHORT_SHARE: Final = 0.75
 SCARCE_SHARE: Final = 0.5
+FULL_SHARE: Final = 0.25
 LITTLE_SHARE: Final = 1 / 256
 """Share of the device's memory below which releasing it is not worthwhile."""
 MOST_SPARE: Final = 16
@@ -131,6 +132,10 @@ class CudaDevice(Device):
     def is_short(self) -> bool:
         """See `Device`."""
         return self.handle.free_bytes() < SHORT_SHARE * self.handle.total_bytes
+
+    def is_nearly_full(self) -> bool:
+        """See `Device`."""
+        return self.handle.free_bytes() < FULL_SHARE * self.handle.total_bytes
 
     def free_bytes(self) -> int:
         """See `Device`; asks the driver."""

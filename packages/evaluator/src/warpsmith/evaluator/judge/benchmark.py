@@ -122,6 +122,7 @@ def conduct(
     lease: "Lease",
     *,
     least_ms: float = 0.0,
+    sequential: bool = False,
     profile: Callable[[], float | None] = lambda: None,
     clock: SmClock | None = None,
 ) -> Outcome:
@@ -133,12 +134,14 @@ def conduct(
         count: timed calls of each side.
         lease: of the device; held exclusively only for the measurement.
         least_ms: the shortest time in ms that any call takes on this device.
+        sequential: see `clocks.Side`.
         profile: returns the share of the candidate's kernels in the device's time of a call; called after the timing.
         clock: of the multiprocessors; read between the candidate's timed calls.
     """
     rng, session, sets = witness.rng, witness.session, len(witness.ring.inputs)
-    candidate = Side(ask, sets, random.Random(rng.getrandbits(64)), fences=True, least_ms=least_ms)
-    reference = Side(session.round, sets, random.Random(rng.getrandbits(64)), least_ms=least_ms)
+    one, other = (random.Random(rng.getrandbits(64)) for _ in range(2))
+    candidate = Side(ask, sets, one, fences=True, least_ms=least_ms, sequential=sequential)
+    reference = Side(session.round, sets, other, least_ms=least_ms, sequential=sequential)
     # The reference's known time holds only for inputs of the same form and a ring of the same size.
     ring, known = (session.inputs, sets), session.known_time
     if known is not None and known.ring == ring:

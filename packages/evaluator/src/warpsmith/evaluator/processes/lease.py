@@ -14,6 +14,10 @@ class Lease:
 
     A thread that holds it, in either mode, can request to share it again, and can release it for a while.
 
+    The start of a process on the device (`starting`) shares it too, for longer than any other use. A thread that waits
+    to use the device alone waits for starts under way, and meanwhile others still share it: they lose no time, and it
+    would not get the device sooner. No start begins while a thread waits.
+
     Args:
         clock: counts the time spent waiting.
         windows: where other processes use the device too: the windows in which they do not. A thread uses the device
@@ -26,6 +30,7 @@ class Lease:
         self._state = threading.Condition()
         self._own = threading.local()
         self._sharing = 0
+        self._starting = 0
         self._alone = False
         self._wanted = 0
 
@@ -40,6 +45,22 @@ class Lease:
             yield
         finally:
             self._end_sharing()
+
+    @contextlib.contextmanager
+    def starting(self) -> Iterator[None]:
+        """Share the device while a process starts on it, in a thread that holds no lease."""
+        self._begin_starting()
+        try:
+            yield
+        finally:
+            with self._state:
+                self._starting -= 1
+                self._state.notify_all()
+
+    def _begin_starting(self) -> None:
+        with self._clock.phase("lease"), self._state:
+            self._state.wait_for(lambda: not self._alone and not self._wanted)
+            self._starting += 1
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
@@ -58,13 +79,14 @@ class Lease:
 
         That thread thus waits for one step of each sharer, not for whole trials.
         """
-        if self._wanted:
+        # Read without the lock: whoever is missed now is seen at the next step.
+        if self._wanted and not self._starting:
             with self.released():
                 pass
 
     def _begin_sharing(self) -> None:
         with self._clock.phase("lease"), self._state:
-            self._state.wait_for(lambda: not self._alone and not self._wanted)
+            self._state.wait_for(lambda: not self._alone and (not self._wanted or self._starting > 0))
             self._sharing += 1
         self._own.holds = "shared"
 
@@ -106,7 +128,7 @@ class Lease:
         with self._clock.phase("lease"), self._state:
             self._wanted += 1
             try:
-                self._state.wait_for(lambda: not self._alone and not self._sharing)
+                self._state.wait_for(lambda: not (self._alone or self._sharing or self._starting))
             finally:
                 self._wanted -= 1
                 self._state.notify_all()

@@ -64,7 +64,9 @@ class Machine:
         size = config.slots * config.ready_workers
         at_once = min(size, kind.workers_at_once)
         kept_ready = [role for roles in self._roles.values() for role in roles if role not in ON_DEMAND]
-        self.pools = {role: Pool(role, size, self._fork, at_once) for role in kept_ready}
+        self.pools = {
+            role: Pool(role, size, self._fork, at_once, grouped=role not in OFF_DEVICE) for role in kept_ready
+        }
         # A driver reserves address space, so that no limit of a process's own bounds its memory.
         self._watch = MemoryWatch(self.workers, config.memory_bytes) if kind.shares_memory else None
 
@@ -129,13 +131,26 @@ class Machine:
             pool.await_first()
 
     def take(self, role: Role, timeout_s: float) -> Worker:
-        """Return a ready worker of `role`; retry if a zygote died meanwhile."""
+        """Return a ready worker of `role`; retry if a zygote died meanwhile.
+
+        A thread that shares the device releases it while it waits: a worker that starts on the device waits for threads
+        that want it alone, and these for this one.
+        """
         with self.clock.phase("workers"):
             if role in ON_DEMAND:
                 worker = with_retries(lambda: self._fork(role), OF_STARTS)
                 worker.mark_taken()
                 return worker
-            return with_retries(lambda: self.pools[role].take(timeout_s), OF_STARTS)
+            return with_retries(lambda: self._taken(role, timeout_s), OF_STARTS)
+
+    def _taken(self, role: Role, timeout_s: float) -> Worker:
+        pool = self.pools[role]
+        if role in OFF_DEVICE or self.lease.held_here() != "shared":
+            return pool.take(timeout_s)
+        # What this thread enqueued must not run beside a timing.
+        self.device.settle()
+        with self.lease.released():
+            return pool.take(timeout_s)
 
     def _fork(self, role: Role) -> Worker:
         with self._lock:
@@ -143,8 +158,13 @@ class Machine:
             zygote = self._running(next(kind for kind, roles in self._roles.items() if role in roles))
         # Creating a context disturbs a timing, which holds the device alone. Some roles create none, and a thread that
         # shares the device may wait for them.
-        with self.lease.shared() if role not in OFF_DEVICE else contextlib.nullcontext():
+        with self._on_device(role):
             return zygote.fork(role, number)
+
+    def _on_device(self, role: Role) -> contextlib.AbstractContextManager[None]:
+        if role in OFF_DEVICE:
+            return contextlib.nullcontext()
+        return self.lease.shared() if self.lease.held_here() else self.lease.starting()
 
     def _running(self, kind: ZygoteKind) -> ZygoteHandle:
         if self._zygotes[kind].dead and not self._closing.is_set():

@@ -24,11 +24,18 @@ class Pool:
         size: number of workers kept ready.
         fork: makes a ready worker.
         at_once: number of workers made concurrently.
+        grouped: whether to make that many together, as long as half of the pool is ready: where starts side by side
+            take little longer than one, and others wait for each.
     """
 
-    def __init__(self, role: Role, size: int, fork: Callable[[Role], Worker], at_once: int = 1) -> None:
+    def __init__(
+        self, role: Role, size: int, fork: Callable[[Role], Worker], at_once: int = 1, *, grouped: bool = False
+    ) -> None:
         self.role = role
         self._fork = fork
+        self._group = at_once if grouped else 1
+        self._least_ready = max(1, size // 2)
+        self._held_back = 0
         self._ready: queue.SimpleQueue[Worker | _Failed] = queue.SimpleQueue()
         self._wanted = threading.Semaphore(size)
         self._lock = threading.Lock()
@@ -82,7 +89,11 @@ class Pool:
             if self._surplus:
                 self._surplus -= 1
                 return
-        self._wanted.release()
+            self._held_back += 1
+            if self._held_back < self._group and self._ready.qsize() >= self._least_ready:
+                return
+            due, self._held_back = self._held_back, 0
+        self._wanted.release(due)
 
     def await_first(self) -> None:
         """Wait for the first worker, so that a machine that cannot make one fails at the start."""

@@ -3,6 +3,7 @@
 import re
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -203,6 +204,43 @@ class KnownTime:
     time: "CachedTime"
 
 
+@dataclass(frozen=True)
+class KeptSets:
+    """Input sets of an earlier ring, to be used in the next one.
+
+    Attributes:
+        form: of each input set.
+        state: the bytes of parameters and buffers that the answers belong to, uint8 [bytes].
+        inputs: private copies of the sets, uint8 [form.size] each.
+        answers: the reference's answer to each.
+    """
+
+    form: Form
+    state: torch.Tensor
+    inputs: list[torch.Tensor]
+    answers: list[Answer]
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the judge learned about a problem in one session; it holds in any other that constructs the same state.
+
+    Attributes:
+        state: the form of the state that the problem constructs, encoded.
+        learned: how its inputs can vary.
+        attributes: those of the session that learning has set, by name.
+    """
+
+    state: bytes
+    learned: "Learned"
+    attributes: Mapping[str, Any]
+
+
+_LEARNED: Final = (
+    "sizes", "occurrences", "steady_bytes", "seen", "learned", "_sample", "_sample_overflows", "_is_steady",
+)  # fmt: skip
+
+
 class ReferenceSession:
     """One reference worker that has loaded one problem.
 
@@ -252,6 +290,7 @@ class ReferenceSession:
         self.seen: Seen | None = None
         self.learned: Learned | None = None
         self.known_time: KnownTime | None = None
+        self.kept_sets: KeptSets | None = None
         self._inputs_buffer: Shared | None = None
         self._answers: tuple[codec.Value, Shared] | None = None
         self._load(source)
@@ -275,6 +314,22 @@ class ReferenceSession:
         except BaseException:
             self.end()
             raise
+
+    def knowledge(self) -> Knowledge | None:
+        """Return what another session of this problem can adopt; None before anything was learned."""
+        if self.learned is None:
+            return None
+        return Knowledge(codec.encode(self.state.tree), self.learned, {name: getattr(self, name) for name in _LEARNED})
+
+    def adopt(self, known: Knowledge) -> None:
+        """Adopt what was learned in another session, unless this one constructed another state."""
+        if codec.encode(self.state.tree) != known.state:
+            return
+        for name, value in known.attributes.items():
+            setattr(self, name, value)
+        # A worker finds out on its first inputs, which are plain, what its forward consists of.
+        self.make_inputs(self.init_seed)
+        self.answer(self.init_seed, exact=False)
 
     @blame_reference_for_bad_frames()
     def _ask(
@@ -422,6 +477,12 @@ class ReferenceSession:
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
         self._inputs_buffer = buffer
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the tensors that judge and worker share here: state, inputs, and the answer with its fp64 form."""
+        buffers = (self._inputs_buffer, self._answers[1] if self._answers is not None else None)
+        return self.state.size + sum(buffer.size for buffer in buffers if buffer is not None)
+
     def _add_sides(self, sides: list[Any]) -> None:
         """Add the sides of inputs that the source does not name to the sizes, until the problem is learned."""
         if self.learned is None:
@@ -568,6 +629,13 @@ class ReferenceSession:
         self.close()
 
 
+SMALL_BYTES: Final = 64 << 20
+"""Most shared tensors of a session that is kept although the device is short of memory."""
+KNOWN_PROBLEMS: Final = 256
+KNOWN_BYTES: Final = 1 << 20
+"""Of how many problems is kept what was learned, and most bytes of the states that belong to it."""
+LIBRARIES_BYTES: Final = 1 << 30
+"""Memory of a process that computes on a GPU, beside what its problem allocates: its libraries load kernels there."""
 _COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
 
 
@@ -583,6 +651,11 @@ def _is_same(one: codec.Value, two: codec.Value) -> bool:
     return codec.encode(one) == codec.encode(two)
 
 
+def _tensor_bytes(learned: "Learned") -> int:
+    states = (*learned.reached, *learned.late, *learned.turning)
+    return sum(tensor.nbytes for state in states for tensor in state.values())
+
+
 class ReferenceStore:
     """Caches reference sessions by the problem they loaded, and the finding of each problem's audit."""
 
@@ -592,6 +665,7 @@ class ReferenceStore:
         self._lock = threading.Lock()
         self._idle: list[tuple[str, ReferenceSession]] = []
         self._findings: dict[str, str] = {}
+        self._known: OrderedDict[str, Knowledge] = OrderedDict()
 
     def take(self, key: str, source: str) -> ReferenceSession:
         """Return an idle session of this problem, or start one; the caller must give it back or close it."""
@@ -600,8 +674,25 @@ class ReferenceStore:
                 if found == key and session.worker.alive:
                     del self._idle[index]
                     return session
+            known = self._known.get(key)
         self._make_room()
-        return ReferenceSession(self._machine, source, init_seed=int(key[:12], 16))
+        session = ReferenceSession(self._machine, source, init_seed=int(key[:12], 16))
+        if known is not None:
+            try:
+                session.adopt(known)
+            except BaseException:
+                session.end()
+                raise
+        return session
+
+    def _note(self, key: str, session: ReferenceSession) -> None:
+        """Keep what was learned for the problem's other sessions. The caller holds the lock."""
+        known = session.knowledge()
+        if known is not None and _tensor_bytes(known.learned) <= KNOWN_BYTES:
+            self._known[key] = known
+            self._known.move_to_end(key)
+        while len(self._known) > KNOWN_PROBLEMS:
+            self._known.popitem(last=False)
 
     @contextmanager
     def lent(self, key: str, source: str) -> Iterator[ReferenceSession]:
@@ -615,19 +706,29 @@ class ReferenceStore:
         self.give_back(key, session)
 
     def _make_room(self) -> None:
-        """End all idle sessions if the device is short of memory."""
-        if self._machine.device.is_short():
+        """End idle sessions if the device is short of memory: those that hold much, and all if it is nearly full.
+
+        Contexts of ready workers alone make it short where many evaluations run at once; to end sessions of small
+        problems then would free little, and each evaluation would start another.
+        """
+        if self._machine.device.is_nearly_full():
             self.drop_idle()
+        elif self._machine.device.is_short():
+            self._end_idle(lambda session: session.held_bytes > SMALL_BYTES)
 
     def drop_idle(self) -> None:
         """End all idle sessions, and release the device memory that this process holds for them."""
+        self._end_idle(lambda session: True)
+
+    def _end_idle(self, unwanted: Callable[[ReferenceSession], bool]) -> None:
         with self._lock:
-            idle, self._idle = self._idle, []
-        for _, session in idle:
+            ended = [session for _, session in self._idle if unwanted(session)]
+            self._idle = [one for one in self._idle if one[1] not in ended]
+        for session in ended:
             session.worker.kill()
         # In the meantime: their processes take tens of milliseconds to exit.
         self._machine.device.release()
-        for _, session in idle:
+        for session in ended:
             session.end()
 
     def finding(self, key: str, session: ReferenceSession) -> str:
@@ -644,10 +745,13 @@ class ReferenceStore:
         """Keep a session for the next evaluation of its problem, and close those idle for longest.
 
         All idle sessions together may use as much memory as one worker: a problem can allocate that at module level.
+        What the libraries of a GPU take in any process does not count.
         """
         with self._lock:
+            self._note(key, session)
             idle = [*self._idle, (key, session)]
-            used = list(accumulate(one.worker.used_bytes() for _, one in reversed(idle)))
+            libraries = LIBRARIES_BYTES if self._machine.config.device_kind.shares_memory else 0
+            used = list(accumulate(max(one.worker.used_bytes() - libraries, 0) for _, one in reversed(idle)))
             fit = sum(total <= self._machine.config.memory_bytes for total in used)
             kept = max(1, min(fit, self._machine.config.reference_sessions))
             dropped, self._idle = idle[:-kept], idle[-kept:]

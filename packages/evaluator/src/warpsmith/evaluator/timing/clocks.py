@@ -23,11 +23,17 @@ from warpsmith.evaluator.ipc import codec
 
 SHORT_MS: Final = 0.02
 """Shorter calls are timed by graphs alone."""
+CLEARLY_SHORT: Final = 0.75
+"""Share of SHORT_MS below which a side's first calls show that events will not count."""
+CHECKED_CALLS: Final = 6
+"""Calls of each later segment where events do not count: they are made for the checks of their answers."""
 WORTH_MS: Final = 10.0
 """Approximate time of the calls by which the judge's longer rounds exceed its shorter ones."""
 PROBED: Final = (1, 8)
 """Numbers of replays from which their duration is estimated; only the first if it takes PROBE_MS or longer."""
 PROBE_MS: Final = 4.0
+ENOUGH: Final = 0.6
+"""Share of WORTH_MS below which the longer rounds were too short, and are made again with more replays."""
 PROBES: Final = 2
 """How often this is repeated, so that one delay of the host is not taken for a replay's duration."""
 WITH_RESETS: Final = 5.0
@@ -48,8 +54,11 @@ LEAST_CALLS: Final = 15
 CACHED_S: Final = 60.0
 DRIFT: Final = 0.02
 """How long a reference's time by the judge's clock is cached, and how far its events may drift meanwhile."""
+EVENT_MS: Final = 0.0005
+"""Resolution of an event. A shorter drift is none: two per cent of a call of 5 microseconds is a fifth of it."""
 AGREED: Final = 0.05
-"""Largest relative difference of two such times for the smaller one to be cached."""
+AGREED_MS: Final = 0.0001
+"""Largest difference of two such times for the smaller one to be cached: a share of it, or what is noise in any."""
 LOOKS: Final = 2
 """Answers checked in each segment."""
 FENCED_CALLS: Final = 4
@@ -173,17 +182,22 @@ class CachedTime:
     at: float
     confirmed: bool = False
 
-    def is_valid(self, events_ms: float, now: float) -> bool:
-        """Whether it can replace a measurement if the events measure `events_ms` at the time `now`."""
-        return self.confirmed and self._is_near(events_ms, now)
+    def is_valid(self, events_ms: float, now: float, *, sequential: bool = False) -> bool:
+        """Whether it can replace a measurement if the events measure `events_ms` at the time `now`.
 
-    def updated(self, judge_ms: float, events_ms: float, now: float) -> "CachedTime":
-        """Return the time to cache after another measurement."""
-        agrees = abs(judge_ms - self.judge_ms) <= AGREED * judge_ms and self._is_near(events_ms, now)
+        `sequential`: see `Side`; differences below the resolution of the clocks are none then.
+        """
+        return self.confirmed and self._is_near(events_ms, now, EVENT_MS if sequential else 0.0)
+
+    def updated(self, judge_ms: float, events_ms: float, now: float, *, sequential: bool = False) -> "CachedTime":
+        """Return the time to cache after another measurement; `sequential` as for `is_valid`."""
+        apart_ms, (most_ms, event_ms) = abs(judge_ms - self.judge_ms), (AGREED_MS, EVENT_MS) if sequential else (0, 0)
+        agrees = apart_ms <= max(AGREED * judge_ms, most_ms) and self._is_near(events_ms, now, event_ms)
         return CachedTime(min(judge_ms, self.judge_ms) if agrees else judge_ms, events_ms, now, agrees)
 
-    def _is_near(self, events_ms: float, now: float) -> bool:
-        return now - self.at <= CACHED_S and abs(events_ms - self.events_ms) <= DRIFT * self.events_ms
+    def _is_near(self, events_ms: float, now: float, least_ms: float) -> bool:
+        drift_ms = abs(events_ms - self.events_ms)
+        return now - self.at <= CACHED_S and drift_ms <= max(DRIFT * self.events_ms, least_ms)
 
 
 @dataclass
@@ -198,6 +212,9 @@ class Side:
         cached: its time from earlier evaluations, if known.
         fences: whether its worker has fenced twins of its kernels, some of which are to be called.
         least_ms: shortest time of any call on this device; shorter results are noise.
+        sequential: whether to spend less time where that suffices: few single calls where graphs alone count, the
+            number of replays found before the device is held alone, and a reference's earlier time although its events
+            differ by less than they resolve. What that does to a time's precision was not measured.
 
     Attributes:
         times: times of the counted calls in milliseconds, by events.
@@ -207,6 +224,7 @@ class Side:
         estimate_ms: approximate time of a call.
         walks: walks of one graph round the ring.
         per_graph: calls of one graph.
+        replay_ms: approximate time of one replay of a graph of calls; 0 until it is known.
         walls: wall times in milliseconds, by mode and number of replays.
         fenced_sets: sets whose calls are fenced in the graph of fenced calls.
     """
@@ -218,6 +236,7 @@ class Side:
     cached: CachedTime | None = None
     fences: bool = False
     least_ms: float = 0.0
+    sequential: bool = False
     times: list[float] = field(default_factory=list)
     gated: bool = True
     graphs: bool = True
@@ -225,6 +244,7 @@ class Side:
     estimate_ms: float = 0.0
     walks: int = 1
     per_graph: int = 1
+    replay_ms: float = 0.0
     walls: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     fenced_sets: list[int] = field(default_factory=list)
 
@@ -309,6 +329,8 @@ class Side:
         # Times of the capture do not count.
         self.walls.clear()
         self.captured = True
+        if self.graphs and self.sequential:
+            self.replay_ms = _replay_ms(self, self.estimate_ms)
 
     def _choose_fenced(self) -> None:
         all_ms = self.estimate_ms * self.sets
@@ -322,10 +344,11 @@ class Side:
         """Return a call's time by this process's clock: the time of more replays less that of the work around calls."""
         if not self.graphs:
             return None
-        slopes = {mode: self._slope(mode, few, many) for mode in ("graph", "empty_graph")}
+        slopes = {mode: self.slope(mode, few, many) for mode in ("graph", "empty_graph")}
         return max((slopes["graph"] - slopes["empty_graph"]) / self.per_graph, self.least_ms)
 
-    def _slope(self, mode: str, few: int, many: int) -> float:
+    def slope(self, mode: str, few: int, many: int) -> float:
+        """Return the time of one replay in milliseconds, from the shortest rounds of few and of many."""
         return (min(self.walls[mode, many]) - min(self.walls[mode, few])) / (many - few)
 
     def figures(self, judged: float | None) -> Figures:
@@ -346,7 +369,8 @@ def make_ready(candidate: Side, reference: Side) -> None:
     candidate.prepare()
     candidate.capture()
     reference.prepare()
-    if reference.cached is None or not reference.cached.is_valid(reference.cached.events_ms, reference.clock()):
+    cached = reference.cached
+    if cached is None or not cached.is_valid(cached.events_ms, reference.clock(), sequential=reference.sequential):
         reference.capture()
 
 
@@ -359,24 +383,36 @@ def measure(
     confirmed a time of the reference earlier (`reference.cached`), it replaces the reference's graphs as long as the
     reference's calls, timed beside the candidate's, take as long as then. `between` is called after each segment of the
     candidate's calls.
+
+    Of sides that are timed sequentially, later segments are short where the first one shows that the judge's clock
+    alone will count: their calls are made for the checks of their answers.
     """
     sides = (candidate, reference)
     for side in sides:
         side.begin()
     counts = (count, _calls_of_reference(count, reference.estimate_ms))
-    fenced = _fenced_calls(candidate)
+    fenced, only_checked = _fenced_calls(candidate), False
     for segment in range(SEGMENTS):
         for side, calls in random.sample(list(zip(sides, counts, strict=True)), 2):
             share = calls // SEGMENTS + (segment < calls % SEGMENTS)
+            share = min(share, CHECKED_CALLS) if only_checked else share
             looks, apart = (LOOKS, fenced[segment]) if side is candidate else (0, 0)
             delivered = side.calls(max(share, 1), looks, fenced=apart)
             if side is candidate:
                 between()
             if delivered:
                 look(delivered)
+        only_checked = only_checked or _graphs_alone_count(candidate, reference)
     judged = judge_side(candidate, look)
     slowed = disagree(median(candidate.times), judged)
     return Timing(candidate.figures(judged), reference.figures(_judged_or_cached(reference, fresh=slowed)))
+
+
+def _graphs_alone_count(candidate: Side, reference: Side) -> bool:
+    """Whether a side's calls so far are so clearly short that no figure of events will count (`Timing.tier`)."""
+    if not (candidate.sequential and candidate.captured and candidate.graphs and reference.graphs):
+        return False
+    return any(interval(side.times)[1] < CLEARLY_SHORT * SHORT_MS for side in (candidate, reference))
 
 
 def _fenced_calls(side: Side) -> list[int]:
@@ -404,14 +440,15 @@ def _judged_or_cached(reference: Side, *, fresh: bool) -> float | None:
     `fresh`: measure it now, so that whatever slows the candidate's graphs (power, a neighbour) affects both.
     """
     events_ms, now, cached = median(reference.times), reference.clock(), reference.cached
-    if not fresh and cached is not None and cached.is_valid(events_ms, now):
+    sequential = reference.sequential
+    if not fresh and cached is not None and cached.is_valid(events_ms, now, sequential=sequential):
         return cached.judge_ms
     judged = judge_side(reference, None)
     if judged is None or disagree(events_ms, judged):
         reference.cached = None
     else:
         before = cached or CachedTime(math.inf, events_ms, now)
-        reference.cached = before.updated(judged, events_ms, now)
+        reference.cached = before.updated(judged, events_ms, now, sequential=sequential)
     return judged
 
 
@@ -422,15 +459,30 @@ def judge_side(side: Side, look: Look | None) -> float | None:
         return None
     # From the counted calls: the estimate has few calls, and a kernel may be slow in its first ones.
     events_ms = median(side.times)
-    is_long = events_ms >= LONG_MS
-    least = max(2, math.ceil(WORTH_MS / _replay_ms(side, events_ms)))
-    # Unpredictable, because the answers of the last replay are checked.
-    few, many = 1, 1 + least + side.rng.randrange(max(4, least // 4))
+    if not (side.sequential and side.replay_ms):
+        side.replay_ms = _replay_ms(side, events_ms)
     fenced_first = bool(side.rng.getrandbits(1))
     if fenced_first:
         _fenced_graph(side, look)
+    judged, replay_ms = _replayed(side, events_ms, look)
+    if replay_ms and side.sequential:
+        # Others slowed the replays from which their number was chosen.
+        side.replay_ms, side.walls = replay_ms, {}
+        judged, _ = _replayed(side, events_ms, look)
+    if not fenced_first:
+        _fenced_graph(side, look)
+    return judged
+
+
+def _replayed(side: Side, events_ms: float, look: Look | None) -> tuple[float | None, float]:
+    """Replay graphs few and many times; return a call's time, and a replay's if too few were made, else 0."""
+    is_long = events_ms >= LONG_MS
+    least = max(2, math.ceil(WORTH_MS / side.replay_ms))
+    # Unpredictable, because the answers of the last replay are checked.
+    few, many = 1, 1 + least + side.rng.randrange(max(4, least // 4))
     # The last one leaves the answers of its calls for the check.
     *others, last = itertools.product(("empty_graph", "graph"), (few, many))
+    judged = None
     for repetition in range(1, MOST_REPEATS + 1):
         for mode, replays in (*others, last):
             side.graph(mode, replays, side.walks)
@@ -444,9 +496,11 @@ def judge_side(side: Side, look: Look | None) -> float | None:
         odd = disagree(events_ms, judged) or (judged is not None and judged <= least_ms)
         if repetition >= (1 if is_long else REPEATS) and not odd:
             break
-    if not fenced_first:
-        _fenced_graph(side, look)
-    return judged
+    if not side.graphs:
+        return None, 0.0
+    replay_ms = side.slope("graph", few, many)
+    # Nothing or less is a delay of the host, not the time of a replay.
+    return judged, replay_ms if 0 < replay_ms * (many - few) < ENOUGH * WORTH_MS else 0.0
 
 
 def _fenced_graph(side: Side, look: Look | None) -> None:

@@ -1,13 +1,13 @@
 """Timed calls: times a replay and the reference, and checks the outputs of the calls."""
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from warpsmith.evaluator.judge import benchmark
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import claims
 from warpsmith.evaluator.judge.replays import Delivered
-from warpsmith.evaluator.judge.ring import Ring, make_ring
+from warpsmith.evaluator.judge.ring import Ring, make_ring, take_state
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.recordings.recording import Recording
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from warpsmith.evaluator.devices.tensor_views import Part
+    from warpsmith.evaluator.languages.base import KernelLanguage
 
 
 @in_phase("timing")
@@ -25,21 +26,25 @@ if TYPE_CHECKING:
 def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answer, rng: random.Random) -> None:
     """Time a replay and the reference, and compare the outputs of the timed calls.
 
-    Then a few calls are profiled, untimed: how much of the device's time is in the candidate's own kernels.
+    Then a few calls are profiled, untimed: how much of the device's time is in the candidate's own kernels. Where
+    nothing else is in them, all of it is.
 
     Raises:
         CandidateFailedError: the timed calls give another output than the trials.
     """
     session, replays, machine = evaluation.session, evaluation.replays, evaluation.machine
+    recording = steady(recordings)
+    only_kernels = _has_only_kernels(recording, machine.language)
     with machine.lease.shared():
-        placed = replays.play(steady(recordings), answer).placed
+        take_state(session)
+        placed = replays.play(recording, answer).placed
     reduction = session.reduction(answer)
 
     def compared(answer: Answer, placed: Form, memory: "Part | torch.Tensor") -> str:
         return evaluation.comparer.wrong_when_timed(Delivered(answer, placed, memory), reduction)
 
     with machine.lease.shared():
-        ring = make_ring(session, machine.device, placed, rng)
+        ring = make_ring(session, machine.device, placed, rng, keep=evaluation.comparer.bounded_once)
     sizes = {"sets": len(ring.inputs), "inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
     session.ring(len(ring.inputs), ring.fds[:1])
     try:
@@ -53,7 +58,8 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
             count,
             machine.lease,
             least_ms=least_ms,
-            profile=replays.kernel_share,
+            sequential=evaluation.candidate.config.sequential_timing,
+            profile=(lambda: 1.0) if only_kernels else replays.kernel_share,
             clock=machine.sm_clock,
         )
         _accept(evaluation, outcome, sum(slot.nbytes for slot in placed.slots))
@@ -77,6 +83,16 @@ def steady(recordings: list[Recording]) -> Recording:
     The first call of an autotuned kernel launches it more often than later ones.
     """
     return [recording for recording in recordings if not recording.past][-1]
+
+
+def _has_only_kernels(recording: Recording, language: "KernelLanguage") -> bool:
+    """Whether a call consists of launches alone, so that its kernels have all of the device's time."""
+    copies = language.copy_to_variable
+    return all(event[0] in _MEMORY or (event[0] == "launch" and event[1] != copies) for event in recording.events)
+
+
+_MEMORY: Final = frozenset({"alloc", "const", "literal"})
+"""Events that make memory before the first call, and take no time in one."""
 
 
 def _accept(evaluation: Evaluation, outcome: benchmark.Outcome, written: int) -> None:
