@@ -22,6 +22,7 @@ from _machine import describe, skip, write_result
 
 from warpsmith.records.reader import RunReader
 from warpsmith.rollout.bench.recording import figures_of
+from warpsmith.rollout.bench.results import FILE, read_result
 from warpsmith.rollout.metrics import Comparison, compare
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,6 +48,8 @@ Searches = dict[tuple[str, int], list[tuple[int, bool]]]
 def bench(given: argparse.Namespace, strategy: str, seed: int) -> dict[str, Any]:
     """Run one bench, or take up what there is of it; return its result."""
     output = given.runs / f"{strategy}-{seed}"
+    if (output / FILE).is_file():
+        return _scored(read_result(output), output)
     changed = list(STRATEGIES[strategy])
     if strategy == "evolve_bare":
         mutations = given.runs / "mutations.toml"
@@ -61,7 +64,10 @@ def bench(given: argparse.Namespace, strategy: str, seed: int) -> dict[str, Any]
     ]  # fmt: skip
     sys.stderr.write(f"{strategy}, seed {seed}\n")
     done = subprocess.run([str(part) for part in command], cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
-    result: dict[str, Any] = json.loads(done.stdout)
+    return _scored(json.loads(done.stdout), output)
+
+
+def _scored(result: dict[str, Any], output: Path) -> dict[str, Any]:
     if unscored := [search for search in result["searches"] if not search["scored"]]:
         sys.exit(f"{output} has {len(unscored)} searches without a score; run this again.")
     return result
@@ -140,6 +146,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--model", default="policy", help="its name there")
     parser.add_argument("--policy", default="", help="what the policy is, for the result")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs/search-strategies", help="where the benches go")
+    parser.add_argument("--strategies", nargs="+", choices=list(STRATEGIES), default=list(STRATEGIES))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--count", type=int, default=32, help="problems of a seed")
     parser.add_argument("--samples", type=int, default=2, help="searches of a problem")
@@ -158,9 +165,10 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     given = parsed()
     machine = describe(DISTRIBUTIONS)
-    results = {name: [bench(given, name, seed) for seed in given.seeds] for name in STRATEGIES}
+    strategies = [name for name in STRATEGIES if name in {BASE, *given.strategies}]
+    results = {name: [bench(given, name, seed) for seed in given.seeds] for name in strategies}
     found = {
-        name: pooled({seed: searches_of(given.runs / f"{name}-{seed}") for seed in given.seeds}) for name in STRATEGIES
+        name: pooled({seed: searches_of(given.runs / f"{name}-{seed}") for seed in given.seeds}) for name in strategies
     }
     whole = {name: solved_within(searches) for name, searches in found.items()}
     write_result(
@@ -174,7 +182,7 @@ def main() -> None:
             "problems": {"seeds": given.seeds, "of_a_seed": given.count, "searches_of_a_problem": given.samples},
             "spent_by_a_search": {name: spent_by(own) for name, own in results.items()},
             "ended": {name: _ended(own) for name, own in results.items()},
-            "whole_budget": {name: compared(whole[BASE], whole[name]) for name in STRATEGIES if name != BASE},
+            "whole_budget": {name: compared(whole[BASE], whole[name]) for name in strategies if name != BASE},
             "by_evaluations": curves(found, "attempts", EVALUATIONS),
             "by_tokens": curves(found, "tokens", TOKENS),
         },

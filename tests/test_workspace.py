@@ -16,7 +16,7 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent
 RANK = {"records": 0, "policy": 1, "evaluator": 1, "rollout": 2, "trainer": 3}
 ABSENT = {"torchvision", "torchaudio", "torchcodec"}
-TRACKERS = {"mlflow", "tensorboard", "trackio"}
+TRACKERS = {"mlflow", "tensorboard", "trackio", "wandb-view"}
 FRAMEWORKS = {"inspect", "nemo-gym", "openenv", "skyrl-gym", "trl", "verifiers", "verl"}
 """Extras of frameworks that the evaluator adapts to; as trackers, each is tried in an environment of its own, so no
 lock has it."""

@@ -9,8 +9,8 @@ That is a file for `actor_rollout_ref.rollout.agent.agent_loop_config_path`; `ag
 `agent_name` of the data set, names the loop. Rows are those of `integrations.verl.rows`. The loop gives verl the reward
 of the whole trajectory, so verl calls no reward function for it.
 
-verl has nothing for a trajectory without a reward, so an `invalid` verdict raises InvalidVerdictError, which ends the
-step.
+verl has nothing for a trajectory without a reward, so an `invalid` verdict raises InvalidVerdictError: it ends the
+step, or with verl's trainer `v1` drops the prompt's group.
 """
 
 from collections.abc import Sequence
