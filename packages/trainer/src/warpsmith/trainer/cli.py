@@ -55,7 +55,8 @@ Processes = Annotated[
     typer.Option(
         "--num-processes",
         min=1,
-        help="Ranks to start; by default one for each GPU (of placement.train, if given), or 1.",
+        help="Ranks to start; by default one for each GPU (of placement.train, if given), or 1. A multiple of "
+        "parallel.tensor x parallel.sequence.",
     ),
 ]
 Port = Annotated[
