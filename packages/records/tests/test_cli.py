@@ -65,7 +65,7 @@ def test_every_command_has_help_with_an_example(command, records):
 def test_summary_prints_the_figures(run_dir, records):
     found = records("summary", run_dir, "--role", "train")
     assert found.returncode == 0
-    for text in ("average aggregated return", "improvement rate", "100.0 %", "s2-t0"):
+    for text in ("average aggregated return", "improvement rate", "100.0%", "s2-t0"):
         assert text in found.stdout
 
 
@@ -171,6 +171,14 @@ def test_compact_export_and_report_write_what_they_say(run_dir, tmp_path, record
     assert "12 trajectories" in records("export", run_dir, tmp_path / "logs", "--format", "json").stdout
     assert records("report", run_dir).stdout.strip() == str(run_dir / "report.html")
     assert (run_dir / "report.html").exists()
+
+
+def test_the_output_of_a_command_can_be_an_option(run_dir, tmp_path, records):
+    assert records("compact", run_dir, "-o", tmp_path / "parquet").returncode == 0
+    assert records("export", run_dir, "--format", "json", "--output", tmp_path / "json").returncode == 0
+    assert (tmp_path / "parquet").is_dir() and (tmp_path / "json").is_dir()
+    assert "There is no output." in records("compact", run_dir).stderr
+    assert "named twice" in records("compact", run_dir, tmp_path / "a", "-o", tmp_path / "b").stderr
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ Runs = Annotated[
 Out = Annotated[
     Path | None, typer.Argument(metavar="OUT", help="New directory; created in full or not at all.", show_default=False)
 ]
+_FILE_WIDTH = 140
 Salvage = Annotated[
     bool, typer.Option("--skip-damaged", help="Skip damaged batches and list them, instead of stopping.")
 ]
@@ -92,13 +93,17 @@ def summary(
         plain = {folder.name: {name: part.to_dict() for name, part in parts.items()} for folder, parts in found.items()}
         typer.echo(json.dumps(plain[run_dir.name] if run_dir in found else plain, indent=2))
         return
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        # In a file the names of trajectories and problems need not be folded.
+        console.width = max(console.width, _FILE_WIDTH)
     for folder, parts in found.items():
         if folder != run_dir:
             typer.echo(f"{folder}:")
         if not parts:
             typer.echo(f"{folder} has no turns.")
         for name, figures in parts.items():
-            print_summary(Console(highlight=False, markup=False), name, figures)
+            print_summary(console, name, figures)
 
 
 @app.command()

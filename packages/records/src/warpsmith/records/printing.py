@@ -56,7 +56,7 @@ def number(value: float | None, unit: str = "", digits: int = 3) -> str:
 
 def percent(value: float | None) -> str:
     """The rate in percent; a dash for None."""
-    return "-" if value is None else f"{100 * value:.1f} %"
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _print_averages(console: Console, figures: RunSummary) -> None:
