@@ -4,8 +4,8 @@ from pathlib import Path
 
 from warpsmith.records.errors import UsageError
 from warpsmith.records.reader import RunReader
+from warpsmith.records.report.held_out import SUMMARY_FILE
 from warpsmith.records.text import read_json
-from warpsmith.trainer.telemetry.held_out import FILE
 
 
 def figures_of_run(run_dir: Path) -> list[str]:
@@ -19,7 +19,7 @@ def figures_of_run(run_dir: Path) -> list[str]:
     found = {name for metrics in steps.column("metrics").to_pylist() for name, _ in metrics}
     if not found:
         raise UsageError(f"{run_dir} has no recorded step.", "Wait for its first step.")
-    return sorted(found | {"weight_version", "seconds"} | _held_out(run_dir / FILE))
+    return sorted(found | {"weight_version", "seconds"} | _held_out(run_dir / SUMMARY_FILE))
 
 
 def _held_out(file: Path) -> set[str]:
