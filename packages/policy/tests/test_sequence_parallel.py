@@ -32,6 +32,7 @@ def test_a_copy_in_another_process_has_no_group() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_two_ranks_that_share_rows_compute_what_one_does_and_refuse_models_that_would_not(tmp_path: Path) -> None:
     """Random rows, padded and packed, shared key heads, sliding windows; a layer that mixes tokens is refused."""
     command = [sys.executable, str(WORKER)]
@@ -40,7 +41,7 @@ def test_two_ranks_that_share_rows_compute_what_one_does_and_refuse_models_that_
         for rank in range(2)
     ]
     try:
-        said = [rank.communicate(timeout=250)[1] for rank in ranks]
+        said = [rank.communicate(timeout=500)[1] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
