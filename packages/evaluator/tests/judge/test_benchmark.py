@@ -1,8 +1,7 @@
 """A ring of input sets and the witness of what timed calls leave, on a real reference and memory of the host."""
 
-import itertools
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 import torch
@@ -173,74 +172,6 @@ def test_a_problem_that_hardly_ever_has_the_form_cannot_be_timed(open_session, p
     with pytest.raises(BadProblemError, match="times in a row") as caught:
         of_ring(session, placed)
     assert "timing" in caught.value.remedy
-
-
-# --- sets that are kept ---
-
-
-@dataclass
-class Keeping:
-    """Makes rings of one session as evaluations do, one after the other."""
-
-    session: ReferenceSession
-    placed: Form
-    seeds: int = 0
-
-    def ring(self, free_bytes=PLENTY):
-        self.seeds += 1
-        rng = random.Random(self.seeds)
-        return make_ring(self.session, RoomyMemory(free_bytes), self.placed, rng, keep=lambda answer: answer)
-
-
-@pytest.fixture
-def keeping(session, placed):
-    session.kept_sets = None
-    session.make_inputs(1)
-    yield Keeping(session, placed)
-    session.kept_sets = None
-
-
-def contents(ring):
-    return [bytes(tensor_views.content(buffer).numpy()) for buffer in ring.inputs]
-
-
-def test_the_next_ring_has_all_sets_but_one_of_the_last_and_their_answers(keeping):
-    rings_made = [keeping.ring() for _ in range(12)]
-    changed = set()
-    for one, two in itertools.pairwise(rings_made):
-        pairs = list(zip(contents(one), contents(two), strict=True))
-        apart = [number for number, (before, now) in enumerate(pairs) if before != now]
-        assert len(apart) == 1
-        changed |= {*apart}
-        assert one.shared[0] is not two.shared[0], "no candidate has memory of the next one's ring"
-    assert len(changed) > 3
-    for ring in rings_made:
-        for number, answer in enumerate(ring.expected):
-            assert torch.equal(answer.expected[0].value, answer_rightly(ring, keeping.session, number))
-
-
-def test_what_is_written_to_a_rings_inputs_is_not_in_the_next(keeping):
-    first = keeping.ring()
-    before = contents(first)
-    for part in first.inputs:
-        tensor_views.content(part).fill_(0)
-    assert len({*before} & {*contents(keeping.ring())}) == rings.MOST_SETS - 1
-
-
-@pytest.mark.parametrize("spoil", ["form", "count", "state", "size"])
-def test_sets_are_made_anew_where_kept_ones_do_not_fit(keeping, spoil, monkeypatch):
-    if spoil == "size":
-        monkeypatch.setattr(rings, "KEPT_BYTES", 1000)
-    before = contents(keeping.ring())
-    kept = keeping.session.kept_sets
-    assert (kept is None) == (spoil == "size")
-    if spoil == "form":
-        keeping.session.kept_sets = replace(kept, form=Form.of([tensor_views.contiguous("float32", (3,))], 1 << 20))
-    if spoil == "count":
-        keeping.session.kept_sets = replace(kept, inputs=kept.inputs[:-1], answers=kept.answers[:-1])
-    if spoil == "state":
-        keeping.session.kept_sets = replace(kept, state=torch.ones(kept.state.numel() or 1, dtype=torch.uint8))
-    assert not {*before} & {*contents(keeping.ring())}
 
 
 # --- the witness ---

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -104,8 +104,6 @@ class Expected:
         far: least tolerance in single precision, relative to an element and to the mean magnitude of its slice, where
             some inputs are so far out that precision does not matter, as other trials check it; 0 elsewhere.
         usual: per element, the usual magnitude in its row and column on plain inputs, if known.
-        kept: where the bounds of its elements are kept, by the reduction that they are for; None to compute them for
-            each comparison. Only for a small tensor that many outputs are compared with.
     """
 
     value: torch.Tensor
@@ -116,12 +114,11 @@ class Expected:
     inputs_peak: float = 0.0
     far: float = 0.0
     usual: torch.Tensor | None = None
-    kept: "dict[float, _Bounded] | None" = field(default=None, compare=False, repr=False)
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Expected":
         """Return a copy with `change` applied to each tensor, to select the same elements of all."""
         exact, spread = (None if one is None else change(one) for one in (self.exact, self.spread))
-        return replace(self, value=change(self.value), exact=exact, spread=spread, usual=None, kept=None)
+        return replace(self, value=change(self.value), exact=exact, spread=spread, usual=None)
 
     @property
     def is_exact(self) -> bool:
@@ -401,7 +398,7 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
     on_device = got.device.type == "cuda"
     if got.numel() > LARGE and not on_device and tensor_views.equal(got, expected.value):
         return Comparison(ok=True, total=got.numel())
-    if _is_judged_at_once(got):
+    if got.numel() <= LARGE and on_device:
         largest = largest_error_if_right(got, expected, reduction)
         if largest is not None:
             return Comparison(ok=True, max_abs_error=largest, total=got.numel() * (2 if got.is_complex() else 1))
@@ -431,53 +428,25 @@ def largest_error_if_right(got: torch.Tensor, expected: Expected, reduction: flo
     Applies the rules of `compare`, but synchronizes with the device once instead of once per number. `compare` then
     describes a wrong output.
     """
-    known, result = _bounded(expected, reduction), _wide(got)
-    error = (result - known.truth).abs()
+    limits, result = _limits(expected, reduction), _wide(got)
+    terms = _Terms.of(expected, limits.trusted)
+    error = (result - terms.truth).abs()
     finite = torch.isfinite(error)
-    agree = _agree(result, known.value, error <= known.bound)
+    agree = _agree(result, terms, error <= limits.bound(terms))
     largest = torch.where(finite.any(), torch.where(finite, error, 0.0).max(), math.nan)
     right, found = torch.stack([agree.all().double(), largest]).tolist()
     return float(found) if right else None
 
 
-@dataclass(frozen=True)
-class _Bounded:
-    """Each element's own result, its truth, and its tolerated error, in float64; see `_Terms`."""
-
-    value: torch.Tensor
-    truth: torch.Tensor
-    bound: torch.Tensor
-
-
-def _bounded(expected: Expected, reduction: float) -> _Bounded:
-    """Return the bounds of a floating tensor that is no larger than a sample: kept ones, or new ones."""
-    kept = expected.kept
-    if kept is not None and reduction in kept:
-        return kept[reduction]
-    limits = _limits(expected, reduction)
-    terms = _Terms.of(expected, limits.trusted)
-    found = _Bounded(terms.value, terms.truth, limits.bound(terms))
-    if kept is not None:
-        kept[reduction] = found
-    return found
-
-
-def _agree(result: torch.Tensor, value: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
-    return torch.where(torch.isfinite(value), near & torch.isfinite(result), _same_special(result, value))
+def _agree(result: torch.Tensor, terms: _Terms, near: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.isfinite(terms.value), near & torch.isfinite(result), _same_special(result, terms.value))
 
 
 def agrees(got: torch.Tensor, expected: Expected, reduction: float) -> bool:
     """Whether an output agrees with the expected one; a wrong large output is mostly detected by a sample."""
     if got.numel() > LARGE and not compare(*_some(got, expected), reduction).ok:
         return False
-    if _is_judged_at_once(got):
-        return largest_error_if_right(got, expected, reduction) is not None
     return compare(got, expected, reduction).ok
-
-
-def _is_judged_at_once(got: torch.Tensor) -> bool:
-    """Whether `largest_error_if_right` judges an output: a small one of floats on a GPU."""
-    return 0 < got.numel() <= LARGE and got.device.type == "cuda" and is_approximate(got)
 
 
 def _some(got: torch.Tensor, expected: Expected) -> tuple[torch.Tensor, Expected]:
@@ -552,7 +521,7 @@ def _badness(part: Comparison) -> float:
 def _compare_floats(got: torch.Tensor, expected: Expected, limits: _Limits) -> Comparison:
     result, terms = _wide(got), _Terms.of(expected, True)
     error = (result - terms.truth).abs()
-    agree = _agree(result, terms.value, error <= limits.bound(terms))
+    agree = _agree(result, terms, error <= limits.bound(terms))
     measured = error[torch.isfinite(error)]
     largest = float(measured.max()) if measured.numel() else math.nan
     return _report(agree, torch.where(torch.isnan(error), torch.inf, error), terms.truth, result, largest)

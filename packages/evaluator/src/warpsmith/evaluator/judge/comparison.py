@@ -34,10 +34,6 @@ class Comparer:
         """Remember the usual magnitudes in the answer to plain inputs, for inputs that make all elements small."""
         self._usual = [usual(expected) for expected in answer.expected]
 
-    def bounded_once(self, answer: Answer) -> Answer:
-        """Return an answer whose bounds are computed at its first comparison and kept, for outputs to be compared."""
-        return replace(answer, expected=[replace(one, kept={}) for one in self._with_usual(answer.expected)])
-
     def wrong(self, delivered: Delivered) -> str:
         """Return what is wrong, or an empty string; the evidence notes the size of the error."""
         reduction = self._session.reduction(delivered.answer)
@@ -123,7 +119,7 @@ class Comparer:
         known = self._usual if len(self._usual) == len(all_expected) else [None] * len(all_expected)
         return [
             expected
-            if scale is None or expected.kept is not None
+            if scale is None
             else replace(expected, usual=scale if _is_over(scale, expected.value) else scale.amin())
             for expected, scale in zip(all_expected, known, strict=True)
         ]

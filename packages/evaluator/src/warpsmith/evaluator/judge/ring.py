@@ -1,22 +1,14 @@
-"""The ring: the input sets that timed calls go round, each with room for its output.
-
-Small sets are kept for the next candidate of the problem, with the reference's answers: making them takes longer than
-the timing. One of them, drawn at random, is made anew each time. No candidate can use what it saw: its processes end
-with it, and a verdict tells a number or two. The sets of trials are made anew for every candidate.
-"""
+"""The ring: the input sets that timed calls go round, each with room for its output."""
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-
-import torch
 
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.tensor_views import Part
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.reference.form import Form
-from warpsmith.evaluator.reference.session import Answer, KeptSets, ReferenceSession
+from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.base import Device
@@ -30,8 +22,6 @@ COPIES: Final = 4
 ANSWERS_SHARE: Final = 0.1
 """Share of the free memory for the expected answers that are kept; as much again for correct outputs."""
 FORM_ATTEMPTS: Final = 64
-KEPT_BYTES: Final = 64 << 20
-"""Most bytes of input sets, answers and state that one problem keeps for its next candidate."""
 
 
 @dataclass
@@ -72,7 +62,6 @@ def make_ring(
     *,
     answered: bool = True,
     output_bytes: int = 0,
-    keep: Callable[[Answer], Answer] | None = None,
 ) -> Ring:
     """Make as many sets as memory allows, at most eight; the room for each output is poisoned.
 
@@ -83,7 +72,6 @@ def make_ring(
         rng: draws the seeds.
         answered: whether the reference answers each set.
         output_bytes: size of a call's output, if it exceeds `placed`.
-        keep: given to take and keep sets of earlier rings; it returns an answer as it is to be kept.
 
     Raises:
         BadProblemError: the form of the problem's inputs changes at nearly every call.
@@ -96,55 +84,14 @@ def make_ring(
     shared = (device.create("ring-inputs", sets * form.size), device.create("ring-answers", sets * placed.size))
     inputs, answers = tensor_views.parts(shared[0], form.size), tensor_views.parts(shared[1], placed.size)
     ring = Ring(placed, shared, inputs, answers, [], ANSWERS_SHARE * device.free_bytes() / sets)
-    kept = session.kept_sets if keep is not None and _fits(session.kept_sets, session, sets) else None
-    anew = rng.randrange(sets)
-    for number, (own_inputs, own_answers) in enumerate(zip(inputs, answers, strict=True)):
-        if kept is not None and number != anew:
-            tensor_views.content(own_inputs).copy_(kept.inputs[number])
-            ring.expected.append(kept.answers[number])
-        else:
-            _make_inputs_like(form, session, rng)
-            keeps = answered and placed.size <= ring.most_kept
-            answer = session.answer(rng.getrandbits(48)) if keeps else None
-            ring.expected.append(keep(answer) if keep is not None and answer is not None else answer)
-            tensor_views.content(own_inputs).copy_(tensor_views.content(session.inputs_buffer))
+    for own_inputs, own_answers in zip(inputs, answers, strict=True):
+        _make_inputs_like(form, session, rng)
+        keeps = answered and placed.size <= ring.most_kept
+        ring.expected.append(session.answer(rng.getrandbits(48)) if keeps else None)
+        tensor_views.content(own_inputs).copy_(tensor_views.content(session.inputs_buffer))
         tensor_views.poison(own_answers, placed.slots)
-    if keep is not None:
-        session.kept_sets = _kept(session, ring)
     device.settle()
     return ring
-
-
-def take_state(session: ReferenceSession) -> None:
-    """Put the parameters and buffers of the kept sets into the session's arena, so that their answers hold.
-
-    They were drawn for an earlier candidate's trial, as those in the arena were for this one's.
-    """
-    kept = session.kept_sets
-    if kept is not None and kept.form == session.inputs and kept.state.numel():
-        tensor_views.content(session.state_buffer).copy_(kept.state)
-
-
-def _fits(kept: KeptSets | None, session: ReferenceSession, sets: int) -> bool:
-    """Whether kept sets have the form of the session's inputs, are as many, and belong to its state."""
-    if kept is None or kept.form != session.inputs or len(kept.inputs) != sets:
-        return False
-    return torch.equal(kept.state, tensor_views.content(session.state_buffer))
-
-
-def _kept(session: ReferenceSession, ring: Ring) -> KeptSets | None:
-    """Return private copies of a ring's sets; None if they are too large, or not all are answered."""
-    answers = [answer for answer in ring.expected if answer is not None]
-    inputs, state = [tensor_views.content(part) for part in ring.inputs], tensor_views.content(session.state_buffer)
-    size = sum(one.nbytes for one in (state, *inputs, *_tensors(answers)))
-    if len(answers) < len(inputs) or size > KEPT_BYTES:
-        return None
-    return KeptSets(session.inputs, state.clone(), [one.clone() for one in inputs], answers)
-
-
-def _tensors(answers: list[Answer]) -> list[torch.Tensor]:
-    expected = [one for answer in answers for one in answer.expected]
-    return [tensor for one in expected for tensor in (one.value, one.exact, one.spread) if tensor is not None]
 
 
 def _make_inputs_like(form: Form, session: ReferenceSession, rng: random.Random) -> None:

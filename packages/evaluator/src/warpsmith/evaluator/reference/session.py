@@ -205,23 +205,6 @@ class KnownTime:
 
 
 @dataclass(frozen=True)
-class KeptSets:
-    """Input sets of an earlier ring, to be used in the next one.
-
-    Attributes:
-        form: of each input set.
-        state: the bytes of parameters and buffers that the answers belong to, uint8 [bytes].
-        inputs: private copies of the sets, uint8 [form.size] each.
-        answers: the reference's answer to each.
-    """
-
-    form: Form
-    state: torch.Tensor
-    inputs: list[torch.Tensor]
-    answers: list[Answer]
-
-
-@dataclass(frozen=True)
 class Knowledge:
     """What the judge learned about a problem in one session; it holds in any other that constructs the same state.
 
@@ -290,7 +273,6 @@ class ReferenceSession:
         self.seen: Seen | None = None
         self.learned: Learned | None = None
         self.known_time: KnownTime | None = None
-        self.kept_sets: KeptSets | None = None
         self._inputs_buffer: Shared | None = None
         self._answers: tuple[codec.Value, Shared] | None = None
         self._load(source)

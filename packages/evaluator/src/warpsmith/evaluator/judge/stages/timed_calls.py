@@ -7,7 +7,7 @@ from warpsmith.evaluator.judge import benchmark
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import claims
 from warpsmith.evaluator.judge.replays import Delivered
-from warpsmith.evaluator.judge.ring import Ring, make_ring, take_state
+from warpsmith.evaluator.judge.ring import Ring, make_ring
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.recordings.recording import Recording
@@ -36,7 +36,6 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
     recording = steady(recordings)
     only_kernels = _has_only_kernels(recording, machine.language)
     with machine.lease.shared():
-        take_state(session)
         placed = replays.play(recording, answer).placed
     reduction = session.reduction(answer)
 
@@ -44,7 +43,7 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
         return evaluation.comparer.wrong_when_timed(Delivered(answer, placed, memory), reduction)
 
     with machine.lease.shared():
-        ring = make_ring(session, machine.device, placed, rng, keep=evaluation.comparer.bounded_once)
+        ring = make_ring(session, machine.device, placed, rng)
     sizes = {"sets": len(ring.inputs), "inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
     session.ring(len(ring.inputs), ring.fds[:1])
     try:
