@@ -127,7 +127,7 @@ HALVES = {
 @pytest.mark.parametrize("seed", range(3))
 def test_what_leaves_out_roundings_to_bfloat16_agrees(name, seed):
     """E4m3 flips more than e5m2: its steps are half as wide."""
-    x, y = (drawn(2 * seed + one, 512, 512).bfloat16().float() * 1.1 for one in (0, 1))
+    x, y = (drawn(2 * seed + one, 256, 128).bfloat16().float() * 1.1 for one in (0, 1))
     rounded, plain = HALVES[name]
     value, got = (cast(one(x, y).float(), torch.float8_e4m3fn) for one in (rounded, plain))
     assert 0.005 < share(got, value) < MOST_FLIPPED - 0.04
