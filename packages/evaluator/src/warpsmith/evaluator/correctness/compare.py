@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from warpsmith.evaluator.correctness import compare_gpu
+from warpsmith.evaluator.correctness import compare_fp8, compare_gpu
 from warpsmith.evaluator.devices import tensor_views
 
 RELATIVE: Final[dict[str, float]] = {
@@ -17,15 +17,11 @@ RELATIVE: Final[dict[str, float]] = {
     "float32": 1e-4,
     "float16": 5e-3,
     "bfloat16": 2e-2,
-    "float8_e4m3fn": 1e-1,
-    "float8_e5m2": 2e-1,
-    "float8_e4m3fnuz": 1e-1,
-    "float8_e5m2fnuz": 2e-1,
     "complex32": 5e-3,
     "complex64": 1e-4,
     "complex128": 1e-9,
 }
-"""Largest relative tolerance by dtype. Float32 is KernelBench's; float16 is half of its 1e-2."""
+"""Largest relative tolerance by dtype. Float32 is KernelBench's; float16 is half of its 1e-2. Fp8: `compare_fp8.py`."""
 FAR_RELATIVE: Final = 1e-3
 """Relative tolerance in single precision on far inputs: the exponential of a product of two has no more precision."""
 REMOTE_RELATIVE: Final = 2e-5
@@ -156,7 +152,10 @@ class Expected:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of comparing one output. `where` and both values are the worst element's; None if all agree."""
+    """The result of comparing one output. `where` and both values are the worst element's; None if all agree.
+
+    `flipped` is the name of an fp8 dtype of which no element is wrong, but more are off by a step than may be.
+    """
 
     ok: bool
     max_abs_error: float = 0.0
@@ -165,12 +164,20 @@ class Comparison:
     where: tuple[int, ...] | None = None
     expected: float | None = None
     got: float | None = None
+    flipped: str = ""
 
     @property
     def message(self) -> str:
         """What is wrong, for people; empty if nothing is."""
         if self.ok or self.where is None:
             return ""
+        if self.flipped:
+            return (
+                f"{self.mismatched} of {self.total} elements ({self.mismatched_fraction:.2%}) are the {self.flipped} "
+                f"number next to the expected one, more than rounding errors explain (about "
+                f"{compare_fp8.MOST_FLIPPED:.1%}); round to nearest even, as the cast does. One is at index "
+                f"{list(self.where)}: expected {self.expected:.7g}, got {self.got:.7g}"
+            )
         return (
             f"{self.mismatched} of {self.total} elements ({self.mismatched_fraction:.2%}) are wrong; "
             f"the worst is at index {list(self.where)}: expected {self.expected:.7g}, got {self.got:.7g}"
@@ -185,13 +192,14 @@ def relative_tolerance(name: str, reduction: float, *, tf32: bool = False) -> fl
     """Return the tolerated error of an element as a share of its own magnitude.
 
     In single precision it grows with the square root of the reduction length, as rounding errors of a sum do, up to
-    `RELATIVE`: summing only a sample of the terms causes a larger error.
+    `RELATIVE`: summing only a sample of the terms causes a larger error. That of fp8 is of the number before the cast.
 
     Args:
         name: name of the dtype.
         reduction: how many input elements contribute to one output element, 1 or more.
         tf32: whether it was computed by products in TF32.
     """
+    name = _computed_in(name)
     if tf32 and name in EPSILON:
         return TF32_RELATIVE
     most = RELATIVE.get(name, 0.0)
@@ -200,8 +208,14 @@ def relative_tolerance(name: str, reduction: float, *, tf32: bool = False) -> fl
     return min(most, EPSILON[name] * (ELEMENTWISE_ROUNDINGS + 2 * math.sqrt(max(reduction, 1.0))))
 
 
+def _computed_in(name: str) -> str:
+    """Return the dtype whose rounding errors a dtype's numbers have."""
+    return compare_fp8.COMPUTED_IN if tensor_views.TORCH_DTYPES[name] in compare_fp8.FORMATS else name
+
+
 def near_one(name: str) -> float:
     """Return the tolerated rounding error of a number near one."""
+    name = _computed_in(name)
     if name not in RELATIVE:
         return 0.0
     kind = tensor_views.TORCH_DTYPES[name]
@@ -210,7 +224,7 @@ def near_one(name: str) -> float:
 
 def floor(name: str) -> float:
     """Return the smallest absolute tolerance of a dtype: 1e-12, or two of its smallest steps if those are larger."""
-    if name not in RELATIVE:
+    if not is_approximate_dtype(tensor_views.TORCH_DTYPES[name]):
         return ABSOLUTE_FLOOR
     limits = torch.finfo(tensor_views.TORCH_DTYPES[name])
     return max(ABSOLUTE_FLOOR, 2 * limits.tiny * limits.eps)
@@ -246,7 +260,7 @@ class _Terms:
         value: the reference's own result.
         truth: the fp64 run, if trusted, where both runs are finite; else `value`.
         own_error: distance between `value` and a trusted fp64 run.
-        spread: distance between `value` and the perturbed runs.
+        spread: distance between `value` and the perturbed runs; in fp8 the trusted fp64 run is one of them.
     """
 
     value: torch.Tensor
@@ -259,6 +273,10 @@ class _Terms:
         value, spread = _wide(expected.value), _spread(expected)
         if expected.exact is None:
             return _Terms(value, value, torch.zeros_like(value), spread)
+        if compare_fp8.is_fp8(expected.value):
+            own = (compare_fp8.rounded(expected.exact, expected.value).double() - value).abs()
+            apart = torch.where(torch.isfinite(own) & trusted, own, 0.0)
+            return _Terms(value, value, torch.zeros_like(value), torch.maximum(spread, apart))
         exact = _wide(expected.exact)
         usable = torch.isfinite(value) & torch.isfinite(exact) & trusted
         return _Terms(value, torch.where(usable, exact, value), torch.where(usable, (value - exact).abs(), 0.0), spread)
@@ -272,8 +290,8 @@ def _spread(expected: Expected) -> torch.Tensor:
 
 
 def _limits(expected: Expected, reduction: float) -> _Limits:
-    """Return the limits of a floating tensor that is no larger than a sample."""
-    name = tensor_views.NAMES[expected.value.dtype]
+    """Return the limits of a floating tensor that is no larger than a sample; in fp8, of what exceeds a step."""
+    name = _computed_in(tensor_views.NAMES[expected.value.dtype])
     relative = relative_tolerance(name, reduction, tf32=expected.tf32)
     trusted = _trusted(expected, relative)
     truth = _Terms.of(expected, trusted).truth
@@ -301,6 +319,9 @@ def _trusted(expected: Expected, relative: float) -> torch.Tensor:
         return torch.ones((), dtype=torch.bool, device=expected.value.device)
     some = sampled(expected, FEW, FEW)
     assert some.exact is not None
+    if compare_fp8.is_fp8(some.value):
+        far = compare_fp8.beyond_a_step(compare_fp8.rounded(some.exact, some.value), some.value)
+        return far.sum() <= MOST_OTHER * far.numel()
     value, exact = _wide(some.value), _wide(some.exact)
     both = torch.isfinite(value) & torch.isfinite(exact)
     scale = (torch.where(both, exact, 0.0).square().mean()).sqrt().clamp(min=ABSOLUTE_FLOOR)
@@ -357,7 +378,7 @@ def bounds(expected: Expected, reduction: float) -> torch.Tensor:
     It is the sum of a share of the element's magnitude, of its spread under rounding perturbations, of the distance
     between the own run and the fp64 run, and of some roundings of a number near one, or of an input if those are
     larger, capped by the usual magnitude in the element's row and column, here or on plain inputs. Without a spread,
-    the last part is a share of that usual magnitude.
+    the last part is a share of that usual magnitude. An element of fp8 may be a step further away.
     """
     limits = _limits(sampled(expected), reduction)
     return limits.bound(_Terms.of(expected, limits.trusted)).broadcast_to(_wide(expected.value).shape)
@@ -386,9 +407,9 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
     """Compare one output with the expected tensor of the same dtype and shape.
 
     NaNs and infinities must be where the reference has them, with the same sign. Integers and booleans must be equal,
-    except those that flip between perturbed runs of the reference. Floats must be within `bounds`. A large output is
-    compared in parts to save memory; a sample of its elements then determines its scale and whether its fp64 run is
-    trusted.
+    except those that flip between perturbed runs of the reference. Floats must be within `bounds`; fp8 beyond one step
+    of the format, and few of its elements may differ at all. A large output is compared in parts to save memory; a
+    sample of its elements then determines its scale and whether its fp64 run is trusted.
     """
     if not got.numel():
         return Comparison(ok=True)
@@ -396,7 +417,8 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
         flips = _flips(sampled(expected)) is not None
         return _compared(got, expected, lambda part, other: _compare_exactly(part, other, flips))
     on_device = got.device.type == "cuda"
-    if got.numel() > LARGE and not on_device and tensor_views.equal(got, expected.value):
+    in_one_pass = on_device and not compare_fp8.is_fp8(got)
+    if got.numel() > LARGE and not in_one_pass and tensor_views.equal(got, expected.value):
         return Comparison(ok=True, total=got.numel())
     if got.numel() <= LARGE and on_device:
         largest = largest_error_if_right(got, expected, reduction)
@@ -404,7 +426,7 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
             return Comparison(ok=True, max_abs_error=largest, total=got.numel() * (2 if got.is_complex() else 1))
     limits = _limits(sampled(expected), reduction)
     trusted = expected if bool(limits.trusted) else replace(expected, exact=None)
-    if got.numel() > LARGE and on_device:
+    if got.numel() > LARGE and in_one_pass:
         largest = _largest_of_many(got, trusted, limits)
         if largest is not None:
             return Comparison(ok=True, max_abs_error=largest, total=got.numel())
@@ -419,7 +441,12 @@ def _largest_of_many(got: torch.Tensor, trusted: Expected, limits: _Limits) -> f
 
 def is_approximate(tensor: torch.Tensor) -> bool:
     """Whether a tensor's numbers are rounded: floats, except exponents (`float8_e8m0fnu`), which are exact."""
-    return tensor_views.NAMES[tensor.dtype] in RELATIVE
+    return is_approximate_dtype(tensor.dtype)
+
+
+def is_approximate_dtype(dtype: torch.dtype) -> bool:
+    """Whether numbers of a dtype are rounded."""
+    return dtype in compare_fp8.FORMATS or tensor_views.NAMES[dtype] in RELATIVE
 
 
 def largest_error_if_right(got: torch.Tensor, expected: Expected, reduction: float) -> float | None:
@@ -432,10 +459,29 @@ def largest_error_if_right(got: torch.Tensor, expected: Expected, reduction: flo
     terms = _Terms.of(expected, limits.trusted)
     error = (result - terms.truth).abs()
     finite = torch.isfinite(error)
-    agree = _agree(result, terms, error <= limits.bound(terms))
+    agree = _agree(result, terms, _beyond_a_step(got, expected, error) <= limits.bound(terms))
     largest = torch.where(finite.any(), torch.where(finite, error, 0.0).max(), math.nan)
     right, found = torch.stack([agree.all().double(), largest]).tolist()
-    return float(found) if right else None
+    if not right or (found and _flipped(got, expected, terms) is not None):
+        return None
+    return float(found)
+
+
+def _beyond_a_step(got: torch.Tensor, expected: Expected, error: torch.Tensor) -> torch.Tensor:
+    """Return the errors, in fp8 those of an output moved by one step towards the expected one."""
+    if not compare_fp8.is_fp8(got):
+        return error
+    return (compare_fp8.one_step_nearer(got, expected.value) - expected.value.double()).abs()
+
+
+def _flipped(got: torch.Tensor, expected: Expected, terms: _Terms) -> torch.Tensor | None:
+    """Return which elements of an fp8 output differ though no perturbed run changes them; None if they are few."""
+    if not compare_fp8.is_fp8(got):
+        return None
+    result = got.double()
+    steady = torch.isfinite(terms.value) & torch.isfinite(result) & (terms.spread == 0)
+    flipped = steady & (result != terms.value)
+    return flipped if compare_fp8.too_many_flipped(expected.value, steady, flipped) else None
 
 
 def _agree(result: torch.Tensor, terms: _Terms, near: torch.Tensor) -> torch.Tensor:
@@ -521,10 +567,16 @@ def _badness(part: Comparison) -> float:
 def _compare_floats(got: torch.Tensor, expected: Expected, limits: _Limits) -> Comparison:
     result, terms = _wide(got), _Terms.of(expected, True)
     error = (result - terms.truth).abs()
-    agree = _agree(result, terms, error <= limits.bound(terms))
+    agree = _agree(result, terms, _beyond_a_step(got, expected, error) <= limits.bound(terms))
     measured = error[torch.isfinite(error)]
     largest = float(measured.max()) if measured.numel() else math.nan
-    return _report(agree, torch.where(torch.isnan(error), torch.inf, error), terms.truth, result, largest)
+    error = torch.where(torch.isnan(error), torch.inf, error)
+    found = _report(agree, error, terms.truth, result, largest)
+    flipped = _flipped(got, expected, terms) if found.ok and largest > 0 else None
+    if flipped is None:
+        return found
+    found = _report(~flipped, error, terms.truth, result, largest)
+    return replace(found, flipped=tensor_views.NAMES[got.dtype])
 
 
 def _same_special(got: torch.Tensor, value: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,7 @@ from torch import nn
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
+from warpsmith.evaluator.correctness.compare_fp8 import is_fp8
 from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainForms, has_textbook_form
 from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
@@ -373,7 +374,7 @@ class Reference:
             return
         if len(wide) == len(self.answers):
             for one, tensor in zip(self.answers, wide, strict=True):
-                one.exact = tensor if _usable(one.own, tensor) else None
+                one.exact = tensor.double() if _usable(one.own, tensor) else None
 
     def _forget_other_steps(self) -> None:
         """On a grid, replace fp64 results that lie across a step which no perturbed run crossed.
@@ -570,9 +571,10 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _usable(tensor: torch.Tensor, wide: torch.Tensor) -> bool:
+    """Whether an answer of a run in fp64 tells more than the own one: fp8 does, as a forward casts to it last."""
     return (
         tensor.is_floating_point()
-        and wide.dtype == torch.float64
+        and (wide.dtype == torch.float64 or (wide.dtype == tensor.dtype and is_fp8(tensor)))
         and wide.shape == tensor.shape
         and tensor_views.NAMES[tensor.dtype] in FLOATING
     )
