@@ -1,5 +1,6 @@
 """What becomes of the integers of a row together, of sums that meet a number, and of bounds that follow a size."""
 
+import itertools
 import random
 
 import pytest
@@ -111,7 +112,7 @@ def test_sums_of_three_draws_meet_a_modulus_and_neighbours_of_fibonacci_follow_e
         one[:9] = torch.tensor(FIBONACCI[20:29])
         meet_integers(third, [one, other], (0, 10**6), seeded(seed), special=(10**6, 5))
         met += int(((one + other + third) % 10**6 == 0).sum())
-        neighbours = {*zip(FIBONACCI, FIBONACCI[1:], strict=False), *zip(FIBONACCI[1:], FIBONACCI, strict=False)}
+        neighbours = {pair for one_way in itertools.pairwise(FIBONACCI) for pair in (one_way, one_way[::-1])}
         steps += sum(pair in neighbours for pair in zip(one[:9].tolist(), third[:9].tolist(), strict=True))
     assert met >= 10
     assert steps >= 20

@@ -91,7 +91,7 @@ def vary_integers(
     sources = ordered or special
     special = [number for number in special if low <= number < high]
     most = min(max(tensor.numel() // 2, 1), MOST_TELLING)
-    telling = _telling(most, kind, (low, high), Random(dice.below(1 << 31)), special, sources)
+    telling = _telling(most, kind, (low, high), Random(dice.below(1 << 31)), (special, sources))
     if are_seldom_equal(tensor, tensor, high - low) and _are_distinct(tensor):
         _make_neighbours(tensor, low, high, dice, telling)
         return
@@ -115,12 +115,15 @@ def vary_integers(
 
 
 def _telling(
-    most: int, kind: Kind, within: tuple[int, int], rng: Random, special: Sequence[int], sources: Sequence[int]
+    most: int, kind: Kind, within: tuple[int, int], rng: Random, numbers: tuple[Sequence[int], Sequence[int]]
 ) -> list[int]:
     """Return up to `most` integers at which a kernel may act otherwise: special ones and boundaries, in shares by kind.
 
     Of more special ones the first few are always there, as the rarest of the problem's source, and some of the others.
+    `numbers` are the special ones, and all of the source, with those out of the range: sums may meet these. So many
+    that do are returned besides.
     """
+    special, sources = numbers
     first = min(MOST_SURE, (most + 1) // 2)
     others = list(special[first:])
     rng.shuffle(others)
@@ -326,7 +329,7 @@ def _golden(earlier: torch.Tensor, within: tuple[int, int], dice: Dice) -> torch
 def _first_of_equals(numbers: torch.Tensor, among: torch.Tensor) -> torch.Tensor:
     """Return which of the places `among` are the first of their number."""
     places = torch.nonzero(among.flatten()).flatten()
-    _, which = numbers.flatten()[places].unique(return_inverse=True)
+    which = torch.unique(numbers.flatten()[places], return_inverse=True)[1]
     order = which.sort(stable=True)
     first = order.values.diff(prepend=order.values.new_full((1,), -1)) != 0
     found = torch.zeros_like(among.flatten())

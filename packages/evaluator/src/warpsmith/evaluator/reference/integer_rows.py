@@ -127,7 +127,7 @@ def meet_sums(tensor: torch.Tensor, numbers: Sequence[int], within: tuple[int, i
 
 
 def _add(row: torch.Tensor, difference: int, within: tuple[int, int], dice: Dice) -> None:
-    """Add a difference to the sum of a row, in places chosen at random; leave the row if half of it does not suffice."""
+    """Add a difference to the sum of a row, in places chosen at random; leave it if half of them do not suffice."""
     order = torch.randperm(len(row), **drawn_by(dice.generator))[: (len(row) + 1) // 2]
     values = row[order].long()
     room = within[1] - 1 - values if difference > 0 else values - within[0]

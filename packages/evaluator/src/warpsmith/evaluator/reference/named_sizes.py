@@ -62,9 +62,11 @@ def written_integers(tree: ast.Module) -> tuple[int, ...]:
 
 def ordered_integers(tree: ast.Module) -> tuple[int, ...]:
     """Return the integers in a source in the order in which it has them, each as often as it has it."""
-    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and type(node.value) is int]
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     constants.sort(key=lambda node: (node.lineno, node.col_offset))
-    return tuple(node.value for node in constants if abs(node.value) < 1 << MOST_BITS)[:MOST_ORDERED]  # type: ignore[arg-type, misc]
+    values = (node.value for node in constants)
+    some = [value for value in values if type(value) is int and abs(value) < 1 << MOST_BITS]
+    return tuple(some[:MOST_ORDERED])
 
 
 def _computed(node: ast.BinOp) -> Iterator[int]:

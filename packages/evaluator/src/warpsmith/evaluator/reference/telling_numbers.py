@@ -128,7 +128,12 @@ def boundaries(low: int, high: int, count: int, rng: random.Random, *, special: 
 def hardest(low: int, high: int) -> list[int]:
     """Return the numbers of a range that need the most steps: two neighbours of Fibonacci, and one of `LONGEST`."""
     tails = (FIBONACCI, 2), (LONGEST, 1)
-    return [one for numbers, most in tails for one in [n for n in numbers if LEAST_SQUARED <= n < high][-most:] if one >= low]
+    return [
+        one
+        for numbers, most in tails
+        for one in [n for n in numbers if LEAST_SQUARED <= n < high][-most:]
+        if one >= low
+    ]
 
 
 def meetings(low: int, high: int, count: int, rng: random.Random, numbers: Sequence[int]) -> list[int]:
@@ -155,7 +160,10 @@ def meetings(low: int, high: int, count: int, rng: random.Random, numbers: Seque
         modulus, shift = _large(moduli, rng), _large(added, rng)
         if beside and rng.random() < 1 / 2:
             modulus, shift = rng.sample(_large(beside, rng), 2)
-        if modulus > LEAST_SQUARED and (place := _meeting(modulus, rng.choice((shift, shift, shift, -shift)), low, high, rng)) is not None:
+        if (
+            modulus > LEAST_SQUARED
+            and (place := _meeting(modulus, rng.choice((shift, shift, shift, -shift)), low, high, rng)) is not None
+        ):
             found[place] = None
         if len(found) >= count:
             break
@@ -163,7 +171,7 @@ def meetings(low: int, high: int, count: int, rng: random.Random, numbers: Seque
 
 
 def _meeting(modulus: int, shift: int, low: int, high: int, rng: random.Random) -> int | None:
-    """Return an integer of a range that is a multiple of `modulus` less `shift`, or beside one; None if there is none."""
+    """Return an integer of a range at or beside a multiple of `modulus` less `shift`; None if there is none."""
     least, most = -(-(low + shift) // modulus), (high + shift) // modulus
     if least > most:
         return None
