@@ -48,9 +48,10 @@ COUNTED_IN: Final = 8
 MOST_SECONDS: Final = 1.0
 MOST_STATE_BYTES: Final = 16 << 20
 """Time after which, and bytes of buffers beyond which, no later call is followed."""
+DISCRETE: Final = re.compile(r"randint|integers|random_|randrange|multinomial|choice")
 INFINITY: Final = re.compile(r"\binf\b|\binfinity\b", re.IGNORECASE)
-MOST_PLAIN: Final = 16
-PLAIN_S: Final = 1.0
+MOST_PLAIN: Final = 48
+PLAIN_S: Final = 2.0
 """Plain input sets, and seconds, in which a source that writes an infinity is seen to answer with one."""
 FAR_BIAS: Final = 2.0**9
 """How far a bias is moved: what layers compute has a spread of about one half."""
@@ -179,11 +180,12 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
 
 
 def _is_now_and_then_infinite(session: ReferenceSession, rng: random.Random) -> bool:
-    """Whether a problem whose source writes an infinity answers some plain inputs with one, as it bans a token.
+    """Whether a problem of integers whose source writes an infinity answers some plain inputs with one.
 
-    A trial in which it does so is then one that `get_inputs` can make too.
+    It may ban a token that makes a phrase come again. A trial in which it does so is then one that `get_inputs` can
+    make too.
     """
-    if not INFINITY.search(session.source):
+    if not (INFINITY.search(session.source) and DISCRETE.search(session.source)):
         return False
     begun = time.monotonic()
     for _ in range(MOST_PLAIN):
