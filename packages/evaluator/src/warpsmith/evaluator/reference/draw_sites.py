@@ -22,6 +22,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator.reference import integer_changes, mutations
+from warpsmith.evaluator.reference.bounds_of_draws import DrawBounds
 from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
@@ -132,7 +133,9 @@ class Catch(TorchFunctionMode):
         numbers: numbers of few bits that the problem's forward may compare with; planted in draws on a grid.
         long_numbers: the same of many bits.
         integers: integers that the problem may compare with; planted in draws of integers.
+        ordered: the integers of the source in its order; some stand side by side in draws of integers.
         sides: the sides that functions that make tensors are asked for, and what they become.
+        draw_bounds: the bounds of integer draws, which follow the sizes that they equal.
         blocks: the tensors that numbers drawn one at a time become, as an earlier run found; None if none did.
         sites: the sites seen, with the highest level that each can have.
         built: the same of masks, positions and plain numbers among the inputs, which change only if they are the same
@@ -147,8 +150,10 @@ class Catch(TorchFunctionMode):
     numbers: tuple[float, ...] = ()
     long_numbers: tuple[float, ...] = ()
     integers: tuple[int, ...] = ()
+    ordered: tuple[int, ...] = ()
     blocks: Blocks | None = None
     sides: Sides = field(default_factory=lambda: Sides({}))
+    draw_bounds: DrawBounds = field(default_factory=DrawBounds)
     sites: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
 
@@ -184,7 +189,7 @@ class Catch(TorchFunctionMode):
         if isinstance(kwargs.get("generator"), torch.Generator):
             kwargs["generator"] = self._own_generator(kwargs["generator"])
         name = getattr(func, "__name__", "")
-        args, kwargs = self.sides.asked(name, args, kwargs)
+        args, kwargs = self.asked(name, args, kwargs)
         tensors = list(_tensors([args, kwargs]))
         result = func(*args, **kwargs)
         self._note_use(name, tensors)
@@ -213,8 +218,8 @@ class Catch(TorchFunctionMode):
     def asked(
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a function of NumPy, with other sides of a shape."""
-        return self.sides.asked(name, args, kwargs)
+        """Return the arguments of a function, with other sides of a shape and other bounds of integers."""
+        return self.draw_bounds.asked(name, *self.sides.asked(name, args, kwargs))
 
     def derive(self, key: str) -> int:
         """Return 48 secret bits derived for `key`."""
@@ -448,7 +453,7 @@ class Catch(TorchFunctionMode):
     ) -> None:
         """Redraw integers; some become equal to an earlier draw's of the same range if an author can see that."""
         low, high = within
-        integer_changes.vary_integers(made, kind, low, high, generator, special=special)
+        integer_changes.vary_integers(made, kind, low, high, generator, special=special, ordered=self.ordered)
         self._relate(made, kind, within, generator, special)
         earlier = self._integer_draws.setdefault((low, high, made.dtype), made)
         if earlier is made or not (made.dim() and earlier.numel()) or earlier.device != made.device:
@@ -465,16 +470,20 @@ class Catch(TorchFunctionMode):
         generator: torch.Generator,
         special: Sequence[int],
     ) -> None:
-        """Relate integers to the two draws before of the same shape, where an author now and then sees that by chance.
+        """Relate integers to the two draws before of the same shape.
 
-        An integer of numbers that are all distinct stays one of them.
+        They become sums and differences where an author now and then sees that by chance. Integers that are all
+        distinct stay so.
         """
         low, high = within
         form = made.shape, made.device
         same = [(one, range_) for one, range_ in self._last_integers if (one.shape, one.device) == form]
         self._last_integers = [(made, within), *self._last_integers][:2]
         seen = made.numel() * integer_changes.MOST_REPEATED >= high - low
-        if not same or kind == "rows" or not made.numel() or not seen:
+        if not same or kind == "rows" or not made.numel():
+            return
+        integer_changes.meet_integers(made, [one for one, _ in same], within, generator, special=special)
+        if not seen:
             return
         if not integer_changes.are_seldom_equal(made, made, high - low):
             integer_changes.relate_integers(made, [one for one, _ in same], within, generator, special=special)

@@ -1,8 +1,12 @@
 """Changes of draws of integers: ends, numbers beside boundaries, neighbours, equal and related ones, carries, orders.
 
+What becomes of the integers of a row together is in `integer_rows.py`.
+
 Every function changes a tensor in place. All numbers stay within the range of the draw, and distinct ones distinct.
 """
 
+import itertools
+import math
 from collections.abc import Sequence
 from random import Random
 from typing import Final
@@ -10,6 +14,7 @@ from typing import Final
 import torch
 
 from warpsmith.evaluator.reference.draw_plan import Kind
+from warpsmith.evaluator.reference.integer_rows import meet_sums, plant_runs, repeat_windows
 from warpsmith.evaluator.reference.levels import ANYWHERE, SAME_SIGN
 from warpsmith.evaluator.reference.mutations import (
     MOST_COMPARED,
@@ -21,7 +26,14 @@ from warpsmith.evaluator.reference.mutations import (
     vary_draw,
     with_extreme_ends,
 )
-from warpsmith.evaluator.reference.telling_numbers import boundaries
+from warpsmith.evaluator.reference.telling_numbers import (
+    FIBONACCI,
+    LARGE_OF,
+    LEAST_SQUARED,
+    boundaries,
+    hardest,
+    meetings,
+)
 
 LEAST_ENDED: Final = 8
 """Smallest number of distinct integers among which the ends of their range always are."""
@@ -31,6 +43,18 @@ MOST_SURE: Final = 8
 """Special integers that are in each draw of at least four times as many numbers."""
 SPECIAL: Final[frozenset[Kind]] = frozenset({"outliers", "tiny", "distant"})
 """Kinds in which most of the planted integers are special ones; in the others most are boundaries."""
+MOST_TELLING: Final = 1 << 15
+"""Telling integers of a draw, however large it is."""
+PLANTED: Final = 5 / 8
+"""Largest share of a draw that becomes telling integers."""
+MET: Final = 1 / 8
+"""Share of a draw that, with an integer of the source, sums up to a multiple of another one."""
+GOLDEN: Final = (1 + math.sqrt(5)) / 2
+"""The quotient of two neighbouring Fibonacci numbers, whose common divisor takes the most steps to find."""
+MEETING: Final = 1 / 16
+"""Share of a draw that, with earlier draws, sums up to a multiple of a source's integer."""
+RATIOS: Final = 1 / 64
+"""Share of a draw that is in this ratio to an earlier draw, besides neighbours of its Fibonacci numbers."""
 RELATED: Final = 1 / 4
 MOST_RELATED: Final = 4096
 """Share and most integers of a draw that become a sum or a difference of earlier ones and of special numbers."""
@@ -45,19 +69,29 @@ MOST_REPEATED: Final = 200
 
 
 def vary_integers(
-    tensor: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator, *, special: Sequence[int] = ()
+    tensor: torch.Tensor,
+    kind: Kind,
+    low: int,
+    high: int,
+    generator: torch.Generator,
+    *,
+    special: Sequence[int] = (),
+    ordered: Sequence[int] = (),
 ) -> None:
     """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal, in most kinds with all of the `special` ones.
 
-    A share is beside a boundary: a power of two or of ten, a square, a special number (`telling_numbers.py`).
+    A share is beside a boundary: a power of two or of ten, a square, a special number (`telling_numbers.py`). Integers
+    that are `ordered` as in the source stand side by side in some rows (`integer_rows.py`).
 
     They stay distinct if the problem can rely on that: if not even one draw in MOST_REPEATED has two equal numbers.
     """
     if not tensor.numel() or high - low < 2:
         return
     dice = Dice(generator)
+    sources = ordered or special
     special = [number for number in special if low <= number < high]
-    telling = _telling(max(tensor.numel() // 2, 1), kind, (low, high), Random(dice.below(1 << 31)), special)
+    most = min(max(tensor.numel() // 2, 1), MOST_TELLING)
+    telling = _telling(most, kind, (low, high), Random(dice.below(1 << 31)), (special, sources))
     if are_seldom_equal(tensor, tensor, high - low) and _are_distinct(tensor):
         _make_neighbours(tensor, low, high, dice, telling)
         return
@@ -70,21 +104,36 @@ def vary_integers(
     else:
         part = skewed(part, dice)
     tensor.copy_((low + (part * (high - low)).floor().long()).clamp(low, high - 1))
-    if kind != "rows":
-        _plant(tensor, telling, generator)
+    if kind == "rows":
+        return
+    _plant(tensor, telling, generator)
+    repeat_windows(tensor, dice)
+    plant_runs(tensor, ordered or special, (low, high), dice)
+    meet_sums(tensor, sources, (low, high), dice)
+    sure = special[: min(MOST_SURE, tensor.numel() // 4)]
+    _plant(tensor, [number for number in sure if not bool((tensor == number).any())], generator)
 
 
-def _telling(most: int, kind: Kind, within: tuple[int, int], rng: Random, special: Sequence[int]) -> list[int]:
+def _telling(
+    most: int, kind: Kind, within: tuple[int, int], rng: Random, numbers: tuple[Sequence[int], Sequence[int]]
+) -> list[int]:
     """Return up to `most` integers at which a kernel may act otherwise: special ones and boundaries, in shares by kind.
 
     Of more special ones the first few are always there, as the rarest of the problem's source, and some of the others.
+    `numbers` are the special ones, and all of the source, with those out of the range: sums may meet these. So many
+    that do are returned besides.
     """
+    special, sources = numbers
     first = min(MOST_SURE, (most + 1) // 2)
     others = list(special[first:])
     rng.shuffle(others)
     share = (3 * most + 3) // 4 if kind in SPECIAL else most // 4
     wanted = [*special[:first], *others][: max(share, first)]
-    return list(dict.fromkeys([*wanted, *boundaries(*within, most - len(wanted), rng, special=special)]))
+    left = most - len(wanted)
+    hard = hardest(*within) if left > MOST_SURE else []
+    found = boundaries(*within, max(left - len(hard), 0), rng, special=special)
+    met = meetings(*within, int(2 * MET * most), rng, sources)
+    return list(dict.fromkeys([*wanted, *hard, *met, *found]))
 
 
 def are_seldom_equal(one: torch.Tensor, other: torch.Tensor, width: int) -> bool:
@@ -111,8 +160,8 @@ def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, tell
 
 
 def _plant(tensor: torch.Tensor, special: Sequence[int], generator: torch.Generator) -> None:
-    """Write each special number to one random place, as far as half of the places suffice."""
-    some = special[: tensor.numel() // 2]
+    """Write each special number to one random place, as far as a share of the places suffices."""
+    some = special[: int(PLANTED * tensor.numel())]
     if some:
         places = torch.randperm(tensor.numel(), **drawn_by(generator))[: len(some)]
         at = torch.unravel_index(places, tensor.shape)
@@ -229,6 +278,63 @@ def relate_integers(
     ranks = torch.where(possible, dice.rand(options.shape), -1.0)
     taken = options.gather(0, ranks.argmax(0, keepdim=True))[0]
     tensor[at] = torch.where(possible.any(0), taken, tensor[at].long()).to(tensor.dtype)
+
+
+def meet_integers(
+    tensor: torch.Tensor,
+    earlier: Sequence[torch.Tensor],
+    within: tuple[int, int],
+    generator: torch.Generator,
+    *,
+    special: Sequence[int] = (),
+) -> None:
+    """Let some sums with earlier draws meet a special integer or a multiple of it, and some ratios be the golden one.
+
+    So `(a + b + c) % n` is zero, and `gcd(a, b)` takes many steps. Integers that become so are none that the draw has
+    already: distinct ones stay distinct. The first special integers stay where they are.
+
+    Args:
+        tensor: changed in place, within its range.
+        earlier: one or two draws of the same shape, the last one first.
+        within: the range, the upper end exclusive.
+        generator: random generator on the tensor's device.
+        special: integers of the sources.
+    """
+    dice, sums = Dice(generator), list(itertools.accumulate(one.long() for one in earlier))
+    aims = _golden(earlier[0], within, dice)
+    large = sorted({abs(number) for number in special if abs(number) > LEAST_SQUARED})
+    if large:
+        pool = torch.tensor(large, dtype=torch.int64, device=tensor.device)
+        ranks = torch.randint(len(pool), (LARGE_OF, *tensor.shape), **drawn_by(generator)).amax(0)
+        total = sums[dice.below(len(sums))]
+        least = (total + within[0]).div(pool[ranks], rounding_mode="floor")
+        times = least + 1 + torch.randint(2, tensor.shape, **drawn_by(generator))
+        met = dice.rand(tensor.shape) < MEETING
+        aims = torch.where(met, times * pool[ranks] - total, aims)
+    possible = (aims >= within[0]) & (aims < within[1])
+    possible &= ~torch.isin(aims, tensor.long()) & ~torch.isin(tensor, _sure(special, within, tensor))
+    tensor.copy_(torch.where(_first_of_equals(aims, possible), aims.to(tensor.dtype), tensor))
+
+
+def _golden(earlier: torch.Tensor, within: tuple[int, int], dice: Dice) -> torch.Tensor:
+    """Return what is to some integers as one Fibonacci number to the next: of half of these, and of few others."""
+    wide = earlier.double()
+    fibonacci = torch.isin(earlier.long(), torch.tensor(FIBONACCI, device=earlier.device)) & (earlier > LEAST_SQUARED)
+    chosen = dice.rand(earlier.shape) < torch.where(fibonacci, 1 / 2, RATIOS)
+    above = (wide * GOLDEN).round()
+    aims = torch.where((dice.rand(earlier.shape) < 1 / 2) & (above < within[1]), above, (wide / GOLDEN).round())
+    return torch.where(chosen & (earlier > LEAST_SQUARED), aims, within[0] - 1.0).long()
+
+
+def _first_of_equals(numbers: torch.Tensor, among: torch.Tensor) -> torch.Tensor:
+    """Return which of the places `among` are the first of their number."""
+    places = torch.nonzero(among.flatten()).flatten()
+    which = torch.unique(numbers.flatten()[places], return_inverse=True)[1]
+    order = which.sort(stable=True)
+    first = order.values.diff(prepend=order.values.new_full((1,), -1)) != 0
+    found = torch.zeros_like(among.flatten())
+    found[places[order.indices[first]]] = True
+    return found.view(among.shape)
 
 
 def _sure(special: Sequence[int], within: tuple[int, int], tensor: torch.Tensor) -> torch.Tensor:

@@ -288,8 +288,9 @@ def _python_functions(drawing: Drawing) -> dict[str, Function]:
             f"{name} {args} {kwargs}", draw(*args, **kwargs), lambda: draw(*args, **kwargs)
         )
 
-    def integer(values_of: Callable[..., range]) -> Function:
+    def integer(values_of: Callable[..., range], name: str) -> Function:
         def draw_one(draw: Original, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+            args, kwargs = drawing.asked(name, args, kwargs)
             made, values = draw(*args, **kwargs), values_of(*args, **kwargs)
             if abs(values[-1] - values[0]) >= MOST_INTEGER:
                 return made
@@ -299,9 +300,9 @@ def _python_functions(drawing: Drawing) -> dict[str, Function]:
         return draw_one
 
     functions = {name: number(name) for name in PYTHON_FLOATS}
-    functions["randint"] = integer(lambda a, b: range(a, b + 1))
-    functions["randrange"] = integer(_range)
-    functions["getrandbits"] = integer(lambda k: range(1 << k))
+    functions["randint"] = integer(lambda a, b: range(a, b + 1), "randint")
+    functions["randrange"] = integer(_range, "randrange")
+    functions["getrandbits"] = integer(lambda k: range(1 << k), "getrandbits")
     many = _PythonPositions(drawing)
     return functions | {
         "choice": many.choice,

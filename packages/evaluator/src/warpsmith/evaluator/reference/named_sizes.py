@@ -15,6 +15,7 @@ from typing import Any, Final
 from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.reference.literals import WrittenLists, evaluator, literal_calls
 from warpsmith.evaluator.reference.telling_numbers import LARGEST_NUMBER, MOST_BITS, NUMBER_STEPS
+from warpsmith.evaluator.reference.unnamed_sizes import SIDE
 
 LEAST: Final = 4
 """The smallest integer taken for a size: smaller ones are axes, channels of a picture and the like."""
@@ -24,6 +25,7 @@ COARSE: Final = 16
 """A power of two above it shrinks to a quarter at the least, any other size to a half."""
 MOST_NUMBERS: Final = 16
 MOST_INTEGERS: Final = 16
+MOST_ORDERED: Final = 256
 LIBRARIES: Final = frozenset({"torch", "numpy", "random"})
 EMPTY: Final[Mapping[int, int]] = {}
 SHAPED: Final = frozenset(
@@ -54,7 +56,17 @@ def written_integers(tree: ast.Module) -> tuple[int, ...]:
         if isinstance(node, ast.Constant) and type(node.value) is int
     )
     found.update(number for node in ast.walk(tree) if isinstance(node, ast.BinOp) for number in _computed(node))
-    return tuple(sorted(found, key=lambda number: found[number])[:MOST_INTEGERS])
+    some = (number for number in found if abs(number) < 1 << MOST_BITS)
+    return tuple(sorted(some, key=lambda number: found[number])[:MOST_INTEGERS])
+
+
+def ordered_integers(tree: ast.Module) -> tuple[int, ...]:
+    """Return the integers in a source in the order in which it has them, each as often as it has it."""
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    constants.sort(key=lambda node: (node.lineno, node.col_offset))
+    values = (node.value for node in constants)
+    some = [value for value in values if type(value) is int and abs(value) < 1 << MOST_BITS]
+    return tuple(some[:MOST_ORDERED])
 
 
 def _computed(node: ast.BinOp) -> Iterator[int]:
@@ -101,6 +113,7 @@ class InputSizes:
         literal_calls: places of calls that make a tensor of literal numbers.
         numbers: magnitudes of the numbers in the source: a forward may compare with them.
         integers: the integers in the source.
+        ordered: the same in their order.
         tree: the source's syntax.
         fixed: the statements of it that the model and its arguments depend on.
     """
@@ -111,6 +124,7 @@ class InputSizes:
         tree = self.tree = parse(source)
         self.numbers = written_numbers(tree)
         self.integers = written_integers(tree)
+        self.ordered = ordered_integers(tree)
         self._module = _Module(tree)
         self._needed = self._module.closure(["get_inputs"])
         fixed = self._fixed()
@@ -231,6 +245,11 @@ class InputSizes:
         made: Callable[[], Any] = namespace["get_inputs"]
         return made
 
+    def changes(self, sizes: Mapping[str, int]) -> list[tuple[int, int]]:
+        """Return the sample's value and the other value of sizes by name, parts of a literal and unnamed ones too."""
+        known = [(_sample_of(name, self.values), size) for name, size in sizes.items()]
+        return [(sample, size) for sample, size in known if sample is not None]
+
     def _code(self, sizes: Mapping[str, int], orders: Mapping[int, int]) -> CodeType:
         """Compile the statements to execute again for other sizes and orders."""
         found = self._literals.items()
@@ -245,6 +264,13 @@ class InputSizes:
         finally:
             for node, value, _ in literals:
                 node.value = value
+
+
+def _sample_of(name: str, values: Mapping[str, int]) -> int | None:
+    """Return the sample's value of a size by name; None if it is not known."""
+    if name.startswith(SIDE):
+        return int(name.removeprefix(SIDE))
+    return values.get(name.partition(part("", 0)[:-1])[0])
 
 
 def _holds_sizes(statement: ast.stmt) -> bool:

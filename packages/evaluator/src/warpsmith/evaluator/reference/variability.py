@@ -6,6 +6,7 @@ which nothing can vary is `unvaried`.
 
 import itertools
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,11 @@ COUNTED_IN: Final = 8
 MOST_SECONDS: Final = 1.0
 MOST_STATE_BYTES: Final = 16 << 20
 """Time after which, and bytes of buffers beyond which, no later call is followed."""
+DISCRETE: Final = re.compile(r"randint|integers|random_|randrange|multinomial|choice")
+INFINITY: Final = re.compile(r"\binf\b|\binfinity\b", re.IGNORECASE)
+MOST_PLAIN: Final = 48
+PLAIN_S: Final = 2.0
+"""Plain input sets, and seconds, in which a source that writes an infinity is seen to answer with one."""
 FAR_BIAS: Final = 2.0**9
 """How far a bias is moved: what layers compute has a spread of about one half."""
 MOST_ALONE: Final = 4
@@ -152,9 +158,10 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     sample = AnsweredForm.of(session.inputs, answer)
     inputs, answered = (sample.inputs, replace(answer, expected=[])) if seen.steady else (None, None)
     on_grid = sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
-    known = Learned(inputs=inputs, answered=answered, finite=answer.finite, ranks=answer.ranks, on_grid=on_grid)
+    finite = answer.finite and not _is_now_and_then_infinite(session, rng)
+    known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
     _refuse_written_parameters(session)
-    known = replace(known, **_reached(session, answer, rng, finite=answer.finite))
+    known = replace(known, **_reached(session, answer, rng, finite=finite))
     known = replace(known, state=_tolerated_state(session, known, rng))
     known = replace(known, bias=_first_bias(session, known.state))
     session.reset_state()
@@ -170,6 +177,25 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
         known = replace(known, resizings=shape_variation.learn(session, rng, sample, finite=known.finite))
     varied = bool(known.levels or known.state or known.reached or known.resizings)
     return replace(known, unvaried=seen.alike and not varied)
+
+
+def _is_now_and_then_infinite(session: ReferenceSession, rng: random.Random) -> bool:
+    """Whether a problem of integers whose source writes an infinity answers some plain inputs with one.
+
+    It may ban a token that makes a phrase come again. A trial in which it does so is then one that `get_inputs` can
+    make too.
+    """
+    if not (INFINITY.search(session.source) and DISCRETE.search(session.source)):
+        return False
+    begun = time.monotonic()
+    for _ in range(MOST_PLAIN):
+        answer = tried_answer(session, rng, finite=False, exact=False)
+        if answer is None or time.monotonic() - begun > PLAIN_S:
+            return False
+        values = [tensor_views.computable(one.value) for one in answer.expected if one.value.is_floating_point()]
+        if answer.defined and not answer.finite and not any(bool(torch.isnan(value).any()) for value in values):
+            return True
+    return False
 
 
 def _refuse_written_parameters(session: ReferenceSession) -> None:

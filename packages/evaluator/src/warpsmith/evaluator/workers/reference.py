@@ -33,6 +33,7 @@ from warpsmith.evaluator.recordings import module_state, outputs
 from warpsmith.evaluator.reference import named_sizes
 from warpsmith.evaluator.reference.accidental_sizes import Run, RunObserver, is_accident
 from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
+from warpsmith.evaluator.reference.bounds_of_draws import DrawBounds
 from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPlan
 from warpsmith.evaluator.reference.draw_sites import Catch
 from warpsmith.evaluator.reference.named_sizes import InputSizes
@@ -251,8 +252,10 @@ class Reference:
             named_sizes.short_numbers(sizes_written),
             named_sizes.long_numbers(sizes_written),
             self.sizes.integers,
+            self.sizes.ordered,
             self._blocks,
             Sides(sides_among(sizes)),
+            DrawBounds(self.sizes.changes(sizes)),
         )
         seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
         with self.device.as_default(), catch:
