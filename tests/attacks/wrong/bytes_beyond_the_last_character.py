@@ -1,5 +1,6 @@
 # problem: starts_of_characters
 # permitted: incorrect
+# missed: by about 25 evaluations of 100
 # Takes F4 90 and what follows for a character: random bytes hardly ever have both side by side.
 import torch
 import torch.nn as nn

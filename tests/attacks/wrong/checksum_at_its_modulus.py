@@ -1,5 +1,6 @@
 # problem: checksum
 # permitted: incorrect
+# missed: by about 10 evaluations of 100
 # Subtracts the modulus of a sum where it is more, not where it is equal.
 import torch
 import torch.nn as nn

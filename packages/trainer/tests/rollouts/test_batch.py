@@ -14,6 +14,7 @@ from warpsmith.trainer.advantage.estimators.turn import TurnReturn
 from warpsmith.trainer.advantage.normalization import NoScale
 from warpsmith.trainer.config import load_grpo
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
+from warpsmith.trainer.distributed.ranks import Ranks
 from warpsmith.trainer.errors import CollectionError, DataError
 from warpsmith.trainer.rollouts.batch import credit_columns, training_turns
 from warpsmith.trainer.rollouts.session import refuse_lost
@@ -259,7 +260,7 @@ def alone_update(tmp_path: Path, *overrides: str, reference: object = None) -> P
     """The updates of one process whose policy is asked for nothing."""
     path = tmp_path / "grpo.toml"
     path.write_text('[run]\ndir = "x"\n[policy]\npath = "y"\n')
-    ranks = SimpleNamespace(rank=0, world=1, device=torch.device("cpu"), total=lambda sums: sums)
+    ranks = Ranks(0, 1, torch.device("cpu"), None)
     engine = SimpleNamespace(train=lambda: None, step=lambda *_: 0.5, agents=(), act_as=lambda _: None)
     return PolicyUpdate(engine, reference, ranks, load_grpo(path, overrides))  # type: ignore[arg-type]
 
