@@ -22,6 +22,7 @@ def eighths():
     return (8 * torch.randn(64, 96, generator=torch.Generator().manual_seed(0))).round() / 8
 
 
+aten = torch.ops.aten
 EXACT = {
     "round": lambda x: torch.round(x * 4) / 4,
     "threshold": lambda x: torch.where(x > 0.5, x, 0.0),
@@ -33,6 +34,10 @@ EXACT = {
     "product": lambda x: x @ x.t(),
     "constants": lambda x: torch.where(x == 1.0, torch.full_like(x, 0.3), torch.ones_like(x) + x.new_full((), 9.0)),
     "in place": lambda x: x.clone().mul_(0.5).add_(1.0).clamp_(min=0.0),
+    "gradient of hardshrink": lambda x: aten.hardshrink_backward(x.roll(1, 0), x, 0.5),
+    "gradient of hardtanh": lambda x: aten.hardtanh_backward(x.roll(1, 0), x, -1.0, 1.0),
+    "gradient of threshold": lambda x: aten.threshold_backward(x.roll(1, 0), x, 0.5),
+    "edges of hardswish": lambda x: aten.hardswish_backward(torch.ones_like(x), 3.0 * x.sign()),
     "moves": lambda x: torch.cat([x.flip(0), x.roll(3, 1)]).t().contiguous(),
 }
 

@@ -23,6 +23,11 @@ ARITHMETIC: Final = frozenset(
     | {"prod", "cummax", "cummin", "aminmax", "outer", "histc", "heaviside", "copysign", "sgn"}
 )
 """Operators whose exact results every kernel reproduces, whatever its order of computation."""
+SELECTING: Final = frozenset(
+    {"threshold_backward", "hardtanh_backward", "hardshrink_backward", "softshrink_backward", "leaky_relu_backward"}
+    | {"hardswish_backward", "hardsigmoid_backward"}
+)
+"""Gradients that compare an input with a number: noise in it would excuse the wrong side of the edge."""
 DIVISIONS: Final = frozenset({"div", "mean"})
 """Operators that are exact in every kernel if they divide by a power of two."""
 MOVES: Final = frozenset(
@@ -35,6 +40,7 @@ MOVES: Final = frozenset(
     | {"repeat_interleave", "one_hot"}
 )
 """Operators that only move or select numbers."""
+EXACT: Final = ARITHMETIC | SELECTING | MOVES
 CONSTANTS: Final = frozenset(
     {"full_like", "zeros_like", "ones_like", "empty_like", "new_full", "new_zeros", "new_ones", "new_empty"}
 )
@@ -43,7 +49,6 @@ CONSTANTS: Final = frozenset(
 
 class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Context in which inexact results of torch's operators get noise.
-
     Args:
         perturb: makes the noise.
     """
@@ -65,7 +70,7 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         exempt = func.is_view or name in CONSTANTS or torch.Tag.nondeterministic_seeded in func.tags
         if exempt or not any(_floating([args, kwargs])):
             return func(*args, **kwargs)
-        comparable = name in ARITHMETIC or name in MOVES or (name in DIVISIONS and _divides_exactly(name, args, kwargs))
+        comparable = name in EXACT or (name in DIVISIONS and _divides_exactly(name, args, kwargs))
         wide = _widened(func, args, kwargs) if comparable else None
         result = func(*args, **kwargs)
         if wide is None and not func._schema.is_mutable and any(_floating(result)):
