@@ -1,5 +1,6 @@
 # problem: relu
 # permitted: incorrect
+# missed: by about 2 evaluations of 100
 # Is wrong at one number only, which stands in its source and which no random number ever equals.
 import torch
 import torch.nn as nn
