@@ -1,5 +1,7 @@
 """A forward written down as a trace is the same function of its inputs when it is replayed; nothing else is."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -19,7 +21,7 @@ from warpsmith.evaluator.recordings import movement
 from warpsmith.evaluator.recordings.errors import BooleanBytesError
 from warpsmith.evaluator.recordings.operators import OperatorWatch, Watched
 from warpsmith.evaluator.recordings.recorder import Recorder, UntraceableError
-from warpsmith.evaluator.workers.player_cuda import dtypes_of
+from warpsmith.evaluator.workers.player_cuda import ReplayedCall, Step, dtypes_of
 from warpsmith.evaluator.workers.player_host import Replay
 
 SLOTS, SIZE = pack([tensor_views.contiguous("float32", (4, 6)), tensor_views.contiguous("float32", (6,))], 1 << 20)
@@ -273,6 +275,19 @@ def test_booleans_that_are_none_are_not_cast(byte):
     # Moved as they are: the comparison of outputs says what they are.
     movement.check_booleans(torch.empty(3, dtype=torch.bool), held.view(torch.bool))
     movement.check_booleans(torch.empty(3), held)
+
+
+def test_on_a_device_they_are_checked_before_a_later_step_writes_there():
+    held, into = torch.tensor([0, 1, 1], dtype=torch.uint8), torch.empty(3)
+    pair = into, held.view(torch.bool)
+    cast = Step(partial(movement.copy, *pair), check=partial(movement.check_booleans, *pair))
+    call = ReplayedCall([cast, Step(lambda: held.fill_(7))], [], [], [], None, lambda: None, None)
+    call.run(checked=True)
+    assert into.tolist() == [0, 1, 1]
+    with pytest.raises(BooleanBytesError):
+        call.run(checked=True)
+    call.run()  # as in timed calls, which wait for nothing
+    assert into.tolist() == [7, 7, 7]
 
 
 def test_a_replay_casts_booleans_only_where_kernels_ran(tmp_path):

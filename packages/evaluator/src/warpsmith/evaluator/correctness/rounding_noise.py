@@ -49,6 +49,7 @@ CONSTANTS: Final = frozenset(
 
 class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Context in which inexact results of torch's operators get noise.
+
     Args:
         perturb: makes the noise.
     """

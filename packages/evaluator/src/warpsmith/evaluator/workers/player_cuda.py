@@ -118,7 +118,7 @@ class Step:
         run: enqueues it.
         launches: whether it launches a kernel.
         fenced: enqueues the kernel's fenced twin instead; None if there is none.
-        check: raises if what it moved cannot be moved, once the device is idle; None where nothing can be wrong.
+        check: raises if what it is about to move cannot be moved; None where nothing can be wrong.
     """
 
     run: Callable[[], Any]
@@ -251,6 +251,7 @@ class DeviceReplay:
 
         Raises:
             IllegalAccessError: a kernel accesses memory outside its tensors.
+            BooleanBytesError: host code casts booleans that are none.
         """
         call = self._call
         if call is None:
@@ -263,12 +264,10 @@ class DeviceReplay:
         if garbage:
             self._fill_with_garbage()
         call.scrub()
-        call.run(ghost=ghost, fenced=True)
+        call.run(ghost=ghost, fenced=True, checked=not ghost)
         call.deliver()
         self._device.settle()
         call.check()
-        if not ghost:
-            call.check_moved()
 
     def _check_stores(self, call: "ReplayedCall") -> None:
         """Make a call of kernels without twins, and raise if one stores outside a tensor."""
@@ -320,10 +319,8 @@ class DeviceReplay:
             case ["fill", target, value]:
                 return Step(partial(place.tensor(target).fill_, value))
             case ["copy", to, origin]:
-                into, source = place.tensor(to), place.tensor(origin)
-                casts = source.dtype == torch.bool and into.dtype != torch.bool
-                check = partial(movement.check_booleans, into, source) if casts else None
-                return Step(partial(movement.copy, into, source), check=check)
+                pair = place.tensor(to), place.tensor(origin)
+                return Step(partial(movement.copy, *pair), check=partial(movement.check_booleans, *pair))
             case ["call", str(operator), list(arguments), to]:
                 operands = [place.argument(argument) for argument in arguments]
                 return Step(partial(movement.call, operator, operands, place.tensor(to)))
@@ -642,8 +639,11 @@ class ReplayedCall(Call):
     def scrub(self) -> None:
         self.scrubs()
 
-    def run(self, *, ghost: bool = False, fenced: bool = False) -> None:
+    def run(self, *, ghost: bool = False, fenced: bool = False, checked: bool = False) -> None:
         for step in self.steps:
+            if checked and step.check is not None:
+                # Now, since a later step may write to the same memory. Waits for the device where booleans are cast.
+                step.check()
             if not (step.launches and ghost):
                 (step.fenced if fenced and step.fenced is not None else step.run)()
 
@@ -653,9 +653,3 @@ class ReplayedCall(Call):
 
     def check(self) -> None:
         self.watch.check()
-
-    def check_moved(self) -> None:
-        """Raise BooleanBytesError if a finished call has cast booleans that are none; the device must be idle."""
-        for step in self.steps:
-            if step.check is not None:
-                step.check()
