@@ -52,7 +52,8 @@ class Training:
         self.engine.train()
         for _ in range(steps):
             logprobs_BT, _ = self.engine.logprobs(rows(self.ranks.device), 1.0)
-            self.engine.accumulate(-logprobs_BT.mean(), last=True)
+            # Every team has the same row, and the engine adds up what they have.
+            self.engine.accumulate(-logprobs_BT.mean() / self.ranks.teams, last=True)
             self.norms.append(self.engine.step(1e-2))
         return self
 
