@@ -148,6 +148,19 @@ def test_equal_numbers_before_the_cast_count_once():
     assert not compare((bits + 1).view(torch.float8_e4m3fn), Expected(value, None), 1.0).ok
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_truncation_of_numbers_on_a_grid_is_told_from_rounding(dtype, seed):
+    """Half of the expected numbers are exact there, so that counted by number few differ."""
+    quarters = (drawn(seed, 64, 64) * 64).round().clamp(-128, 127) * 0.25
+    even = torch.randint(-128, 128, (64, 64), generator=torch.Generator().manual_seed(seed)).float() * 0.25
+    for x in (quarters, even):
+        value = cast(x, dtype)
+        assert compare(value.clone(), Expected(value, None), 1.0).ok
+        assert not compare(truncated(x, dtype), Expected(value, None), 1.0).ok
+        assert largest_error_if_right(truncated(x, dtype), Expected(value, None), 1.0) is None
+
+
 @each_format
 def test_elements_that_perturbed_runs_change_do_not_count_and_may_differ_by_as_much(dtype):
     value = cast(1 + drawn(3, 4096).abs(), dtype)

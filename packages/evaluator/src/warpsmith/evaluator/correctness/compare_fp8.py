@@ -69,17 +69,23 @@ def allowed(count: float) -> float:
 def too_many_flipped(value: torch.Tensor, steady: torch.Tensor, flipped: torch.Tensor) -> bool:
     """Whether more elements differ than roundings explain. Synchronizes with the device.
 
-    Equal numbers before the cast flip together: those of a constant row, or of a grid. So both counts must be too high,
-    that of elements, and that in which each expected number counts once, by the share of its elements that differ.
+    Equal numbers before the cast flip together: those of a constant row, or of a grid. They are not known, but equal
+    ones have one expected number. So elements must be too many, and either of two counts that take elements of one
+    expected number for one observation: the numbers, each by the share of its elements that differ, or the share of all
+    elements, as of so few independent ones as vary like it.
 
     Args:
         value: the expected output, of an fp8 dtype.
         steady: elements that no perturbed run of the reference changes; bool of the same shape.
         flipped: those of them that differ.
     """
-    if float(flipped.sum()) <= allowed(float(steady.sum())):
+    count, differ = float(steady.sum()), float(flipped.sum())
+    if differ <= allowed(count):
         return False
     codes = value.contiguous().view(torch.uint8).flatten().long()
     of_each, differing = (torch.bincount(codes[some.flatten()], minlength=_CODES) for some in (steady, flipped))
     by_number = differing / of_each.clamp(min=1)
-    return float(by_number.sum()) > allowed(float((of_each > 0).sum()))
+    if float(by_number.sum()) > allowed(float((of_each > 0).sum())):
+        return True
+    independent = count**2 / float(of_each.double().square().sum())
+    return independent * differ / count > allowed(independent)
