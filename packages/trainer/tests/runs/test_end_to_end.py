@@ -247,6 +247,8 @@ SYNC_PHASES = ("sync_gather_s", "sync_send_s", "sync_load_s", "sync_verify_s", "
 
 def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) -> None:
     run, _, said = whole_run
+    assert "\nTime: an estimate follows" in said
+    assert "\nTime: the rollouts of 4 steps take about " in said
     reader = RunReader(run)
     turns, credits, steps = (reader.table(name).to_pylist() for name in ("turns", "credits", "steps"))
     assert not reader.torn

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from warpsmith.records.units import duration
+from warpsmith.trainer.telemetry.display import RunDisplay
 from warpsmith.trainer.telemetry.live_view import trend, view
 from warpsmith.trainer.telemetry.phase_log import PhaseLog
 from warpsmith.trainer.telemetry.recent_steps import RecentWork
@@ -25,11 +26,14 @@ STEP = {
     "compiled_rate": 0.75, "collect_s": 6.0, "train_s": 3.0, "sync_s": 1.0, "turns": 8.0, "invalid_turns": 0.0,
     "sampled_groups": 2.0, "completion_length_max": 9.0, "rounds": 1.0,
 }  # fmt: skip
+TURN = {
+    "turn": 0, "problem": "add", "reward": 0.5, "return": 0.5, "completion_ids": [1, 2], "evaluate_s": 0.1,
+    "verdict": {"compiled": True, "correct": True, "runtime_ms": 0.0012, "speedup": 2.0}, "invalid_reason": None,
+}  # fmt: skip
 RUN = f"""
 import sys, time
 from warpsmith.trainer.telemetry.display import RunDisplay
-row = {{"turn": 0, "problem": "add", "reward": 0.5, "return": 0.5, "completion_ids": [1, 2], "evaluate_s": 0.1,
-       "verdict": {{"compiled": True, "correct": True, "runtime_ms": 0.0012, "speedup": 2.0}}, "invalid_reason": None}}
+row = {TURN!r}
 with RunDisplay("a run", 4, sys.argv[1], shown=sys.argv[2] == "0") as display:
     display.enter("collect step 1")
     display.work.collect("step 1", 2)
@@ -138,6 +142,36 @@ def test_the_time_left_follows_the_recent_steps() -> None:
     assert work.left_s() == pytest.approx(34.0)
     clock.now += 60.0
     assert work.left_s() == pytest.approx(30.0), "a slow step does not finish the ones after it"
+
+
+def test_before_the_first_step_the_time_follows_the_turns_of_the_batch_being_sampled() -> None:
+    clock = Clock()
+    work = RecentWork(5, clock=clock, step_turns=24)
+    work.collect("held out", 16, most_turns=48)
+    clock.now += 3.0
+    for _ in range(5):
+        work.turn({})
+    assert work.rollouts_left_s() is None, "less than an eighth"
+    work.turn({})
+    assert work.rollouts_left_s() == pytest.approx(5 * 24 * 0.5)
+    assert "about 1 min 0 s of rollouts left, at most" in text_of(work)
+    for _ in range(16):
+        work.trajectory()
+    assert work.rollouts_left_s() is None, "the next batch has not begun"
+    work.step(STEP)
+    assert "of rollouts" not in text_of(work)
+
+
+@pytest.mark.parametrize(("mode", "times"), [("steps", 1), ("turns", 1), ("live", 0)])
+def test_the_expected_time_is_said_once(mode: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    display = RunDisplay("a run", 5, mode, shown=True, step_turns=24)
+    monkeypatch.setattr(display, "say", said.append)
+    display.work.collect("step 1", 8, most_turns=24)
+    for _ in range(24):
+        display.turn(TURN)
+    about = [line for line in said if line.startswith("Time: the rollouts of 5 steps take about ")]
+    assert len(about) == times
 
 
 def test_batches_that_overlap_are_counted_one_after_another() -> None:

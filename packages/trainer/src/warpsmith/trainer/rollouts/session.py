@@ -22,6 +22,7 @@ from warpsmith.rollout.collector import Collector, Rows
 from warpsmith.rollout.config import SamplerConfig
 from warpsmith.rollout.datasets import ProblemRow, generated, read_problems
 from warpsmith.rollout.deadlines import within
+from warpsmith.rollout.environments import registry
 from warpsmith.rollout.evaluators.open import open_evaluator
 from warpsmith.rollout.generator import solution_language
 from warpsmith.rollout.prompts import build_prompt
@@ -79,6 +80,7 @@ class RolloutSession:
     def __init__(self, config: TrainerConfig, display: RunDisplay, phases: PhaseLog) -> None:
         self.config = config
         self._phases = phases
+        self._most_turns = registry.max_turns(config.rollout)
         self._windows: TimingWindows | None = None
         self._window_tally = dict.fromkeys(_WINDOW_FIGURES, 0.0)
         self._rollout_step: int | None = None
@@ -245,7 +247,10 @@ class RolloutSession:
             CollectionError: every turn was lost.
         """
         self._problem_log.add(problems)
-        self._display.work.collect("held out" if role == "held_out" else label, len(problems) * samples)
+        turns = [most or self._most_turns for most in max_turns or [None] * len(problems)]
+        self._display.work.collect(
+            "held out" if role == "held_out" else label, len(problems) * samples, samples * sum(turns)
+        )
         self._rollout_step = rollout_step
         attributes = {"warpsmith.label": label, "warpsmith.role": role, "warpsmith.step": rollout_step}
         with tracing.span("rollout", attributes):

@@ -15,6 +15,7 @@ from warpsmith.policy.dropout import switch_off
 from warpsmith.records.live_json import LIVE_FILE
 from warpsmith.records.ownership import owned
 from warpsmith.records.schema import credits_batch
+from warpsmith.records.units import duration
 from warpsmith.rollout.environments.registry import max_turns
 from warpsmith.trainer.advantage.credit_rows import CreditedBatch
 from warpsmith.trainer.advantage.crediting import Crediting
@@ -52,6 +53,7 @@ from warpsmith.trainer.telemetry.machine_use import MachineUse
 from warpsmith.trainer.telemetry.phase_log import PhaseLog
 from warpsmith.trainer.telemetry.step_log import StepLog
 from warpsmith.trainer.telemetry.warnings import Watch
+from warpsmith.trainer.weights import checkpoint
 from warpsmith.trainer.weights.checkpoint import Progress, under_recorded_name
 from warpsmith.trainer.weights.export import export
 from warpsmith.trainer.weights.transport import choose
@@ -87,8 +89,9 @@ def run_grpo(config: TrainerConfig, *, resume: bool = False) -> Path:
         config = under_recorded_name(config) if resume else config
         run = config.run
         machine = stack.enter_context(MachineUse(on=ranks.drives))
+        turns = _turns_of_a_step(config)
         display = stack.enter_context(
-            RunDisplay(run.title, run.steps, run.console, shown=ranks.drives, machine=machine)
+            RunDisplay(run.title, run.steps, run.console, shown=ranks.drives, machine=machine, step_turns=turns)
         )
         phases.entered = lambda name: display.enter(f"start: {name}")
         if ranks.drives:
@@ -328,10 +331,7 @@ class GrpoRun:
 
 
 def _opening(config: TrainerConfig, resume: bool) -> str:
-    """Return what a run will do, where its logs are, and the disk space that it needs.
-
-    Its time is known after the first step.
-    """
+    """Return what a run will do, where its logs are, the disk space that it needs, and what is known of its time."""
     run, algorithm = config.run, config.algorithm
     said = (
         f"{run.title}: {run.steps} steps of {algorithm.prompts_per_step} problems x {algorithm.samples_per_prompt} "
@@ -339,7 +339,28 @@ def _opening(config: TrainerConfig, resume: bool) -> str:
     )
     space = " ".join(f"{found.seen}." for found in disk(config, resume))
     live = f"\nLive JSON: {run.dir / LIVE_FILE}, a line for each turn and trajectory." if run.live_json else ""
-    return f"{said}\nDisk: {space}\nLogs: {logs_of(run.dir)}, a file for each process.{live}"
+    time = _expected_time(config, resume)
+    return f"{said}\nTime: {time}\nDisk: {space}\nLogs: {logs_of(run.dir)}, a file for each process.{live}"
+
+
+def _recorded_progress(run_dir: Path) -> Progress:
+    return Progress(**checkpoint.read_state(checkpoint.latest(run_dir))["progress"])
+
+
+def _turns_of_a_step(config: TrainerConfig) -> int:
+    algorithm = config.algorithm
+    return algorithm.prompts_per_step * algorithm.samples_per_prompt * max_turns(config.rollout)
+
+
+def _expected_time(config: TrainerConfig, resume: bool) -> str:
+    """Return what is known of a run's time before it starts: a limit, and the pace of its earlier starts."""
+    run = config.run
+    limit = "" if run.seconds is None else f"at most {duration(run.seconds)} (run.seconds), then a checkpoint; "
+    before = _recorded_progress(run.dir) if resume else None
+    if before is None or not before.step:
+        return f"{limit}an estimate follows as soon as an eighth of a batch's turns have ended."
+    pace, left = before.seconds / before.step, max(0, run.steps - before.step)
+    return f"{limit}about {duration(left * pace)} for {left} steps, at {duration(pace)} a step until now."
 
 
 def _ending(run_dir: Path, final: Path) -> str:

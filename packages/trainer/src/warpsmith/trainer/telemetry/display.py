@@ -33,17 +33,26 @@ class RunDisplay:
             block per step; `turns` prints each turn and trajectory too; `auto` is `live` on a terminal, else `steps`.
         shown: whether this rank shows anything.
         machine: the use of the machine, shown by the live view.
+        step_turns: turns of a step if no trajectory ends early.
     """
 
     def __init__(
-        self, title: str, steps: int, mode: ConsoleMode, *, shown: bool, machine: MachineUse | None = None
+        self,
+        title: str,
+        steps: int,
+        mode: ConsoleMode,
+        *,
+        shown: bool,
+        machine: MachineUse | None = None,
+        step_turns: int = 0,
     ) -> None:
         self._title, self._shown = title, shown
         self._console = Console(file=process_log.screen() or io.StringIO())
         if mode == "auto":
             mode = "live" if self._console.is_terminal and not self._console.is_dumb_terminal else "steps"
         self._mode = mode
-        self.work = RecentWork(steps)
+        self.work = RecentWork(steps, step_turns=step_turns)
+        self._time_said = False
         self._machine = machine
         self._stack = ExitStack()
 
@@ -81,6 +90,18 @@ class RunDisplay:
         self.work.turn(row)
         if self._mode == "turns":
             self.say(turns_console.turn_line(row))
+        self._say_time_once()
+
+    def _say_time_once(self) -> None:
+        """Say how long the rollouts will take, once enough turns show it; the steps themselves say it from then on."""
+        if self._time_said or self._mode == "live" or self.work.left_s() is not None:
+            return
+        seconds = self.work.rollouts_left_s()
+        if seconds is None:
+            return
+        self._time_said = True
+        steps = self.work.steps - self.work.done
+        self.say(f"Time: the rollouts of {steps} steps take about {duration(seconds)} at most; updates come on top.")
 
     def trajectory(self, rows: Sequence[Row]) -> None:
         """Show that a trajectory has ended."""

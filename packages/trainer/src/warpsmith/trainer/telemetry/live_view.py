@@ -65,15 +65,22 @@ def trend(values: Sequence[float], width: int = _TREND_WIDTH) -> str:
 
 
 def _progress(work: RecentWork) -> RenderableType:
-    left = work.left_s()
     line = Table.grid(padding=(0, 1))
     line.add_row(
         Text(f"step {work.done} of {work.steps}", style="bold"),
         ProgressBar(total=max(work.steps, 1), completed=work.done, width=_BAR_WIDTH),
         Text(f"{duration(work.clock() - work.began)} so far"),
-        Text("" if left is None else f"about {duration(left)} left"),
+        Text(_left(work)),
     )
     return line
+
+
+def _left(work: RecentWork) -> str:
+    left = work.left_s()
+    if left is not None:
+        return f"about {duration(left)} left"
+    sampling = work.rollouts_left_s()
+    return "" if sampling is None else f"about {duration(sampling)} of rollouts left, at most"
 
 
 def _phase(work: RecentWork) -> RenderableType:
