@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -54,6 +55,36 @@ def test_a_reference_is_compiled_where_compilers_may_run_and_a_failure_leaves_th
     with closing(session(machine, SOURCE)) as compiled:
         compiled.tune("default", 120)
         assert compiled.worker.tier == "namespaces"
+
+
+@pytest.mark.slow
+def test_a_reference_is_compiled_while_another_thread_uses_the_device(machine):
+    """The worker asks for the device only for its second call and third call, not while it compiles."""
+    asked = []
+    lease = machine.lease
+    with closing(session(machine, SOURCE)) as compiled:
+        alone = lease.alone
+        lease.alone = lambda: asked.append(lease.held_here()) or alone()
+        try:
+            output_bytes = compiled.tune_beside_others("default", 120)
+            with pytest.raises(ReferenceFailedError, match="is_compiling"):
+                with closing(session(machine, UNCOMPILED.source)) as refusing:
+                    refusing.tune_beside_others("default", 120)
+        finally:
+            del lease.alone
+        assert output_bytes == 16 * 64 * 4
+        assert asked == ["", ""]
+        assert compiled.tune("eager", 60) == 16 * 64 * 4
+
+
+def test_a_worker_that_tunes_beside_others_waits_for_the_device(machine):
+    """Its deadline does not run meanwhile."""
+    with closing(session(machine, SOURCE)) as compiled, ThreadPoolExecutor(1) as pool:
+        with machine.lease.shared():
+            tuning = pool.submit(compiled.tune_beside_others, "default", 120)
+            with pytest.raises(TimeoutError):
+                tuning.result(timeout=20)
+        assert tuning.result(timeout=120) == 16 * 64 * 4
 
 
 def test_only_the_worker_of_baselines_may_run_a_compiler(machine):
