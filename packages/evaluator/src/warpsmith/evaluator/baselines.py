@@ -74,7 +74,8 @@ class ReferenceTimes:
 
     def to_fields(self) -> dict[str, Any]:
         """Return this as plain values: dicts and lists."""
-        return asdict(self)
+        times = {name: asdict(time) for name, time in self.times.items()}
+        return {"times": times, "notes": [asdict(note) for note in self.notes]}
 
     @staticmethod
     def from_fields(fields: dict[str, Any]) -> "ReferenceTimes":
