@@ -49,7 +49,7 @@ def test_a_reference_that_cannot_be_compiled_gives_a_note_and_a_verdict(judge):
     assert "is_compiling() else x @ x[:3]" in note.message
 
 
-def test_references_are_timed_without_a_candidate_several_at_once():
+def test_references_are_timed_without_a_candidate_several_at_once(gpu):
     config = EvaluatorConfig(device="cuda", slots=3, ready_workers=1, baseline=("eager", "compile"))
     problems = [PAIRS["elementwise"][0], PAIRS["matmul"][0], UNCOMPILED]
     with Evaluator(config) as judge, ThreadPoolExecutor(3) as pool:
