@@ -611,6 +611,8 @@ class ReferenceSession:
             mode: as for `tune`.
             timeout_s: without the time in which it waits for the device.
         """
+        with self._lease.shared():
+            self.device.settle()
         deadline = time.monotonic() + timeout_s
         message = self._exchanged(Kind.TUNE, {"mode": mode, "borrows": True}, [], deadline)
         while message.kind is Kind.DEVICE_WANTED:
