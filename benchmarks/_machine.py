@@ -47,6 +47,12 @@ def need_gpu() -> None:
         skip("this needs an NVIDIA GPU, and nvidia-smi shows none")
 
 
+def visible_gpu() -> int:
+    """Number of the GPU that this process sees first (`CUDA_VISIBLE_DEVICES`), for an evaluator, which sees all."""
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0].strip()
+    return int(first) if first.isdigit() else 0
+
+
 def write_result(path: Path, result: dict[str, Any]) -> None:
     """Write a benchmark's result as indented JSON, replacing the file in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,10 +79,12 @@ def _memory_bytes() -> int:
 
 
 def _gpus() -> list[str]:
-    """Names and drivers of the NVIDIA GPUs; empty without nvidia-smi."""
+    """Names and drivers of the NVIDIA GPUs that this process sees; empty without nvidia-smi."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").replace(" ", "")
+    only = [f"--id={visible}"] if visible.replace(",", "").isdigit() else []
     try:
         found = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+            ["nvidia-smi", *only, "--query-gpu=name,driver_version", "--format=csv,noheader"],
             capture_output=True,
             text=True,
             check=True,

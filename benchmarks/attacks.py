@@ -30,7 +30,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from _machine import check_same, describe, need_gpu, write_result
+from _machine import check_same, describe, need_gpu, visible_gpu, write_result
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
 from warpsmith.evaluator.config import RECORDING_WAYS
@@ -317,6 +317,7 @@ def main() -> None:
     if not arguments.without_ours:
         config = EvaluatorConfig(
             device="cuda",
+            gpu=visible_gpu(),
             language=arguments.language,
             slots=arguments.slots,
             ready_workers=2,

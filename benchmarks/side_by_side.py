@@ -23,7 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from _machine import check_same, describe, need_gpu, skip, write_result
+from _machine import check_same, describe, need_gpu, skip, visible_gpu, write_result
 from _side_problems import LANGUAGES, SIZES, Solution, problem_of, solutions
 
 from warpsmith.evaluator import BadProblemError, Evaluator, EvaluatorConfig, Problem
@@ -274,6 +274,7 @@ def config_of(arguments: argparse.Namespace, language: str) -> EvaluatorConfig:
     """Settings of this evaluator that match those of KernelBench's."""
     return EvaluatorConfig(
         device=arguments.device,
+        gpu=visible_gpu(),
         language=OUR_LANGUAGES[language],
         slots=arguments.slots,
         ready_workers=2,

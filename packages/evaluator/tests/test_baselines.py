@@ -6,8 +6,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, UsageError
-from warpsmith.evaluator.baselines import BASELINES, baselines_of
+from warpsmith.evaluator.baselines import (
+    BASELINES,
+    NOTE_KINDS,
+    BaselineNote,
+    ReferenceTime,
+    ReferenceTimes,
+    baselines_of,
+)
 from warpsmith.evaluator.client.request import EvaluationRequest
+from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.sandbox.roles import roles_of
 
 PROBLEM = Problem.from_source(
@@ -59,3 +67,32 @@ def test_only_an_evaluator_of_compiled_baselines_has_a_worker_that_may_run_compi
     assert "baseline" not in roles_of(EvaluatorConfig(device="cuda"))["plain"]
     assert "baseline" in roles_of(EvaluatorConfig(device="cuda", baseline="compile"))["plain"]
     assert "baseline" not in roles_of(EvaluatorConfig(device="cuda", baseline="compile", timing=False))["plain"]
+
+
+positive = st.floats(min_value=1e-6, max_value=1e6)
+reference_times = st.builds(
+    ReferenceTimes,
+    times=st.dictionaries(
+        st.sampled_from(BASELINES),
+        st.builds(ReferenceTime, positive, positive, positive, st.none() | positive, st.integers(1, 1000), positive),
+    ),
+    notes=st.lists(st.builds(BaselineNote, st.sampled_from(BASELINES), st.sampled_from(NOTE_KINDS), st.text())).map(
+        tuple
+    ),
+)
+
+
+@given(reference_times)
+def test_times_of_references_are_the_same_after_the_wire(found):
+    fields = codec.decode(codec.encode(found.to_fields()))
+    assert ReferenceTimes.from_fields(fields) == found
+
+
+def test_references_are_timed_on_a_gpu_alone():
+    with pytest.raises(UsageError, match="References are timed on a GPU, and this evaluator has the device 'cpu'"):
+        Evaluator(EvaluatorConfig(slots=1)).reference_times(PROBLEM)
+    untimed = EvaluatorConfig(device="cuda", timing=False)
+    with pytest.raises(UsageError, match="timing False"):
+        Evaluator(untimed).reference_times(PROBLEM)
+    with pytest.raises(UsageError, match="baseline compile is asked for; this evaluator takes eager"):
+        Evaluator(EvaluatorConfig(device="cuda")).reference_times(PROBLEM, baseline="compile")

@@ -1,6 +1,7 @@
 """Baselines and absolute figures on a real GPU."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from timed_problems import PAIRS, UNCOMPILED, pointwise
@@ -46,6 +47,25 @@ def test_a_reference_that_cannot_be_compiled_gives_a_note_and_a_verdict(judge):
     (note,) = verdict.baseline_notes
     assert (note.baseline, note.kind) == ("compile", "not_compiled")
     assert "is_compiling() else x @ x[:3]" in note.message
+
+
+def test_references_are_timed_without_a_candidate_several_at_once(gpu):
+    config = EvaluatorConfig(device="cuda", slots=3, ready_workers=1, baseline=("eager", "compile"))
+    problems = [PAIRS["elementwise"][0], PAIRS["matmul"][0], UNCOMPILED]
+    with Evaluator(config) as judge, ThreadPoolExecutor(3) as pool:
+        pointwise_times, product_times, uncompiled = pool.map(judge.reference_times, problems)
+        alone = judge.reference_times(problems[0], baseline="eager")
+        verdict = judge.evaluate(*PAIRS["elementwise"])
+    for found in (pointwise_times, product_times):
+        assert set(found.times) == {"eager", "compile"}, found.notes
+        assert all(time.low_ms <= time.ms <= 1.5 * time.high_ms for time in found.times.values())
+        assert found.times["compile"].compile_s > found.times["eager"].compile_s == 0
+    assert pointwise_times.times["compile"].ms < 0.8 * pointwise_times.times["eager"].ms
+    assert set(uncompiled.times) == {"eager"}
+    assert [(note.baseline, note.kind) for note in uncompiled.notes] == [("compile", "not_compiled")]
+    assert set(alone.times) == {"eager"}
+    assert alone.times["eager"].ms == pytest.approx(pointwise_times.times["eager"].ms, rel=0.1)
+    assert verdict.references_ms["compile"] == pytest.approx(pointwise_times.times["compile"].ms, rel=0.1)
 
 
 def test_a_bound_fits_the_problem_and_the_device(judge):

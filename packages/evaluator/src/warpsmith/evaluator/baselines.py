@@ -1,7 +1,7 @@
 """Baselines: the forms of a reference that candidates are compared with. Importable without torch."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 BaselineName = Literal["eager", "compile", "compile_max_autotune"]
@@ -37,6 +37,51 @@ class BaselineNote:
     baseline: BaselineName
     kind: NoteKind
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceTime:
+    """The time of one form of a reference, timed alone.
+
+    Attributes:
+        ms: a call's time on the device, in milliseconds.
+        low_ms: lower end of the 95 % confidence interval of the median of the timed calls.
+        high_ms: its upper end.
+        judge_ms: the time by the judge's clock; None if no graph of the call could be captured.
+        calls: number of calls in the median.
+        compile_s: seconds from the start of compiling to the last untimed call, waiting included; 0 for `eager`.
+    """
+
+    ms: float
+    low_ms: float
+    high_ms: float
+    judge_ms: float | None
+    calls: int
+    compile_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceTimes:
+    """The times of a problem's reference, without a candidate.
+
+    Attributes:
+        times: by baseline; those without a time are missing.
+        notes: why a baseline has no time.
+    """
+
+    times: dict[BaselineName, ReferenceTime]
+    notes: tuple[BaselineNote, ...] = ()
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return this as plain values: dicts and lists."""
+        times = {name: asdict(time) for name, time in self.times.items()}
+        return {"times": times, "notes": [asdict(note) for note in self.notes]}
+
+    @staticmethod
+    def from_fields(fields: dict[str, Any]) -> "ReferenceTimes":
+        """Return what `to_fields` of another process returned."""
+        times = {name: ReferenceTime(**time) for name, time in fields["times"].items()}
+        return ReferenceTimes(times, tuple(BaselineNote(**note) for note in fields["notes"]))
 
 
 def baselines_of(given: Any) -> tuple[BaselineName, ...]:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Unpack, cast
 
 from warpsmith.evaluator import _native, errors, verdict_spans
-from warpsmith.evaluator.baselines import BaselineName
+from warpsmith.evaluator.baselines import BaselineName, ReferenceTimes
 from warpsmith.evaluator.client.interface import (
     EvaluationOptions,
     GivenBaseline,
@@ -23,7 +23,7 @@ from warpsmith.evaluator.client.interface import (
     WindowKeeper,
     WindowRequest,
 )
-from warpsmith.evaluator.client.request import EvaluationRequest
+from warpsmith.evaluator.client.request import EvaluationRequest, checked_baselines
 from warpsmith.evaluator.client.sources import GivenCandidate, GivenProblem, problem_of
 from warpsmith.evaluator.combined_verdict import judged_on_each, judged_on_each_async
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -208,6 +208,9 @@ class _Judge:
             pending.answer.set_result(Verdict.from_record(message.fields.mapping("verdict")))
         elif message.kind is Kind.AUDITED:
             pending.answer.set_result(message.fields.mapping("facts"))
+        elif message.kind is Kind.TIMES:
+            found = {name: message.fields.value(name) for name in ("times", "notes")}
+            pending.answer.set_result(ReferenceTimes.from_fields(found))
         elif message.kind is Kind.OUTPUTS:
             pending.answer.set_result(message.fields.sequence("outputs"))
         else:
@@ -447,6 +450,34 @@ class Evaluator:
         run = problem_of(problem)
         found = self._asked(Kind.ASK_OUTPUTS, {"name": run.name, "problem": run.source, "seeds": list(seeds)})
         return [[Output(tuple(one["shape"]), tuple(one["values"])) for one in outputs] for outputs in found]
+
+    def reference_times(self, problem: GivenProblem, *, baseline: GivenBaseline | None = None) -> ReferenceTimes:
+        """Time a problem's reference without a candidate: as it is, and compiled by torch.compile.
+
+        Each form is timed alone, by both clocks, with the device for itself. Several problems can be timed at once: one
+        is then compiled while another is timed, and the compiler gets the device whenever it compares times.
+
+        Args:
+            problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.
+            baseline: some of the configured baselines; None takes all.
+
+        Raises:
+            UsageError: this evaluator times nothing, or was not configured for one of the baselines.
+            BadProblemError: the reference itself cannot be run or timed. A baseline that fails is only noted.
+            EvaluatorError: the evaluator failed; a retry may succeed.
+        """
+        if not (self.config.device_kind.times and self.config.timing):
+            raise UsageError(
+                f"References are timed on a GPU, and this evaluator has the device {self.config.device!r} and timing "
+                f"{self.config.timing}.",
+                "Set device to cuda and timing to true.",
+            )
+        names = self._offered(None if baseline is None else checked_baselines(baseline))
+        run = problem_of(problem)
+        found: ReferenceTimes = self._asked(
+            Kind.ASK_TIMES, {"name": run.name, "problem": run.source, "baseline": list(names)}
+        )
+        return found
 
     def _asked(self, kind: Kind, fields: dict[str, Any]) -> Any:
         """Return the judge's answer about a problem alone."""

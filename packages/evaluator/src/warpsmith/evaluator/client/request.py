@@ -58,7 +58,7 @@ class EvaluationRequest:
             BadProblemError: the problem's file cannot be read, it holds no problem, or its workloads are malformed.
             EvaluatorError: a source is too long.
         """
-        names = None if baseline is None else _baselines(baseline)
+        names = None if baseline is None else checked_baselines(baseline)
         request = cls(problem_of(problem), source_of(candidate), trials, seed, timeout_s, operators, names)
         request._check()
         return request
@@ -124,7 +124,8 @@ class EvaluationRequest:
             raise EvaluatorError(f"A source has more than {MAX_SOURCE_BYTES} characters.", "Give a smaller one.")
 
 
-def _baselines(given: GivenBaseline) -> tuple[BaselineName, ...]:
+def checked_baselines(given: GivenBaseline) -> tuple[BaselineName, ...]:
+    """Return baselines by name; UsageError for what names none."""
     try:
         return baselines_of(given)
     except ValueError as error:

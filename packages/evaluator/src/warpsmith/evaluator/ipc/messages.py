@@ -33,6 +33,8 @@ class Kind(IntEnum):
     WINDOW_REFUSED = 12
     ASK_OUTPUTS = 13
     OUTPUTS = 14
+    ASK_TIMES = 15
+    TIMES = 20
     # judge and zygote
     FORK = 16
     FORKED = 17
@@ -57,6 +59,9 @@ class Kind(IntEnum):
     TUNED = 57
     COUNT = 58
     COUNTED = 59
+    DEVICE_WANTED = 60
+    DEVICE_LENT = 61
+    DEVICE_RETURNED = 62
     # judge and candidate worker
     CALL = 64
     LAUNCH = 65

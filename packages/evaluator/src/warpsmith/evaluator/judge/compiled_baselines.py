@@ -42,7 +42,7 @@ class OtherFormError(Exception):
     """The problem's inputs have another form in the worker of its baselines."""
 
 
-_FAILURES: Final = (
+FAILURES: Final = (
     ReferenceFailedError,
     ReferenceFaultError,
     WorkerDiedError,
@@ -129,8 +129,8 @@ class _Measuring:
                 except IsolationUnavailableError:
                     # Nothing may run here, which is no fact about a baseline.
                     raise
-                except _FAILURES as error:
-                    yield name, _note(name, error)
+                except FAILURES as error:
+                    yield name, note_of(name, error)
                     if compiled is not None and not isinstance(error, ReferenceFailedError):
                         compiled.end()
                         compiled = None
@@ -168,7 +168,7 @@ class _Measuring:
                 timing = clocks.measure(fast, eager, machine.config.timed_trials, _look_at_nothing)
         finally:
             # A worker that is gone has no ring to free; what ended it is raised already.
-            with suppress(*_FAILURES):
+            with suppress(*FAILURES):
                 compiled.ring(0, [])
         return BaselineTime(timing.runtime_ms / timing.reference_ms)
 
@@ -187,7 +187,7 @@ _OF_ERROR: Final[tuple[tuple[Callable[[Exception], bool], NoteKind], ...]] = (
 )
 
 
-def _note(name: BaselineName, error: Exception) -> BaselineNote:
+def note_of(name: BaselineName, error: Exception) -> BaselineNote:
     """Return why a baseline has no time; the first lines of the compiler's message say it."""
     kind: NoteKind = next((kind for holds, kind in _OF_ERROR if holds(error)), "lost")
     return BaselineNote(name, kind, well_formed(str(error)[:MAX_MESSAGE]))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from warpsmith.evaluator import _native
-from warpsmith.evaluator.baselines import BaselineName
+from warpsmith.evaluator.baselines import BaselineName, ReferenceTimes
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.errors import BadProblemError, EvaluatorError, LayoutError, WireError
 from warpsmith.evaluator.judge.attempts import MEMORY_ERRORS, Attempts, Request
@@ -18,6 +18,7 @@ from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.judge.problem_facts import ProblemFacts
 from warpsmith.evaluator.judge.reference_outputs import outputs_of
+from warpsmith.evaluator.judge.reference_times import times_of
 from warpsmith.evaluator.judge.verdicts import verdict_of
 from warpsmith.evaluator.problem import Problem
 from warpsmith.evaluator.processes.machine import Machine
@@ -145,12 +146,28 @@ class Judge:
         """
         return self._ask_reference(problem, lambda session: outputs_of(session, seeds))
 
+    def reference_times(self, problem: Problem, names: Sequence[BaselineName]) -> ReferenceTimes:
+        """Return the times of a problem's reference: as it is, and compiled.
+
+        Raises:
+            EvaluatorError: as for `audit`.
+        """
+        return self._reported(problem, lambda: self._times_beside_others(problem, names))
+
+    def _times_beside_others(self, problem: Problem, names: Sequence[BaselineName]) -> ReferenceTimes:
+        with self.concurrency.shared():
+            return times_of(self.machine, problem, names)
+
     def _ask_reference(self, problem: Problem, ask: Callable[[ReferenceSession], T]) -> T:
         """Return what is found out from a problem's reference alone."""
+        return self._reported(problem, lambda: self._asked(problem, ask))
+
+    def _reported(self, problem: Problem, find_out: Callable[[], T]) -> T:
+        """Return what is found out about a problem; failures become errors for the caller."""
         self.health.check()
         try:
             with problem_faults(problem):
-                return self._asked(problem, ask)
+                return find_out()
         except LOST as error:
             raise EvaluatorError(f"The evaluator lost a worker of its own: {error}.", "Retry.") from error
         except NoWindowError as error:

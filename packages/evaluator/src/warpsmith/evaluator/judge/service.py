@@ -75,6 +75,9 @@ class Service:
                 if message.kind is Kind.AUDIT:
                     self._slots.submit(self._audit, message.fields)
                     continue
+                if message.kind is Kind.ASK_TIMES:
+                    self._slots.submit(self._times, message.fields)
+                    continue
                 if message.kind is Kind.ASK_OUTPUTS:
                     self._slots.submit(self._outputs, message.fields)
                     continue
@@ -124,6 +127,10 @@ class Service:
     def _outputs(self, fields: codec.Fields) -> None:
         seeds = [seed for seed in fields.sequence("seeds") if isinstance(seed, int)]
         self._tell(fields, Kind.OUTPUTS, lambda problem: {"outputs": self._judge.outputs(problem, seeds)})
+
+    def _times(self, fields: codec.Fields) -> None:
+        names = baselines_of(fields.texts("baseline"))
+        self._tell(fields, Kind.TIMES, lambda problem: self._judge.reference_times(problem, names).to_fields())
 
     def _tell(self, fields: codec.Fields, kind: Kind, ask: Callable[[Problem], dict[str, Any]]) -> None:
         """Send what is found out about a problem, or why it cannot be."""

@@ -252,13 +252,21 @@ class ReferenceSession:
         self._timeout_s = config.reference_timeout_s
         self._machine = machine
         self._start_timeout_s = config.start_timeout_s
-        self.worker: Worker = machine.take(role, config.start_timeout_s)
+        self.worker: Worker = self._taken()
         # No other owner would end the worker yet.
         try:
             self._begin(source, init_seed)
         except BaseException:
             self.end()
             raise
+
+    def _taken(self) -> Worker:
+        """Return a fresh worker. One that compiles imports its compiler for seconds, and needs no device meanwhile."""
+        worker = self._machine.take(self._role, self._start_timeout_s)
+        if self._role == "baseline":
+            # One that does not answer fails at its first request.
+            worker.answers(self._start_timeout_s)
+        return worker
 
     def _begin(self, source: str, init_seed: int) -> None:
         self.source = source
@@ -287,7 +295,7 @@ class ReferenceSession:
         """
         self.end()
         before = self.state.tree
-        self.worker = self._machine.take(self._role, self._machine.config.start_timeout_s)
+        self.worker = self._taken()
         self._inputs_buffer, self._answers = None, None
         try:
             self._load(self.source)
@@ -327,23 +335,25 @@ class ReferenceSession:
         with self._lease.shared():
             self.device.settle()
             self._lease.give_way()
-            deadline = time.monotonic() + timeout_s
-            try:
-                self.worker.send(kind, fields, fds or [], timeout_s)
-                message = self.worker.receive(deadline - time.monotonic())
-            except (WorkerDiedError, WorkerTimeoutError) as error:
-                fault = fault_of_a_reference(error, self._machine.config)
-                if fault is None:
-                    raise
-                raise ReferenceFaultError(str(error), took_deadline=fault == "took_deadline") from error
-        if message.kind is Kind.FAILED:
-            failed = ReferenceFailedError(message.fields)
-            if any(message in str(failed) for message in _CONTEXT_LOST):
-                raise ReferenceFaultError(f"{failed.stage} raised {failed}") from failed
-            raise failed
-        if message.kind is not answer:
-            raise WireError(f"{message.kind.name} was sent; {answer.name} was expected")
-        return message
+            message = self._exchanged(kind, fields, fds or [], time.monotonic() + timeout_s)
+        return _expected_kind(message, answer)
+
+    def _exchanged(self, kind: Kind, fields: dict[str, Any], fds: list[int], deadline: float) -> Message:
+        """Send a message and return the next one that the worker sends, whatever it is."""
+        with self._blamed():
+            self.worker.send(kind, fields, fds, max(deadline - time.monotonic(), 0.0))
+            return self.worker.receive(max(deadline - time.monotonic(), 0.0))
+
+    @contextmanager
+    def _blamed(self) -> Iterator[None]:
+        """Turn the end of the worker into a fault of the problem's code where it is one."""
+        try:
+            yield
+        except (WorkerDiedError, WorkerTimeoutError) as error:
+            fault = fault_of_a_reference(error, self._machine.config)
+            if fault is None:
+                raise
+            raise ReferenceFaultError(str(error), took_deadline=fault == "took_deadline") from error
 
     @blame_reference_for_bad_frames()
     def _load(self, source: str) -> None:
@@ -580,12 +590,39 @@ class ReferenceSession:
             return None
         return {str(name)[:20]: count for name, count in counts.items() if isinstance(count, int) and count >= 0}
 
-    def tune(self, mode: str, timeout_s: float) -> None:
+    def tune(self, mode: str, timeout_s: float) -> int:
         """Let the worker compile the problem's model with torch.compile for the inputs in the arena, and time that.
 
-        Only a `baseline` worker may run the compilers that this needs.
+        Only a `baseline` worker may run the compilers that this needs. The mode `eager` times the model as it is.
+
+        Returns:
+            The bytes of the tensors that a call returns.
         """
-        self._ask(Kind.TUNE, {"mode": mode}, Kind.TUNED, timeout_s=timeout_s)
+        fields = {"mode": mode, "borrows": False}
+        return self._ask(Kind.TUNE, fields, Kind.TUNED, timeout_s=timeout_s).fields.integer("output_bytes")
+
+    @blame_reference_for_bad_frames()
+    def tune_beside_others(self, mode: str, timeout_s: float) -> int:
+        """Do the same while others use the device, which must not be leased by this thread.
+
+        The worker borrows the device whenever the compiler compares times, and for its calls after the first.
+
+        Args:
+            mode: as for `tune`.
+            timeout_s: without the time in which it waits for the device.
+        """
+        with self._lease.shared():
+            self.device.settle()
+        deadline = time.monotonic() + timeout_s
+        message = self._exchanged(Kind.TUNE, {"mode": mode, "borrows": True}, [], deadline)
+        while message.kind is Kind.DEVICE_WANTED:
+            asked = time.monotonic()
+            with self._lease.alone():
+                deadline += time.monotonic() - asked
+                _expected_kind(self._exchanged(Kind.DEVICE_LENT, {}, [], deadline), Kind.DEVICE_RETURNED)
+            with self._blamed():
+                message = self.worker.receive(max(deadline - time.monotonic(), 0.0))
+        return _expected_kind(message, Kind.TUNED).fields.integer("output_bytes")
 
     def ring(self, sets: int, fds: list[int]) -> None:
         """Let the worker make `sets` input sets of the arena's form to time its forward on; 0 frees them."""
@@ -619,6 +656,18 @@ KNOWN_BYTES: Final = 1 << 20
 LIBRARIES_BYTES: Final = 1 << 30
 """Memory of a process that computes on a GPU, beside what its problem allocates: its libraries load kernels there."""
 _COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
+
+
+def _expected_kind(message: Message, answer: Kind) -> Message:
+    """Return a message of the expected kind; raise what a worker reports instead."""
+    if message.kind is Kind.FAILED:
+        failed = ReferenceFailedError(message.fields)
+        if any(message in str(failed) for message in _CONTEXT_LOST):
+            raise ReferenceFaultError(f"{failed.stage} raised {failed}") from failed
+        raise failed
+    if message.kind is not answer:
+        raise WireError(f"{message.kind.name} was sent; {answer.name} was expected")
+    return message
 
 
 def _check(slot: TensorSlot, limit: int) -> TensorSlot:

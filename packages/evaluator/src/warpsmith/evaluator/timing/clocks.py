@@ -390,7 +390,7 @@ def measure(
     sides = (candidate, reference)
     for side in sides:
         side.begin()
-    counts = (count, _calls_of_reference(count, reference.estimate_ms))
+    counts = (count, calls_of_reference(count, reference.estimate_ms))
     fenced, only_checked = _fenced_calls(candidate), False
     for segment in range(SEGMENTS):
         for side, calls in random.sample(list(zip(sides, counts, strict=True)), 2):
@@ -422,13 +422,19 @@ def _fenced_calls(side: Side) -> list[int]:
     return [chosen.count(segment) for segment in range(SEGMENTS)]
 
 
-def _calls_of_reference(count: int, estimate_ms: float) -> int:
+def calls_of_reference(count: int, estimate_ms: float) -> int:
+    """Return how often a reference is called whose call takes about `estimate_ms`; `count` if it is fast."""
     return min(count, max(LEAST_CALLS, int(REFERENCE_MS / max(estimate_ms, 1e-3))))
 
 
 def measure_one(side: Side, count: int) -> Figures:
     """Time `count` calls of one side alone, by events and by the judge's clock. The device must be leased alone."""
     side.prepare()
+    return measure_prepared(side, count)
+
+
+def measure_prepared(side: Side, count: int) -> Figures:
+    """Do the same for a side that is prepared, and whose graphs may be captured."""
     side.begin()
     side.calls(count)
     return side.figures(judge_side(side, None))

@@ -1,12 +1,19 @@
 """torch.compile in the worker of a baseline: everything in its own process, but for the compilers that it may run."""
 
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
 from typing import Any, Final
 
 import torch
 from torch import nn
 
+from warpsmith.evaluator import _native
+from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.ipc import messages
+from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.workers import gpu_stand_in
 
 HEAD: Final = 200
@@ -35,6 +42,75 @@ def prepare() -> None:
 def _is_missing(isa: Any, code: str) -> bool:
     """Say that the processor lacks an instruction set that would have to be tried."""
     return False
+
+
+class Loan:
+    """Borrows the device from the judge: each call returns a context in which nothing else runs on it.
+
+    Args:
+        channel: to the judge, which waits for messages while this worker tunes.
+    """
+
+    def __init__(self, channel: _native.Channel) -> None:
+        self._channel = channel
+        self._lock = threading.RLock()
+        self._depth = 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Wait for the device; a loan within a loan is part of it."""
+        with self._lock:
+            self._depth += 1
+            try:
+                if self._depth == 1:
+                    self._borrow()
+                try:
+                    yield
+                finally:
+                    if self._depth == 1:
+                        messages.send(self._channel, Kind.DEVICE_RETURNED, {})
+            finally:
+                self._depth -= 1
+
+    def _borrow(self) -> None:
+        messages.send(self._channel, Kind.DEVICE_WANTED, {})
+        answer = messages.receive(self._channel)
+        if answer.kind is not Kind.DEVICE_LENT:
+            raise WireError(f"{answer.kind.name} was sent; DEVICE_LENT was expected")
+
+
+@contextmanager
+def comparing_times_in(context: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Let Inductor compare times of kernels in a context of its own each time.
+
+    torch 2.13 has a setting for that. In earlier ones the method that measures is replaced.
+    """
+    from torch._inductor.runtime import benchmarking
+
+    register: Any = getattr(benchmarking, "set_gpu_benchmark_lock_context", None)
+    if register is not None:
+        before = register(context)
+        try:
+            yield
+        finally:
+            register(before)
+        return
+    kind: Any = type(benchmarking.benchmarker)
+    method = kind.benchmark_gpu
+    kind.benchmark_gpu = _within(context, method)
+    try:
+        yield
+    finally:
+        kind.benchmark_gpu = method
+
+
+def _within(context: Callable[[], AbstractContextManager[None]], method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with context():
+            return method(*args, **kwargs)
+
+    return run
 
 
 class NotCompiledError(RuntimeError):

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from warpsmith.evaluator import _native
+from warpsmith.evaluator.baselines import EAGER
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.correctness.compare_fp8 import is_fp8
 from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainForms, has_textbook_form
@@ -480,11 +482,15 @@ class Reference:
         finally:
             self.device.settle()
 
-    def tune(self, mode: str) -> None:
+    def tune(self, mode: str, device_alone: Callable[[], AbstractContextManager[None]] = nullcontext) -> int:
         """Compile the model with torch.compile for the inputs in the arena, and time that from now on.
 
         Args:
-            mode: of torch.compile.
+            mode: of torch.compile, or `eager`, which times the model as it is.
+            device_alone: a context in which nothing else runs on the device, if others use it meanwhile.
+
+        Returns:
+            The bytes of the tensors that a call returns.
 
         Raises:
             NotCompiledError: it cannot be compiled, or the compiled module raises.
@@ -493,22 +499,31 @@ class Reference:
 
         self.timed = self.model
         precision.apply(self.config.precision)
+        if mode == EAGER:
+            return self._call_tuned(self.model, 1, nullcontext)
         compiled = compiled_reference.compiled(self.model, mode)
         try:
-            self._call_compiled(compiled)
+            with compiled_reference.comparing_times_in(device_alone):
+                output_bytes = self._call_tuned(compiled, COMPILED_CALLS, device_alone)
         except Exception as error:
             raise compiled_reference.NotCompiledError(compiled_reference.shortened(error)) from error
         self.timed = compiled
+        return output_bytes
 
-    def _call_compiled(self, compiled: Callable[..., Any]) -> None:
-        arena = self.memory.buffers["inputs"]
-        for _ in range(COMPILED_CALLS):
+    def _call_tuned(
+        self, model: Callable[..., Any], count: int, device_alone: Callable[[], AbstractContextManager[None]]
+    ) -> int:
+        """Call a form of the model; others use the device during the first call, which may compile for long."""
+        arena, output_bytes = self.memory.buffers["inputs"], 0
+        for number in range(count):
             self._restore_buffers(self.model, lambda tensor: tensor)
-            calling.called(
-                compiled,
-                tensor_views.materialise(self.inputs_tree, lambda slot: tensor_views.view(arena, slot).clone()),
-            )
-        self.device.settle()
+            inputs = tensor_views.materialise(self.inputs_tree, lambda slot: tensor_views.view(arena, slot).clone())
+            with device_alone() if number else nullcontext():
+                leaves = pytree.tree_leaves(calling.called(model, inputs))
+                output_bytes = sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))
+                del leaves
+                self.device.settle()
+        return output_bytes
 
     def ring(self, fields: codec.Fields, fds: list[int]) -> list[Call]:
         """Return a call of the model on each input set of a ring."""
@@ -662,8 +677,10 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
             counts = reference.operations()
             messages.send(channel, Kind.COUNTED, {"counted": counts is not None, "operations": counts or {}})
         case Kind.TUNE:
-            reference.tune(fields.text("mode"))
-            messages.send(channel, Kind.TUNED, {})
+            from warpsmith.evaluator.workers.compiled_reference import Loan
+
+            device_alone = Loan(channel) if fields.flag("borrows") else nullcontext
+            messages.send(channel, Kind.TUNED, {"output_bytes": reference.tune(fields.text("mode"), device_alone)})
         case Kind.RING if reference.device.kind.times:
             # An empty ring ends the timing, and releases its memory.
             reference.rounds = Rounds(reference.device, reference.ring(fields, message.fds)) if message.fds else None
