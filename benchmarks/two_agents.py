@@ -25,7 +25,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from _machine import describe, write_result
+from _machine import describe, skip, write_result
 
 from warpsmith.policy.config import TinySettings
 from warpsmith.records.reader import RunReader
@@ -203,19 +203,19 @@ def compared(before: Sequence[Row], after: Sequence[Row], agent: Agent) -> dict[
 def main() -> None:
     """Run what is missing, compare, write the result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--run", type=Path, default=ROOT / "runs/demo-agents", help="folder; what is there is kept")
+    parser.add_argument("--run", type=Path, help="folder of the data and the runs; what is there is kept")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], help="a change to the GRPO run, as TABLE.KEY=VALUE")
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks/results/two_agents.json")
     given = parser.parse_args()
+    if given.run is None:
+        skip("this takes an SFT and a GRPO run of some minutes each; pass --run FOLDER")
     run, data = given.run.resolve(), given.run.resolve() / "data"
     prepare(run, data, given.seed)
     if not (run / "grpo/summary.json").is_file():
         held_out = f"held_out.source={{type='files', path='{data / 'held_out.jsonl'}', levels=[1]}}"
         changes = [f"run.dir={run / 'grpo'}", f"problems.path={data / 'train.jsonl'}", held_out]
-        command(
-            "trainer", "grpo", GRPO, changes=[*changes, f"policy.path={run / 'sft/final_model'}", *given.set]
-        )
+        command("trainer", "grpo", GRPO, changes=[*changes, f"policy.path={run / 'sft/final_model'}", *given.set])
     for name, model in (("before", "sft"), ("after", "grpo")):
         from_given_starts(run / model / "final_model", data, run / f"starts-{name}", [])
     write_result(given.output, {**describe(DISTRIBUTIONS), **results(run)})

@@ -53,8 +53,8 @@ def launch(
 ) -> int:
     """Run `python -m warpsmith.trainer ARGUMENTS` as `processes` ranks on this machine; return the exit code.
 
-    Rank r has GPU `devices[r]`, or the r-th GPU that this process sees if none are named. The ranks get `environment` in addition to this
-    process's own.
+    Rank r has GPU `devices[r]`, or the r-th GPU that this process sees if none are named. The ranks get `environment`
+    in addition to this process's own.
 
     The first SIGINT or SIGTERM reaches the ranks as SIGINT: they finish their step and write a checkpoint; the second
     ends them at once. The launcher has its own session, so that a terminal's Ctrl-C reaches the ranks only once. A rank
