@@ -1,5 +1,7 @@
 """The console command, the launcher and signals."""
 
+import base64
+import json
 import os
 import signal
 import socket
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.records.last_words import oom_kills
+from warpsmith.trainer.errors import ConfigError
 from warpsmith.trainer.launch import launcher, port
 from warpsmith.trainer.launch.deaths import Death
 from warpsmith.trainer.launch.ending import CRASHED
@@ -92,6 +95,37 @@ def test_processes_follow_the_visible_devices(monkeypatch: pytest.MonkeyPatch) -
     assert launcher.default_processes() == 3
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert launcher.default_processes() == 1
+
+
+@pytest.mark.parametrize(
+    ("visible", "has_gpus", "expected"),
+    [
+        ("2,3,5", True, ["2", "3"]),
+        ("GPU-6b1a, GPU-77cd", True, ["GPU-6b1a", "GPU-77cd"]),
+        ("", True, [0, 1]),
+        (None, True, [0, 1]),
+        ("5", False, [0, 1]),
+    ],
+)
+def test_ranks_get_the_gpus_that_were_chosen_for_this_process(
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, has_gpus: bool, expected: list[int | str]
+) -> None:
+    monkeypatch.setattr(launcher, "_has_nvidia", lambda: has_gpus)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    devices = launcher.visible_devices(2)
+    assert list(devices) == expected
+    world = launcher.launcher_command(["sft"], devices, 12345)[4].partition("=")[2]
+    assert json.loads(base64.urlsafe_b64decode(world)) == {"localhost": expected}
+
+
+def test_more_ranks_than_chosen_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "_has_nvidia", lambda: True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    with pytest.raises(ConfigError, match="shows 1 GPUs; 2 ranks") as refused:
+        launcher.visible_devices(2)
+    assert "--num-processes 1" in str(refused.value.remedy)
 
 
 def test_the_first_signal_asks_and_the_second_ends(capsys: pytest.CaptureFixture[str]) -> None:

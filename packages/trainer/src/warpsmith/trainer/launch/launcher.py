@@ -26,6 +26,7 @@ _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 20.0
 _LAUNCHED = "WARPSMITH_LAUNCHED"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SETTLES_S = 4.0
 _KILLED = 256 - 65
 """The launcher exits with minus the signal that ended a rank, which a shell reads as 256 minus the signal."""
@@ -52,8 +53,8 @@ def launch(
 ) -> int:
     """Run `python -m warpsmith.trainer ARGUMENTS` as `processes` ranks on this machine; return the exit code.
 
-    Rank r has GPU `devices[r]`, or the r-th GPU if none are named. The ranks get `environment` in addition to this
-    process's own.
+    Rank r has GPU `devices[r]`, or the r-th GPU that this process sees if none are named. The ranks get `environment`
+    in addition to this process's own.
 
     The first SIGINT or SIGTERM reaches the ranks as SIGINT: they finish their step and write a checkpoint; the second
     ends them at once. The launcher has its own session, so that a terminal's Ctrl-C reaches the ranks only once. A rank
@@ -61,10 +62,11 @@ def launch(
 
     Raises:
         PortError: there is no free port, or the given one is taken.
+        ConfigError: no GPUs are named, and this process sees fewer than ranks.
         LaunchError: the launcher does not start.
     """
     port = free_port() if master_port is None else checked_port(master_port)
-    command = launcher_command(arguments, devices or range(processes), port)
+    command = launcher_command(arguments, devices or visible_devices(processes), port)
     try:
         process = subprocess.Popen(
             command,
@@ -85,14 +87,39 @@ def launch(
         _end(process)
 
 
-def launcher_command(arguments: Sequence[str], devices: Sequence[int], port: int) -> list[str]:
-    """Return the command of DeepSpeed's launcher for one rank per device on this machine."""
+def launcher_command(arguments: Sequence[str], devices: Sequence[int | str], port: int) -> list[str]:
+    """Return the command of DeepSpeed's launcher for one rank per device on this machine.
+
+    Args:
+        arguments: of `python -m warpsmith.trainer`.
+        devices: as CUDA_VISIBLE_DEVICES names them, by number or UUID.
+        port: of the ranks' rendezvous.
+    """
     world = base64.urlsafe_b64encode(json.dumps({"localhost": list(devices)}).encode()).decode()
     return [
         sys.executable, "-u", "-m", "deepspeed.launcher.launch",
         f"--world_info={world}", "--master_addr=127.0.0.1", f"--master_port={port}",
         "--no_local_rank", "--log_level=critical", "--module", "warpsmith.trainer", *arguments,
     ]  # fmt: skip
+
+
+def visible_devices(processes: int) -> Sequence[int | str]:
+    """Return a GPU for each rank, of those that this process sees.
+
+    DeepSpeed's launcher replaces CUDA_VISIBLE_DEVICES, so a GPU that a scheduler or a user chose must be named to it.
+
+    Raises:
+        ConfigError: this process sees fewer GPUs than ranks.
+    """
+    chosen = [device.strip() for device in os.environ.get(_VISIBLE, "").split(",") if device.strip()]
+    if not chosen or not _has_nvidia():
+        return range(processes)
+    if len(chosen) < processes:
+        raise ConfigError(
+            f"{_VISIBLE}={','.join(chosen)} shows {len(chosen)} GPUs; {processes} ranks need one each.",
+            f"Change {_VISIBLE}, or pass --num-processes {len(chosen)}.",
+        )
+    return chosen[:processes]
 
 
 def ranks_of(train: Sequence[int], processes: int | None) -> int:
@@ -119,7 +146,7 @@ def check_visible(train: Sequence[int]) -> None:
     Raises:
         ConfigError: it did.
     """
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = os.environ.get(_VISIBLE)
     wanted = ",".join(map(str, train))
     if train and visible is not None and visible != wanted:
         raise ConfigError(
@@ -135,7 +162,7 @@ def without_local_rank(arguments: Sequence[str]) -> list[str]:
 
 def default_processes() -> int:
     """Return the number of NVIDIA devices that this process sees, or 1."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = os.environ.get(_VISIBLE)
     if visible is not None:
         return max(1, len([device for device in visible.split(",") if device.strip()]))
     return max(1, gpu_count())

@@ -1,0 +1,93 @@
+"""The parts of `benchmarks/curriculum.py` and `benchmarks/two_agents.py` that need no run."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpsmith.rollout.datasets import kernelbench_jsonl
+from warpsmith.trainer.config import load_grpo, load_sft
+from warpsmith.trainer.config.curriculum import SolveRateCurriculum, StagedCurriculum, UniformCurriculum
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def on_the_path(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    yield
+    for name in ("curriculum", "two_agents"):
+        sys.modules.pop(name, None)
+
+
+def turn(agent, correct, reward=0.0, problem="p", trajectory="t", number=0):
+    return {
+        "agent": agent, "verdict": {"correct": correct}, "reward": reward, "valid": True, "problem": problem,
+        "trajectory": trajectory, "turn": number,
+    }  # fmt: skip
+
+
+def test_arms_differ_in_the_curriculum_alone():
+    import curriculum
+
+    found = {arm: load_grpo(curriculum.GRPO, changes) for arm, changes in curriculum.ARMS.items()}
+    types = {arm: type(config.curriculum) for arm, config in found.items()}
+    assert types == {"uniform": UniformCurriculum, "solve_rate": SolveRateCurriculum, "stages": StagedCurriculum}
+    assert len({config.model_dump_json(exclude={"curriculum"}) for config in found.values()}) == 1
+
+
+def test_a_problem_that_one_seed_lost_is_left_out():
+    import curriculum
+
+    assert curriculum.over_seeds([{"a": 0.0, "b": 1.0}, {"a": 0.5}]) == {"a": 0.25}
+
+
+def test_a_group_differs_where_several_trajectories_took_a_turn():
+    import curriculum
+
+    assert curriculum._differs({"0": [False, True], "1": [False, False]})
+    assert not curriculum._differs({"0": [False, True], "1": [False]})
+    assert not curriculum._differs({"0": [True], "1": [True]})
+
+
+def test_a_start_that_nothing_beats_gains_nothing():
+    import two_agents
+
+    lost = [turn("generator", True, 1.3), turn("optimizer", False, -1.0, number=1)]
+    won = [*lost, turn("optimizer", True, 0.7, number=2)]
+    alone = [turn("generator", False)]
+    assert [two_agents.best_gain(turns) for turns in (lost, won, alone)] == [0.0, 0.7, None]
+    assert [two_agents.improved(turns) for turns in (lost, won, alone)] == [0.0, 1.0, None]
+    assert [two_agents.first_right(turns) for turns in (lost, won, alone)] == [0.0, 0.0, None]
+    assert [two_agents.solved(turns) for turns in (lost, won, alone)] == [1.0, 1.0, 0.0]
+
+
+def test_only_trajectories_with_the_figure_count():
+    import two_agents
+
+    rows = [
+        turn("generator", True, trajectory="a"),
+        turn("optimizer", True, 1.0, trajectory="a", number=1),
+        turn("generator", False, trajectory="b"),
+        turn("generator", False, problem="q", trajectory="c"),
+    ]
+    assert two_agents.by_problem(rows, two_agents.best_gain) == {"p": 1.0}
+    assert two_agents.by_problem(rows, two_agents.solved) == {"p": 0.5, "q": 0.0}
+
+
+def test_starts_have_a_kernel_more_than_the_answers(tmp_path, monkeypatch):
+    import two_agents
+
+    monkeypatch.setattr(two_agents, "DRAWN", {"train": 40, "held_out": 20})
+    two_agents.write_data(tmp_path, seed=3)
+    problems = {split: kernelbench_jsonl(tmp_path / f"{split}.jsonl") for split in ("train", "held_out")}
+    for rows in problems.values():
+        assert rows
+        assert all(row.start.count("@triton.jit") == 2 for row in rows)
+    assert not {row.text for row in problems["train"]} & {row.text for row in problems["held_out"]}
+    chats = [json.loads(line)["messages"] for line in (tmp_path / "optimizer.jsonl").read_text().splitlines()]
+    assert len(chats) == len(problems["train"])
+    assert all("# make faster" in chat[0]["content"] and "KiB" in chat[0]["content"] for chat in chats)
+    sources = load_sft(two_agents.SFT).data.parts
+    assert [Path(source.path[0]).name for source in sources] == ["generator.jsonl", "optimizer.jsonl"]
