@@ -95,8 +95,7 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
     launches.settle()
     evidence.replayed = True
     with lease.shared():
-        recordings, answer = evaluation.recordings.of_recorded_inputs(rng)
-        run_without_kernels(evaluation, recordings, answer)
+        recordings, answer = run_without_kernels(evaluation, planned, learned, rng)
     evaluation.recordings.end()
     if launches.result().ok:
         note_figures(evaluation, recordings, answer)
