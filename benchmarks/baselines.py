@@ -248,8 +248,8 @@ def report(result: Row) -> str:
             of_pass = [row[name] for key, row in rows.items() if key.startswith(f"{level}/") and name in row]
             if of_pass:
                 lines.append(_counts(level, name, of_pass))
-    lines += ["", "Without a time:", ""]
-    lines += [f"- `{key}` {name}: {told(row[name])}" for key, name, row in _missing(rows)]
+    missing = [f"- `{key}` {name}: {told(row[name])}" for key, name, row in _missing(rows)]
+    lines += ["", "Without a time:", "", *missing] if missing else []
     lines += ["", "| problem | eager, ms | compiled, ms | speedup | tuned, ms | speedup |", "| --- |" + " --- |" * 5]
     for key in sorted(rows, key=_place):
         lines.append(_times(key, rows[key]))
@@ -262,13 +262,11 @@ def _counts(level: str, name: str, rows: list[Row]) -> str:
         row["note"]["kind"] if row["note"] else row["error"]["type"] for row in rows if speedup(row) is None
     )
     middle = f"{statistics.median(found):.2f}" if found else "-"
-    low, _, high = statistics.quantiles(found, n=4) if len(found) > 1 else (float("nan"),) * 3
+    quartiles = [f"{one:.2f}" for one in statistics.quantiles(found, n=4)] if len(found) > 1 else ["-"] * 3
     faster, slower = sum(one > 1 + NOTABLE for one in found), sum(one < 1 / (1 + NOTABLE) for one in found)
     missing = ", ".join(f"{count} {kind}" for kind, count in reasons.most_common()) or "0"
-    return (
-        f"| {level} | {name} | {len(rows)} | {len(found)} | {middle} | {low:.2f} to {high:.2f} | {faster} | {slower} "
-        f"| {missing} |"
-    )
+    middles = f"{middle} | {quartiles[0]} to {quartiles[2]}"
+    return f"| {level} | {name} | {len(rows)} | {len(found)} | {middles} | {faster} | {slower} | {missing} |"
 
 
 def _missing(rows: dict[str, Row]) -> Iterator[tuple[str, str, Row]]:
