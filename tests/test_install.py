@@ -68,10 +68,10 @@ def test_pip_prints_the_refusal_and_downloads_nothing(system, named, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         f"import platform\nplatform.system = lambda: {system!r}\nplatform.mac_ver = lambda *_: ({mac})\n"
     )
-    command = [sys.executable, "-m", "pip", "install", "--no-index", "--no-build-isolation", "--target", tmp_path / "to"]
+    pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-build-isolation", "--target", tmp_path / "to"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     ended = subprocess.run(
-        [*command, ROOT / "packages/evaluator"], env=environment, capture_output=True, text=True, check=False
+        [*pip, ROOT / "packages/evaluator"], env=environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode != 0
     assert f"warpsmith-evaluator runs on Linux, and {named}" in ended.stdout + ended.stderr

@@ -32,9 +32,7 @@ def environment(wheels, tmp_path_factory) -> Iterator[Callable[..., Environment]
     `overrides` is a file of requirements that hold whatever packages ask for.
     """
 
-    def make(
-        extras: str, *packages: str, python: str = sys.executable, overrides: Path | None = None
-    ) -> Environment:
+    def make(extras: str, *packages: str, python: str = sys.executable, overrides: Path | None = None) -> Environment:
         folder = tmp_path_factory.mktemp(extras.partition(",")[0])
         environment = Environment(folder / "venv", folder / "work")
         environment.work.mkdir()

@@ -1,4 +1,4 @@
-"""verl's own trainer, whole: `main_ppo` with its FSDP worker and vLLM server, and kernels judged by an evaluation server.
+"""verl's own trainer, whole: `main_ppo`, its FSDP worker and vLLM server, and an evaluation server that judges.
 
 On a GPU in the environment that runs the tests, which must have verl beside vLLM; on a CPU in one of its own, with
 vLLM for CPUs and a platform for verl.

