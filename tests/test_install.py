@@ -61,6 +61,33 @@ def test_an_installer_hears_of_such_a_machine_before_it_resolves_anything(
             getattr(backend, hook)(*([] if hook.startswith("get") else [str(tmp_path)]))
 
 
+@pytest.mark.parametrize(("system", "named"), [("Windows", "this is Windows"), ("Darwin", "this is macOS")])
+def test_pip_prints_the_refusal_and_downloads_nothing(system, named, tmp_path):
+    """The real pip, in processes in which Python's `platform` says that the machine is another."""
+    mac = '"14.0", ("", "", ""), "arm64"'
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import platform\nplatform.system = lambda: {system!r}\nplatform.mac_ver = lambda *_: ({mac})\n"
+    )
+    pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-build-isolation", "--target", tmp_path / "to"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(
+        [*pip, ROOT / "packages/evaluator"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode != 0
+    assert f"warpsmith-evaluator runs on Linux, and {named}" in ended.stdout + ended.stderr
+    assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.long
+def test_cibuildwheel_reads_its_settings_and_builds_for_linux_alone():
+    command = [ROOT / ".venv/bin/uv", "tool", "run", "cibuildwheel", "packages/evaluator", "--print-build-identifiers"]
+    for system, builds in (("linux", len(lock.PYTHONS)), ("macos", 0), ("windows", 0)):
+        ended = subprocess.run([*command, "--platform", system], cwd=ROOT, capture_output=True, text=True, check=True)
+        names = ended.stdout.split()
+        assert len(names) == builds
+        assert all(name.endswith("-manylinux_x86_64") for name in names)
+
+
 def test_the_backend_makes_metadata_on_this_machine(tmp_path):
     """In a process of its own: it imports the standard library's distutils, which setuptools then refuses."""
     code = "import sys, warpsmith_build as it; print(it.prepare_metadata_for_build_wheel(sys.argv[1]))"

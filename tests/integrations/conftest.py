@@ -27,9 +27,12 @@ def wheels(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(wheels, tmp_path_factory) -> Iterator[Callable[..., Environment]]:
-    """Return a function that makes an environment with extras of the evaluator, and other packages."""
+    """Return a function that makes an environment with extras of the evaluator, and other packages.
 
-    def make(extras: str, *packages: str, python: str = sys.executable) -> Environment:
+    `overrides` is a file of requirements that hold whatever packages ask for.
+    """
+
+    def make(extras: str, *packages: str, python: str = sys.executable, overrides: Path | None = None) -> Environment:
         folder = tmp_path_factory.mktemp(extras.partition(",")[0])
         environment = Environment(folder / "venv", folder / "work")
         environment.work.mkdir()
@@ -42,6 +45,7 @@ def environment(wheels, tmp_path_factory) -> Iterator[Callable[..., Environment]
         if python != sys.executable:
             build(wheels, python)
         install = [str(UV), "pip", "install", "--quiet", "--python", str(environment.folder / "bin/python"), *options]
+        install += ["--override", str(overrides)] if overrides else []
         subprocess.run([*install, *wanted, *packages], check=True)
         write_example(environment.work)
         return environment
