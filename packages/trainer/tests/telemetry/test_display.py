@@ -160,6 +160,10 @@ def test_before_the_first_step_the_time_follows_the_turns_of_the_batch_being_sam
     assert work.rollouts_left_s() is None, "the next batch has not begun"
     work.step(STEP)
     assert "of rollouts" not in text_of(work)
+    assert re.search(r"about .* left", text_of(work))
+    for _ in range(4):
+        work.step(STEP)
+    assert "left" not in text_of(work), "an evaluation may follow the last step"
 
 
 @pytest.mark.parametrize(("mode", "times"), [("steps", 1), ("turns", 1), ("live", 0)])

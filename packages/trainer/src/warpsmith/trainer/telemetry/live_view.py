@@ -76,6 +76,8 @@ def _progress(work: RecentWork) -> RenderableType:
 
 
 def _left(work: RecentWork) -> str:
+    if work.done >= work.steps:  # An evaluation may follow, of which no step shows how long it takes.
+        return ""
     left = work.left_s()
     if left is not None:
         return f"about {duration(left)} left"
