@@ -29,9 +29,10 @@ from _machine import describe, skip, write_result
 from warpsmith.policy.config import TinySettings
 from warpsmith.records.reader import RunReader
 from warpsmith.rollout.metrics import Comparison, compare
-from warpsmith.trainer.config import SftConfig, load_sft
+from warpsmith.trainer.config import SftConfig, load_grpo, load_sft
 from warpsmith.trainer.config.sources import GeneratedSource
-from warpsmith.trainer.telemetry.held_out import held_out_rows
+from warpsmith.trainer.launch.launcher import demo_processes
+from warpsmith.trainer.telemetry.held_out import held_out_rows, is_concluded
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SFT, GRPO = ROOT / "configs/demo-sft.toml", ROOT / "configs/demo-curriculum.toml"
@@ -54,17 +55,20 @@ Shares = Mapping[str, float]
 def trainer(kind: str, config: Path, changes: Sequence[str]) -> None:
     """Run the trainer to its end; its output is this program's."""
     options = [part for change in changes for part in ("--set", change)]
-    subprocess.run([sys.executable, "-m", "warpsmith.trainer", kind, config, *options], cwd=ROOT, check=True)
+    ranks = ["--num-processes", str(demo_processes())]
+    subprocess.run([sys.executable, "-m", "warpsmith.trainer", kind, config, *ranks, *options], cwd=ROOT, check=True)
 
 
-def warmed(folder: Path, seed: int) -> Path:
-    """Return the policy that all arms of a seed start from: the demo's, with the same seed."""
-    model = folder / "sft/final_model"
-    if not model.is_dir():
+def warmed(folder: Path, seed: int) -> None:
+    """Make the policy that all arms of a seed start from, unless it is there: the demo's, with the same seed."""
+    if not (folder / "sft/final_model").is_dir():
         make_policy(load_sft(SFT), seed, folder / "policy")
-        changes = [f"run.dir={folder / 'sft'}", f"run.seed={seed}", f"policy.path={folder / 'policy'}"]
-        trainer("sft", SFT, changes)
-    return model
+        trainer("sft", SFT, sft_changes(folder, seed))
+
+
+def sft_changes(folder: Path, seed: int) -> list[str]:
+    """Return what the warm-up of a seed changes in its file."""
+    return [f"run.dir={folder / 'sft'}", f"run.seed={seed}", f"policy.path={folder / 'policy'}"]
 
 
 def make_policy(sft: SftConfig, seed: int, out: Path) -> None:
@@ -83,10 +87,16 @@ def make_policy(sft: SftConfig, seed: int, out: Path) -> None:
 def trained(folder: Path, arm: str, seed: int, changes: Sequence[str]) -> Path:
     """Return the finished run of an arm; it starts unless it is there."""
     run = folder / arm
-    if not (run / "summary.json").is_file():
-        own = [f"run.dir={run}", f"run.seed={seed}", f"problems.seed={seed}", f"policy.path={warmed(folder, seed)}"]
-        trainer("grpo", GRPO, [*own, *ARMS[arm], *changes])
+    if not is_concluded(run):
+        warmed(folder, seed)
+        trainer("grpo", GRPO, grpo_changes(folder, arm, seed, changes))
     return run
+
+
+def grpo_changes(folder: Path, arm: str, seed: int, changes: Sequence[str]) -> list[str]:
+    """Return what an arm's run changes in its file."""
+    own = [f"run.dir={folder / arm}", f"run.seed={seed}", f"problems.seed={seed}"]
+    return [*own, f"policy.path={folder / 'sft/final_model'}", *ARMS[arm], *changes]
 
 
 def shares(run: Path, *, first_turn: bool = False) -> dict[str, float]:
@@ -132,10 +142,24 @@ def _differs(trajectories: Mapping[str, Sequence[bool]]) -> bool:
     return any(len(found) > 1 for found in by_turn)
 
 
-def arms_of(runs: Path, arms: Sequence[str], changes: Sequence[str]) -> Iterator[tuple[str, dict[int, Path]]]:
+def check(runs: Path, arms: Sequence[str], seeds: Sequence[int], changes: Sequence[str]) -> None:
+    """Read the files of all runs before the first one starts.
+
+    Raises:
+        ConfigError: a file cannot be used with these changes.
+    """
+    for seed in seeds:
+        load_sft(SFT, sft_changes(runs / f"seed{seed}", seed))
+        for arm in arms:
+            load_grpo(GRPO, grpo_changes(runs / f"seed{seed}", arm, seed, changes))
+
+
+def arms_of(
+    runs: Path, arms: Sequence[str], seeds: Sequence[int], changes: Sequence[str]
+) -> Iterator[tuple[str, dict[int, Path]]]:
     """Yield each arm with its run of each seed."""
     for arm in arms:
-        yield arm, {seed: trained(runs / f"seed{seed}", arm, seed, changes) for seed in SEEDS}
+        yield arm, {seed: trained(runs / f"seed{seed}", arm, seed, changes) for seed in seeds}
 
 
 def compared(runs: Mapping[str, Mapping[int, Path]]) -> dict[str, Any]:
@@ -160,12 +184,14 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, help="folder of all runs; finished ones are kept")
     parser.add_argument("--set", action="append", default=[], help="a change to every GRPO run, as TABLE.KEY=VALUE")
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks/results/curriculum.json")
     given = parser.parse_args()
     if given.runs is None:
         skip("this takes nine runs of the demo's length; pass --runs FOLDER")
     arms = [BASE, *(arm for arm in given.arms if arm != BASE)]
-    runs = dict(arms_of(given.runs.resolve(), arms, given.set))
+    check(given.runs.resolve(), arms, given.seeds, given.set)
+    runs = dict(arms_of(given.runs.resolve(), arms, given.seeds, given.set))
     write_result(given.output, {**describe(DISTRIBUTIONS), "arms": compared(runs)})
 
 

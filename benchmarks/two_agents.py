@@ -36,7 +36,7 @@ from warpsmith.rollout.metrics import compare
 from warpsmith.rollout.prompts import Message
 from warpsmith.rollout.turns import GENERATOR, OPTIMIZER, Agent
 from warpsmith.trainer.data.generated import Repairs, sft_examples
-from warpsmith.trainer.telemetry.held_out import held_out_rows
+from warpsmith.trainer.telemetry.held_out import held_out_rows, is_concluded
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SFT, GRPO = ROOT / "configs/demo-agents-sft.toml", ROOT / "configs/demo-agents.toml"
@@ -221,7 +221,7 @@ def main() -> None:
         skip("this takes an SFT and a GRPO run of some minutes each; pass --run FOLDER")
     run, data = given.run.resolve(), given.run.resolve() / "data"
     prepare(run, data, given.seed)
-    if not (run / "grpo/summary.json").is_file():
+    if not is_concluded(run / "grpo"):
         held_out = f"held_out.source={{type='files', path='{data / 'held_out.jsonl'}', levels=[1]}}"
         changes = [f"run.dir={run / 'grpo'}", f"problems.path={data / 'train.jsonl'}", held_out]
         command("trainer", "grpo", GRPO, changes=[*changes, f"policy.path={run / 'sft/final_model'}", *given.set])

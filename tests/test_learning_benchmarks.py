@@ -9,6 +9,7 @@ import pytest
 from warpsmith.rollout.datasets import kernelbench_jsonl
 from warpsmith.trainer.config import load_grpo, load_sft
 from warpsmith.trainer.config.curriculum import SolveRateCurriculum, StagedCurriculum, UniformCurriculum
+from warpsmith.trainer.errors import ConfigError
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -35,6 +36,15 @@ def test_arms_differ_in_the_curriculum_alone():
     types = {arm: type(config.curriculum) for arm, config in found.items()}
     assert types == {"uniform": UniformCurriculum, "solve_rate": SolveRateCurriculum, "stages": StagedCurriculum}
     assert len({config.model_dump_json(exclude={"curriculum"}) for config in found.values()}) == 1
+
+
+def test_files_are_read_before_the_first_run(tmp_path):
+    import curriculum
+
+    curriculum.check(tmp_path, ["uniform", "stages"], [0], ["rollout.sampler.max_sequences=7"])
+    with pytest.raises(ConfigError, match="max_sequence"):
+        curriculum.check(tmp_path, ["uniform"], [0], ["rollout.sampler.max_sequence=7"])
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_problem_that_one_seed_lost_is_left_out():
