@@ -63,9 +63,11 @@ def write_result(path: Path, result: dict[str, Any]) -> None:
 
 def check_same(path: Path, known: dict[str, Any], here: dict[str, Any]) -> None:
     """Check that a result has the same GPUs and versions as this machine: a file has one of each."""
-    told = [(one["machine"]["gpus"], one["versions"]) for one in (known, here)]
-    if told[0] != told[1]:
-        sys.exit(f"{path} was measured with {told[0]}, but this machine has {told[1]}. Pass another file with --out.")
+    setups = [(one["machine"]["gpus"], one["versions"]) for one in (known, here)]
+    if setups[0] != setups[1]:
+        sys.exit(
+            f"{path} was measured with {setups[0]}, but this machine has {setups[1]}. Pass another file with --out."
+        )
 
 
 def _cpu_model() -> str:

@@ -62,8 +62,8 @@ PREFACE: Final = """\
 A cheat is `caught` where it is not called correct, is flagged, or gains nothing; a `wrong` kernel where it is not
 called correct; an honest one has `passed` where it is. An evaluator that dies or hangs has called nothing correct, so
 that counts as caught. Attacks on the sandbox are among the attacks: the peers have none and do not promise one, and are
-`fooled` by an attack that did what it came for. KernelBench's evaluator turns all inputs into float32 unless it is told
-otherwise, so problems with integer or half-precision inputs are refused.
+`fooled` by an attack that did what it came for. KernelBench's evaluator turns all inputs into float32 by
+default, so problems with integer or half-precision inputs are refused.
 """
 FOLDERS: Final = {
     "triton": {"attack": ".", "wrong": "wrong", "control": "controls"},
@@ -280,11 +280,11 @@ def table(results: dict[str, dict[str, str]], every: list[Case]) -> str:
         "control": [one for one in every if one.kind == "control"],
     }
     lines = [PREFACE, "| | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
-    for told, some in rows.items():
-        good = "passed" if told == "control" else "caught"
+    for kind, some in rows.items():
+        good = "passed" if kind == "control" else "caught"
         found = {name: [results[name][case.key] for case in some if case.key in results[name]] for name in names}
         counts = [f"{one.count(good)} of {len(one)} {good}" for one in found.values()]
-        lines.append(f"| {told} | " + " | ".join(counts) + " |")
+        lines.append(f"| {kind} | " + " | ".join(counts) + " |")
     lines += ["", "| file | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
     for key in sorted(set().union(*results.values())):
         row = [results[name].get(key, "-") for name in names]
@@ -331,9 +331,9 @@ def main() -> None:
         for some, threads in turns(every, arguments.threads):
             Sheet(arguments.out, name, until).fill(partial(theirs, name, checkout), some, threads, checkout)
     whole = Sheet(arguments.out, "").read()
-    told = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()}, every)
-    arguments.out.with_suffix(".md").write_text(told, encoding="utf-8")
-    print(told)
+    text = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()}, every)
+    arguments.out.with_suffix(".md").write_text(text, encoding="utf-8")
+    print(text)
 
 
 if __name__ == "__main__":

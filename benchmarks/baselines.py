@@ -212,10 +212,12 @@ class Run:
                 row = self._sheet.keep(job, row)
             finally:
                 memory.give_back(gib)
-            print(f"{len(jobs):4} wait  {job.key:6} {job.baseline:21} {told(row)}  {row['seconds']:.1f} s", flush=True)
+            print(
+                f"{len(jobs):4} wait  {job.key:6} {job.baseline:21} {in_words(row)}  {row['seconds']:.1f} s", flush=True
+            )
 
 
-def told(row: Row) -> str:
+def in_words(row: Row) -> str:
     """A row in words."""
     if row["error"] is not None:
         return f"{row['error']['type']}: {_short(row['error']['message'])}"
@@ -248,7 +250,7 @@ def report(result: Row) -> str:
             of_pass = [row[name] for key, row in rows.items() if key.startswith(f"{level}/") and name in row]
             if of_pass:
                 lines.append(_counts(level, name, of_pass))
-    missing = [f"- `{key}` {name}: {told(row[name])}" for key, name, row in _missing(rows)]
+    missing = [f"- `{key}` {name}: {in_words(row[name])}" for key, name, row in _missing(rows)]
     lines += ["", "Without a time:", "", *missing] if missing else []
     lines += ["", "| problem | eager, ms | compiled, ms | speedup | tuned, ms | speedup |", "| --- |" + " --- |" * 5]
     for key in sorted(rows, key=_place):

@@ -248,15 +248,17 @@ def memory_rows(planned: MemoryPlan, memory: Memory, logs: Path) -> list[dict[st
         {"device": gpu.name, "planned": gpu.peak, "driver": memory.gpus.get(number)}
         for number, gpu in enumerate(planned.gpus)
     ]
-    by_rank = {told["rank"]: told for told in _told(logs) if told["program"].endswith("trainer/__main__.py")}
+    by_rank = {
+        process["rank"]: process for process in _processes(logs) if process["program"].endswith("trainer/__main__.py")
+    }
     for row in rows:
-        told = by_rank.get(row["device"].removeprefix("GPU "))
+        process = by_rank.get(row["device"].removeprefix("GPU "))
         # The trained GPUs are the first ones, and a rank has its own.
-        row |= {"allocated": told and told["allocated"], "reserved": told and told["reserved"]}
+        row |= {"allocated": process and process["allocated"], "reserved": process and process["reserved"]}
     return [*rows, {"device": "host", "planned": planned.host.peak, "driver": memory.host}]
 
 
-def _told(logs: Path) -> list[dict[str, Any]]:
+def _processes(logs: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(logs.glob("[0-9]*.json"))]
 
 
@@ -284,7 +286,7 @@ def report(given: argparse.Namespace, planned: MemoryPlan, memory: Memory, logs:
         "steps": steps,
         "memory": memory_rows(planned, memory, logs),
         "plan": {gpu.name: {part.name: part.bytes for part in gpu.parts} for gpu in planned.gpus},
-        "processes": _told(logs),
+        "processes": _processes(logs),
         "unfinished_step": unfinished(turns, steps),
         "statuses": _counts(turn["verdict"]["status"] for turn in turns if turn["verdict"]),
         "invalid": _counts(turn["invalid_reason"] for turn in turns if turn["invalid_reason"]),

@@ -178,8 +178,8 @@ def power_capped(call: Callable[[], Any]) -> bool:
         while asked.poll() is None:
             call()
             torch.cuda.synchronize()
-        told = asked.communicate()[0]
-    return told.splitlines()[0].strip() == "Active"
+        output = asked.communicate()[0]
+    return output.splitlines()[0].strip() == "Active"
 
 
 def peers(problem_source: str, candidate: str, folder: Path) -> dict[str, Any]:
@@ -270,8 +270,8 @@ def main() -> None:
             rows.append(row(name, first, second, peers(source, candidate, Path(folder))))
             show(rows[-1])
             torch.cuda.empty_cache()
-    told = describe(("torch", "triton", "warpsmith-evaluator"))
-    result = {**told, "rows": rows, "summary": summary(rows)}
+    machine = describe(("torch", "triton", "warpsmith-evaluator"))
+    result = {**machine, "rows": rows, "summary": summary(rows)}
     print(result["summary"])
     write_result(arguments.out, result)
     points = [(found["do_bench_ms"], found["over_do_bench"], found["kernel"]) for found in rows]

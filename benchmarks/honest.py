@@ -40,7 +40,7 @@ def kernels() -> list[tuple[str, Problem, str]]:
     return controls + [(name, Problem(name, source), candidate) for name, source, candidate in long_kernels()]
 
 
-def told(number: int, name: str, verdict: Verdict, seconds: float) -> dict[str, Any]:
+def row_of(number: int, name: str, verdict: Verdict, seconds: float) -> dict[str, Any]:
     return {
         "number": number,
         "kernel": name,
@@ -108,7 +108,7 @@ def main() -> None:
             started = time.monotonic()
             if started - began > arguments.limit_s:
                 return None
-            return told(
+            return row_of(
                 number, name, evaluator.evaluate(problem, f"{source}\n# {number}\n"), time.monotonic() - started
             )
 

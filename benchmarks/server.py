@@ -317,9 +317,9 @@ def main() -> None:
         "mixed": lambda: soak(MIXED, arguments.mixed, arguments.at_once, arguments.device),
     }
     for name in arguments.parts:
-        told = describe(["torch", "triton", "fastapi", "uvicorn"])
+        machine = describe(["torch", "triton", "fastapi", "uvicorn"])
         part = makers[name]()
-        result["parts"][name] = {**part, "measured": {**told, "load_1min_at_end": os.getloadavg()[0]}}
+        result["parts"][name] = {**part, "measured": {**machine, "load_1min_at_end": os.getloadavg()[0]}}
         result["promises_not_kept"] = broken_promises(result)
         write_result(out, result)
         print(f"{name}: {part}", flush=True)

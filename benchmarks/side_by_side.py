@@ -197,8 +197,8 @@ def reason(row: Row) -> str:
     if theirs is None:
         return f"ours: {ours_says}"
     notes = theirs.get("notes", {})
-    told = [theirs.get("error"), *(notes.get(name) for name in NOTES_OF_FAILURE), theirs.get("build_error")]
-    said = "; ".join(_first_line(each) for each in told if each)
+    causes = [theirs.get("error"), *(notes.get(name) for name in NOTES_OF_FAILURE), theirs.get("build_error")]
+    said = "; ".join(_first_line(each) for each in causes if each)
     return f"ours: {ours_says}; KernelBench's: {'correct' if theirs['correct'] else 'not correct'} {said}".rstrip()
 
 
@@ -220,11 +220,11 @@ def report(result: Row) -> str:
     differing = [key for key, row in rows.items() if agreement(row) not in ("both correct", "neither")]
     lines += ["", *(f"- `{key}`: {reason(rows[key])}" for key in sorted(differing)), ""]
     both = {key: row for key, row in rows.items() if agreement(row) == "both correct"}
-    for by, told in (("median", ""), ("gated", " behind a gate")):
+    for by, suffix in (("median", ""), ("gated", " behind a gate")):
         for place, name in enumerate(("candidates", "references")):
             known = [pair[place] for pair in (ratios(row, by) for row in both.values())]
             near = sum(1 for one in known if one is not None and abs(one - 1) <= NEAR)
-            lines.append(f"- Times of {name}{told}: {near} of {len(known) - known.count(None)} within {NEAR:.0%}.")
+            lines.append(f"- Times of {name}{suffix}: {near} of {len(known) - known.count(None)} within {NEAR:.0%}.")
     times = "| ours, ms | KernelBench, ms | ratio | gated, ms | ratio "
     lines += ["", f"| solution {times}{times.replace('ours', 'reference, ours')}|", "| --- |" + " --- |" * 10]
     for key, row in sorted(both.items()):
@@ -414,9 +414,9 @@ def main() -> None:
         finally:
             if peer is not None:
                 peer.close()
-    told = report(sheet.result)
-    arguments.out.with_suffix(".md").write_text(told, encoding="utf-8")
-    print(told)
+    text = report(sheet.result)
+    arguments.out.with_suffix(".md").write_text(text, encoding="utf-8")
+    print(text)
     if left:
         print(f"{left} of {len(every)} solutions left; the same command continues.")
 

@@ -103,9 +103,9 @@ def main() -> None:
     found = all_checked(module.validate_kernel_static)
     here = {**describe(("warpsmith-evaluator",)), "commit": commit_of(arguments.kernelbench)}
     write_result(arguments.out, {**here, "files": found})
-    told = table(found)
-    arguments.out.with_suffix(".md").write_text(told, encoding="utf-8")
-    print(told)
+    text = table(found)
+    arguments.out.with_suffix(".md").write_text(text, encoding="utf-8")
+    print(text)
 
 
 if __name__ == "__main__":

@@ -43,11 +43,11 @@ class Report:
     @property
     def outcome(self) -> str:
         """`wrong` if one case is, `right` if all plain answers or all thoughtful ones are right, else `refused`."""
-        if any(told.startswith("wrong") for told in self.cases.values()):
+        if any(result.startswith("wrong") for result in self.cases.values()):
             return "wrong"
-        plain = [told for name, told in self.cases.items() if name not in THOUGHTFUL]
-        thoughtful = [told for name, told in self.cases.items() if name in THOUGHTFUL]
-        return "right" if any(told and set(told) == {"right"} for told in (plain, thoughtful)) else "refused"
+        plain = [result for name, result in self.cases.items() if name not in THOUGHTFUL]
+        thoughtful = [result for name, result in self.cases.items() if name in THOUGHTFUL]
+        return "right" if any(result and set(result) == {"right"} for result in (plain, thoughtful)) else "refused"
 
 
 class WrongError(Exception):
@@ -71,7 +71,7 @@ def main() -> int:
         result |= {
             "templates": arguments.label,
             "counts": dict(counts),
-            "reports": [told(report) for report in reports],
+            "reports": [record_of(report) for report in reports],
         }
         write_result(arguments.out, result)
     return int(counts["wrong"] > 0)
@@ -86,13 +86,13 @@ def show(reports: Sequence[Report]) -> None:
         marks = f"{'yes' if report.marked else '':6} {'yes' if report.folds_system else '':5}"
         print(f"{report.name:34} {report.outcome:8} {marks} {cells}")
     print()
-    reasons = Counter(told for report in reports for told in set(report.cases.values()) - {"right"})
+    reasons = Counter(result for report in reports for result in set(report.cases.values()) - {"right"})
     for reason, count in reasons.most_common():
         print(f"{count:4} templates {reason}")
     print(", ".join(f"{count} {name}" for name, count in Counter(report.outcome for report in reports).items()))
 
 
-def told(report: Report) -> dict[str, Any]:
+def record_of(report: Report) -> dict[str, Any]:
     """Return a report in the form of the JSON."""
     return {
         "name": report.name,

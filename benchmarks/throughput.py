@@ -83,7 +83,10 @@ WARPS: Final = (2, 4, 8)
 
 
 def problems() -> dict[str, Problem]:
-    return {name: Problem.from_source(PROBLEM.format(reference=told), name) for name, (told, _) in ACTIVATIONS.items()}
+    return {
+        name: Problem.from_source(PROBLEM.format(reference=reference), name)
+        for name, (reference, _) in ACTIVATIONS.items()
+    }
 
 
 def candidates(count: int, first: int) -> list[tuple[str, str]]:

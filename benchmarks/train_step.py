@@ -170,14 +170,14 @@ def figures(arguments: argparse.Namespace, batch: str, number: int) -> dict[str,
         "--micro-batch-tokens", str(arguments.micro_batch_tokens),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    told = {"batch": batch, "dtype": arguments.dtype, **asdict(VARIANTS[number])}
+    case = {"batch": batch, "dtype": arguments.dtype, **asdict(VARIANTS[number])}
     if done.returncode:
-        return {**told, **failure(done.stderr, done.returncode)}
+        return {**case, **failure(done.stderr, done.returncode)}
     found = json.loads(done.stdout.strip().splitlines()[-1])
     flops = model_flops(arguments.shape, found["parameters"], lengths_of(batch)) / found["seconds"]
     peak = next((peak for name, peak in PEAK_BF16_FLOPS.items() if name in found["device"]), None)
     return {
-        **told, **found, "tokens_per_s": found["tokens"] / found["seconds"], "model_flops_per_s": flops,
+        **case, **found, "tokens_per_s": found["tokens"] / found["seconds"], "model_flops_per_s": flops,
         "mfu": None if peak is None or arguments.dtype == "float32" else flops / peak,
     }  # fmt: skip
 

@@ -94,7 +94,7 @@ def faulty_actor() -> type:
     """Return the class of the actor; made in here, it goes to the actor's process by value."""
 
     class Faulty(SamplerActor):
-        """An engine's actor that does an update wrongly when told to."""
+        """An engine's actor that does an update wrongly on request."""
 
         fault = ""
         whole: Any = None

@@ -178,8 +178,8 @@ def work(arguments: argparse.Namespace) -> None:
             # The first transport of a stage brings new values, so they take turns at it.
             for transport in arguments.transports[:: 1 if number % 2 == 0 else -1]:
                 sync = weight_sync(engine, link, arguments, stage, transport)
-                told = {"stage": stage, "ranks": ranks.world, "transport": transport, "as": str(sync.transport)}
-                syncs(sync, arguments, told, versions)
+                case = {"stage": stage, "ranks": ranks.world, "transport": transport, "as": str(sync.transport)}
+                syncs(sync, arguments, case, versions)
             del engine, sync
             gc.collect()
             if ranks.device.type == "cuda":
@@ -195,7 +195,7 @@ def weight_sync(
     return WeightSync(config, engine, engine.ranks, link, chosen or choose(config, engine.ranks, link))
 
 
-def syncs(sync: WeightSync, arguments: argparse.Namespace, told: dict[str, Any], versions: Iterator[int]) -> None:
+def syncs(sync: WeightSync, arguments: argparse.Namespace, case: dict[str, Any], versions: Iterator[int]) -> None:
     """Make the syncs of one stage and transport; rank 0 writes them."""
     ranks = sync.ranks
     for number in range(arguments.syncs):
@@ -207,7 +207,7 @@ def syncs(sync: WeightSync, arguments: argparse.Namespace, told: dict[str, Any],
         done = sync.send(next(versions))
         seconds = time.perf_counter() - began
         peak = torch.cuda.max_memory_allocated() - before if ranks.device.type == "cuda" else 0
-        row = {**told, "sync": number, "seconds": seconds, "gap": done.gap, "peak_bytes": peak, **done.figures}
+        row = {**case, "sync": number, "seconds": seconds, "gap": done.gap, "peak_bytes": peak, **done.figures}
         if ranks.drives:
             with (arguments.work / "rows.jsonl").open("a", encoding="utf-8") as rows:
                 rows.write(json.dumps(row) + "\n")

@@ -101,11 +101,11 @@ def test_what_found_no_memory_is_tried_once_more_and_what_cannot_be_compiled_is_
     assert tries == {"full": 2, "bad": 1, "odd": 1}
     conducted(baselines, out, every, references)
     assert len(references.asked) == 7, "the same command finds nothing left"
-    told = baselines.report(result)
-    assert "| 1 | compile | 5 | 2 | 2.00 | 2.00 to 2.00 | 2 | 0 |" in told
-    assert "- `1/2` compile: BadProblemError: Problem bad raised in run: ValueError." in told
-    assert "- `1/3` compile: eager 2.0000 ms, not_compiled: a graph" in told
-    assert "| `1/5` | 2 | 1 | 2 | - | - |" in told
+    report = baselines.report(result)
+    assert "| 1 | compile | 5 | 2 | 2.00 | 2.00 to 2.00 | 2 | 0 |" in report
+    assert "- `1/2` compile: BadProblemError: Problem bad raised in run: ValueError." in report
+    assert "- `1/3` compile: eager 2.0000 ms, not_compiled: a graph" in report
+    assert "| `1/5` | 2 | 1 | 2 | - | - |" in report
 
 
 def test_another_source_is_timed_again_and_another_setting_needs_another_file(baselines: Any, tmp_path: Path) -> None:

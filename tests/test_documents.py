@@ -169,10 +169,10 @@ def test_every_make_target_that_a_document_names_exists():
 
 
 def test_continuous_integration_runs_what_the_readme_tells_a_contributor_to_run():
-    told = set(re.findall(r"^make (?:lint|test)\b", (ROOT / "README.md").read_text(), flags=re.MULTILINE))
+    commands = set(re.findall(r"^make (?:lint|test)\b", (ROOT / "README.md").read_text(), flags=re.MULTILINE))
     run = (ROOT / ".github/workflows/ci.yml").read_text()
-    assert told == {"make lint", "make test"}
-    for command in told:
+    assert commands == {"make lint", "make test"}
+    for command in commands:
         assert re.search(rf"run: .*{command}$", run, flags=re.MULTILINE), command
 
 

@@ -99,7 +99,7 @@ def test_the_backend_makes_metadata_on_this_machine(tmp_path):
     assert ended.stdout.splitlines()[-1].startswith("warpsmith_evaluator-")
 
 
-def test_arm64_is_told_that_it_is_untested(capsys):
+def test_arm64_is_reported_as_untested(capsys):
     install.check_machine("Linux", "aarch64", "glibc")
     assert "no test of Warpsmith was ever run there" in capsys.readouterr().err
     install.check_machine("Linux", "x86_64", "glibc")
@@ -160,7 +160,7 @@ def test_uv_sync_leaves_out_what_make_install_does():
 
 
 def test_the_cuda_group_takes_no_build_of_torch_for_cpus():
-    """uv prefers `2.11.0+cpu`, which a page of CPU builds has, to the index's 2.11.0 unless it is told not to."""
+    """uv prefers `2.11.0+cpu`, which a page of CPU builds has, to the index's 2.11.0 unless a setting forbids it."""
     lock_text = (ROOT / "requirements/cuda.lock").read_text()
     (pin,) = re.findall(r"^torch==(\S+)", lock_text, flags=re.MULTILINE)
     assert WORKSPACE["tool"]["uv"]["constraint-dependencies"] == [f"torch != {pin}+cpu"]

@@ -178,16 +178,16 @@ def test_the_report_counts_agreement_names_disagreements_and_compares_times():
         "cuda/1/2": row("undecided", True),
         "cuda/1/3": {"warpsmith": {"status": "correct", "correct": True}},
     }
-    told = side_by_side.report({"solutions": rows})
-    assert "| triton | 3 | 1 | 0 | 1 | 1 | 0 |" in told
-    assert "| cuda | 3 | 0 | 1 | 0 | 0 | 2 |" in told
-    assert "- `triton/1/2`: ours: incorrect: why; KernelBench's: correct\n" in told
-    assert "KernelBench's: not correct Output mismatch; ['0.5']" in told
-    assert "- Times of candidates: 1 of 1 within 2%." in told
-    assert "- Times of references: 0 of 1 within 2%." in told
-    assert "- Times of references behind a gate: 0 of 0 within 2%." in told
+    report = side_by_side.report({"solutions": rows})
+    assert "| triton | 3 | 1 | 0 | 1 | 1 | 0 |" in report
+    assert "| cuda | 3 | 0 | 1 | 0 | 0 | 2 |" in report
+    assert "- `triton/1/2`: ours: incorrect: why; KernelBench's: correct\n" in report
+    assert "KernelBench's: not correct Output mismatch; ['0.5']" in report
+    assert "- Times of candidates: 1 of 1 within 2%." in report
+    assert "- Times of references: 0 of 1 within 2%." in report
+    assert "- Times of references behind a gate: 0 of 0 within 2%." in report
     cells = "1.0000 | 1.0100 | 0.9901 | 1.0000 | 1.0000 | 2.0000 | 2.1000 | 0.9524 | - | -"
-    assert f"| `triton/1/1` | {cells} |" in told
+    assert f"| `triton/1/1` | {cells} |" in report
 
 
 def test_a_row_is_judged_again_if_its_solution_changed(tmp_path):

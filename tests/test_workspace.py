@@ -78,9 +78,9 @@ def test_each_package_says_whose_it_is_and_what_it_runs_on(package):
     assert project["authors"] == [{"name": "Warpsmith maintainers"}]
     assert project["license"] == "Apache-2.0"
     assert project["keywords"]
-    told = {line.removeprefix("Programming Language :: Python :: ") for line in project["classifiers"]}
+    classified = {line.removeprefix("Programming Language :: Python :: ") for line in project["classifiers"]}
     asked = Requirement(f"python{metadata_of_the_workspace()['project']['requires-python']}").specifier
-    assert {f"3.{minor}" for minor in range(20) if asked.contains(f"3.{minor}")} <= told
+    assert {f"3.{minor}" for minor in range(20) if asked.contains(f"3.{minor}")} <= classified
 
 
 def is_ours(requirement: Requirement) -> bool:

@@ -14,8 +14,8 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n, one, BLOCK: tl.constexpr):
     offsets = program * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
     total = tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask)
-    told = one and (program * 0 + 2)
-    tl.store(out_ptr + offsets, tl.where(told.to(tl.int32) == 2, total, total * 0.0), mask=mask)
+    second = one and (program * 0 + 2)
+    tl.store(out_ptr + offsets, tl.where(second.to(tl.int32) == 2, total, total * 0.0), mask=mask)
 
 
 class ModelNew(nn.Module):

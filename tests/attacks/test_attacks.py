@@ -12,7 +12,7 @@ An attack on the clock may be `correct`; then it takes the time of the honest ke
 `# device: cuda` (or `cpu`) keeps a file to one device; without it both judge it. `# permitted on cuda:` and
 `# flags on cpu:` say what holds on one device where the other ends differently. `--attack-device` chooses the device.
 `# permitted apart:` and `# flags apart:` say what holds where host code is detached (`--attack-host`): it has no device
-there, and none of its results is left to be told from a kernel's.
+there, and none of its results is left to be distinguished from a kernel's.
 
 An attack on the sandbox defines `succeeded()` and is right only where that says so: `correct` would tell of a hole.
 """
@@ -281,9 +281,9 @@ def test_an_attack_on_the_sandbox_would_tell(evaluator):
     sources = [path.read_text(encoding="utf-8") for path in TELLING]
     assert len({source.partition("class ModelNew")[2] for source in sources}) == 1
     assert len({source.partition("@triton.jit")[2].partition("mask=mask)\n\n")[0] for source in sources}) == 1
-    told = sources[0].replace("class ModelNew", "def succeeded():\n    return True\n\n\nclass ModelNew")
+    succeeding = sources[0].replace("class ModelNew", "def succeeded():\n    return True\n\n\nclass ModelNew")
     problem = Problem.from_file(HERE / "problems" / "add.py")
-    assert evaluator.evaluate(problem, told).status == "correct"
+    assert evaluator.evaluate(problem, succeeding).status == "correct"
 
 
 def _table() -> list[str]:

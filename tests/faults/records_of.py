@@ -19,10 +19,10 @@ def check_records(run_dir: Path, *, prompts: int, samples: int) -> list[Row]:
     done = [row["step"] for row in steps]
     assert sorted(done) == list(range(1, len(done) + 1)), "each step once, and none left out"
     _check_rewards(turns)
-    told = [row for row in turns if row["after_step"] < len(done)]
-    _check_groups(told, done, prompts=prompts, samples=samples)
-    _check_credits(credits, told, len(done))
-    return told
+    finished = [row for row in turns if row["after_step"] < len(done)]
+    _check_groups(finished, done, prompts=prompts, samples=samples)
+    _check_credits(credits, finished, len(done))
+    return finished
 
 
 def _check_rewards(turns: list[Row]) -> None:
@@ -60,15 +60,15 @@ def check_verdicts(turns: list[Row], problems: dict[str, str]) -> int:
         turns: rows of `TURNS`.
         problems: the source of each problem by its name.
     """
-    told = {
+    recorded = {
         (row["problem"], row["kernel"]): (row["verdict"]["compiled"], row["verdict"]["correct"])
         for row in turns
         if row["valid"] and row["kernel"] is not None
     }
     with Evaluator(EvaluatorConfig(slots=2, ready_workers=1)) as evaluator, ThreadPoolExecutor(2) as threads:
-        again = threads.map(lambda key: _judged(evaluator, problems[key[0]], *key), told)
-        assert told == dict(zip(told, again, strict=True))
-    return len(told)
+        again = threads.map(lambda key: _judged(evaluator, problems[key[0]], *key), recorded)
+        assert recorded == dict(zip(recorded, again, strict=True))
+    return len(recorded)
 
 
 def _judged(evaluator: Evaluator, text: str, name: str, kernel: str) -> tuple[bool, bool]:

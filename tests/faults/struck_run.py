@@ -89,7 +89,7 @@ class StruckRun:
 
     @property
     def steps(self) -> list[int]:
-        """The steps that the command has told of since it was started last."""
+        """The steps that the command has reported since it was started last."""
         return [int(number) for number in STEP.findall(self.said)]
 
     def await_step(self, *, seconds: float = STEP_S) -> int:
@@ -165,7 +165,7 @@ class StruckRun:
         """Return every living process that belongs to the run."""
         mark = os.fsencode(self.temporary)
         pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-        return list(_living(pid for pid in pids if mark in _told_at_start(pid)))
+        return list(_living(pid for pid in pids if mark in _known_at_start(pid)))
 
     def part(self, name: str) -> list[psutil.Process]:
         """Return the processes that play a part: see PARTS."""
@@ -251,7 +251,7 @@ def paragraph(said: str) -> str:
     return " ".join(found[0].split())
 
 
-def _told_at_start(pid: int) -> bytes:
+def _known_at_start(pid: int) -> bytes:
     """Return command line and environment of a process; one that is contained shows its command line alone."""
     found = b""
     for name in ("cmdline", "environ"):

@@ -174,9 +174,9 @@ def test_checkpoints_that_cannot_be_written_end_the_run(alone: StruckRun) -> Non
         assert alone.await_end(STOPS_S) != 0
     finally:
         _command("umount", checkpoints)
-    told = paragraph(alone.said)
-    assert "Read-only file system" in told
-    assert "--resume" in told
+    message = paragraph(alone.said)
+    assert "Read-only file system" in message
+    assert "--resume" in message
 
 
 def test_a_server_that_stops_for_a_while_costs_time_only_and_one_that_is_gone_ends_the_run(

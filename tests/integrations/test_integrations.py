@@ -121,8 +121,8 @@ def test_openenv(environment):
     here = environment("judge,client,openenv")
     assert here.example("OpenEnv").splitlines()[-2:] == ["1_Add_ReLU", "0.3 True correct"]
     with served(here, "invalid_server.py") as broken:
-        told = here.example("OpenEnv", WARPSMITH_EVALUATOR_SERVERS=broken)
-    assert told.splitlines()[-1] == "None False invalid"
+        printed = here.example("OpenEnv", WARPSMITH_EVALUATOR_SERVERS=broken)
+    assert printed.splitlines()[-1] == "None False invalid"
 
 
 def test_nemo_gym_asks_a_server_from_an_environment_without_torch(environment):
@@ -152,11 +152,11 @@ def with_trainer(environment, *packages):
 
 def test_trackers_keep_every_figure(environment):
     here = with_trainer(environment, "tensorboard", "mlflow-skinny", "sqlalchemy", "alembic", "trackio")
-    told = here.support("tracker_checks.py")
-    assert all(f"{name} kept " in told for name in ("tensorboard", "mlflow", "trackio"))
+    printed = here.support("tracker_checks.py")
+    assert all(f"{name} kept " in printed for name in ("tensorboard", "mlflow", "trackio"))
 
 
 def test_the_view_of_wandb_is_made_and_sent(environment):
     here = with_trainer(environment, "wandb-workspaces", "pandas", "numpy", "psutil")
-    told = here.support("wandb_view_checks.py", ROOT / "tests/data/recorded-run")
-    assert told.splitlines()[-1].endswith(" figures")
+    printed = here.support("wandb_view_checks.py", ROOT / "tests/data/recorded-run")
+    assert printed.splitlines()[-1].endswith(" figures")

@@ -70,13 +70,13 @@ def steps_of(here: Environment, *overrides: str, **variables: str) -> list[dict[
     text = blocks("verl", "sh")[0].replace("$PWD", str(here.work)).replace("MODEL", "policy")
     [command] = [line for line in text.splitlines() if "main_ppo" in line]
     with ServerProcess("--slots", "2") as server:
-        told = here.run(
+        printed = here.run(
             *shlex.split(command), *SMALL, *overrides, timeout_s=60 * MINUTES,
             WARPSMITH_EVALUATOR_SERVERS=server.url, VLLM_NO_USAGE_STATS="1", **variables,
         )  # fmt: skip
     return [
         {name: float(value) for name, value in re.findall(r"([\w/@-]+):(?:np\.\w+\()?(-?[\d.e+-]+)", figures)}
-        for figures in re.findall(r"step:\d+ - (.*)", told)
+        for figures in re.findall(r"step:\d+ - (.*)", printed)
     ]
 
 

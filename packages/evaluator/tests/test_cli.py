@@ -28,7 +28,7 @@ def test_json_is_one_object_and_nothing_else(files):
 
 
 def test_a_verdict_of_any_kind_is_exit_code_0_and_its_message_cannot_drive_the_terminal(files):
-    """Without isolation, which is told of."""
+    """Without isolation, which is reported."""
     problem, candidate = files
     candidate.write_text('raise RuntimeError("\\ud800 \\x1b[31mred\\x07 caf\\xe9")\nclass ModelNew: pass\n')
     done = run("check", problem, candidate, "--isolation", "none")
@@ -104,11 +104,11 @@ def test_the_doctor_names_every_layer_and_the_tier():
 
 def test_the_doctor_names_the_gpus_or_what_keeps_candidates_from_one():
     report = json.loads(run("doctor", "--json").stdout)
-    told = " ".join(run("doctor").stdout.split())
+    printed = " ".join(run("doctor").stdout.split())
     assert report["gpus"] or report["gpu_obstacle"]
     for gpu in report["gpus"]:
-        assert f"--gpu {gpu['number']}: {gpu['name']}, {gpu['arch']}" in told
+        assert f"--gpu {gpu['number']}: {gpu['name']}, {gpu['arch']}" in printed
     if report["gpu_obstacle"]:
-        assert "cannot be judged on a GPU here" in told
+        assert "cannot be judged on a GPU here" in printed
     else:
-        assert "can be judged with --device cuda" in told
+        assert "can be judged with --device cuda" in printed

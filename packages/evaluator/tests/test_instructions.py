@@ -1,4 +1,4 @@
-"""What a model is told about a task, by kernel language and policy; the example in it is a candidate that compiles."""
+"""The instructions for a task, by kernel language and policy; the example in it is a candidate that compiles."""
 
 import ast
 

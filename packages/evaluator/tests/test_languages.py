@@ -91,8 +91,8 @@ def test_kernels_of_a_language_from_outside_are_judged(outside, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout)
-    told = {name: (verdict["status"], verdict["error_category"]) for name, verdict in found.items()}
-    assert told == {
+    judged = {name: (verdict["status"], verdict["error_category"]) for name, verdict in found.items()}
+    assert judged == {
         "right": ("correct", None),
         "wrong": ("incorrect", None),
         "unreadable": ("compile_error", "parse_error"),

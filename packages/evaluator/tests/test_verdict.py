@@ -39,9 +39,9 @@ def test_failures_of_the_evaluator_are_invalid():
 
 
 def test_a_message_is_text_that_a_record_takes():
-    told = Verdict("runtime_error", True, False, error_message=f"Value{chr(0xD800)}Error: \U0001f600")
-    assert told.error_message == "Value?Error: \U0001f600"
-    assert pa.array([told.to_record()], type=VERDICT).to_pylist()[0]["error_message"] == told.error_message
+    verdict = Verdict("runtime_error", True, False, error_message=f"Value{chr(0xD800)}Error: \U0001f600")
+    assert verdict.error_message == "Value?Error: \U0001f600"
+    assert pa.array([verdict.to_record()], type=VERDICT).to_pylist()[0]["error_message"] == verdict.error_message
 
 
 def test_a_row_of_a_table_has_the_fields_of_its_schema():
@@ -53,8 +53,8 @@ def test_a_row_of_a_table_has_the_fields_of_its_schema():
 
 
 def test_kernelbenchs_result_says_how_host_code_was_recorded():
-    told = Verdict("correct", compiled=True, correct=True, recording="detached")
-    assert result_of(told)["metadata"]["recording"] == told.to_row()["recording"] == "detached"
+    verdict = Verdict("correct", compiled=True, correct=True, recording="detached")
+    assert result_of(verdict)["metadata"]["recording"] == verdict.to_row()["recording"] == "detached"
     assert ExecMetadata(**result_of(FULL)["metadata"]).recording is None
 
 
@@ -65,11 +65,11 @@ def test_a_verdict_without_a_way_of_recording_is_read():
 
 
 @pytest.mark.parametrize("category", ERROR_CATEGORIES)
-def test_tritonforges_clients_are_told_a_category_that_they_know_and_ours_beside(category):
-    told = result_of(Verdict("runtime_error", True, False, error_category=category))["metadata"]
-    assert told["error_category"] in TRITONFORGE_CATEGORIES
-    assert told["error_category"] == category or category not in TRITONFORGE_CATEGORIES
-    assert told["error_kind"] == ExecMetadata(**told).error_kind == category
+def test_tritonforges_clients_get_a_category_that_they_know_and_ours_beside(category):
+    metadata = result_of(Verdict("runtime_error", True, False, error_category=category))["metadata"]
+    assert metadata["error_category"] in TRITONFORGE_CATEGORIES
+    assert metadata["error_category"] == category or category not in TRITONFORGE_CATEGORIES
+    assert metadata["error_kind"] == ExecMetadata(**metadata).error_kind == category
 
 
 def test_what_tritonforge_has_no_category_for_is_unknown_there():

@@ -1,4 +1,4 @@
-"""Spans of evaluations: where a verdict's seconds lie, what is told of it, and one trace over a client and a server."""
+"""Spans of evaluations: where a verdict's seconds lie, what they record, and one trace over a client and a server."""
 
 import asyncio
 from dataclasses import fields

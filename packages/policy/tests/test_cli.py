@@ -64,7 +64,7 @@ def test_inspect_warns_of_a_stop_that_is_plain_text(tmp_path, tiny_dir):
     )
     assert "are in brackets" not in output
     facts = json.loads(invoke("inspect", copy, "--json").output)
-    assert any("no stop token" in told for told in facts["warnings"])
+    assert any("no stop token" in warning for warning in facts["warnings"])
     assert json.loads(invoke("inspect", tiny_dir, "--json").output)["warnings"] == []
 
 
@@ -107,8 +107,8 @@ def test_bad_input_is_one_paragraph(tmp_path, tiny_dir, capsys, monkeypatch, arg
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert cause in " ".join(told[told.index("error:") :].split())
+    printed = capsys.readouterr().err
+    assert cause in " ".join(printed[printed.index("error:") :].split())
 
 
 def test_the_process_ends_as_the_command_does(tmp_path, tiny_dir):

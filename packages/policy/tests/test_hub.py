@@ -38,7 +38,7 @@ def command(hub_url: str, cache: Path, *arguments: object, **changed: str) -> su
     )  # fmt: skip
 
 
-def told(done: subprocess.CompletedProcess[str]) -> str:
+def message_of(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 2, done.stderr
     text = done.stderr[done.stderr.index("error:") :]
     assert "\n\n" not in text.strip()
@@ -65,7 +65,7 @@ def test_an_interrupted_download_is_continued(hub, tmp_path):
     weights = hub.models[NAME, OLD]["model.safetensors"]
     hub.room = len(weights) // 3
     done = command(hub.url, tmp_path / "cache", "fetch", NAME, tmp_path / "m", "--revision", "v1")
-    assert "repeat the command: what has arrived is kept" in told(done)
+    assert "repeat the command: what has arrived is kept" in message_of(done)
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
     asked = [asked for method, path, asked in hub.asked if method == "GET" and path.endswith("model.safetensors")]
     assert asked[0] == "bytes=0-"
@@ -89,7 +89,7 @@ def test_an_interrupted_download_is_continued(hub, tmp_path):
 )
 def test_what_the_hub_has_not_is_one_paragraph(hub, tmp_path, arguments, cause):
     name, *options = arguments
-    assert cause in told(command(hub.url, tmp_path / "cache", "fetch", name, tmp_path / "m", *options))
+    assert cause in message_of(command(hub.url, tmp_path / "cache", "fetch", name, tmp_path / "m", *options))
     assert not (tmp_path / "m").exists()
 
 
@@ -121,7 +121,7 @@ def test_a_name_is_one_commit_from_then_on(hub, tmp_path):
 
 
 def test_without_a_network_and_a_cache_there_is_one_paragraph(tmp_path):
-    error = told(command("http://127.0.0.1:9", tmp_path / "cache", "fetch", NAME, tmp_path / "m"))
+    error = message_of(command("http://127.0.0.1:9", tmp_path / "cache", "fetch", NAME, tmp_path / "m"))
     assert f"There is no directory {NAME} here, and it could not be downloaded" in error
     assert "Without a network, copy the model's directory here" in error
     assert not (tmp_path / "m").exists()

@@ -155,7 +155,7 @@ def test_damage_is_named(copy, damage):
         ({"hidden_size": "wide"}, "describes"),
     ],
 )
-def test_a_configuration_of_other_weights_is_told_from_its_own(copy, changes, cause):
+def test_a_configuration_of_other_weights_is_distinguished_from_its_own(copy, changes, cause):
     check_shapes(copy)
     config = copy / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | changes))

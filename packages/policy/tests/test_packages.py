@@ -46,7 +46,7 @@ def test_torchvision_of_another_build_is_refused_where_its_import_fails(install:
     assert f"`{sys.executable} -m pip uninstall --yes torchvision`, then run" in caught.value.remedy
 
 
-def test_an_environment_without_pip_is_told_of_uv(
+def test_an_environment_without_pip_is_pointed_to_uv(
     install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install("torch", "2.13.0+cpu", "")

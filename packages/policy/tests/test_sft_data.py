@@ -67,7 +67,7 @@ ANSWER = st.builds(
 
 @pytest.mark.parametrize("name", ["tiny", "qwen25", "qwen3", "qwen3-silent", "llama3", "llama30"])
 @settings(max_examples=60, deadline=None)
-@given(pairs=st.lists(st.tuples(st.sampled_from(["Add.", "Mend it.\n"]), ANSWER), min_size=1, max_size=3))
+@given(pairs=st.lists(st.tuples(st.sampled_from(["Add.", "Fix it.\n"]), ANSWER), min_size=1, max_size=3))
 def test_trained_tokens_are_those_of_the_turns_each_once(chat_of, name, pairs):
     """A label stands on each token of each completion, behind its own prompt, and nowhere else."""
     chat = chat_of(name)

@@ -44,10 +44,10 @@ def records(capsys, monkeypatch) -> Callable[..., Ended]:
 
 def test_the_process_ends_as_the_command_does(run_dir, tmp_path, records):
     for arguments, code in ((["summary", run_dir], 0), (["summary", tmp_path / "nothing"], 2), (["sumary"], 2)):
-        told, expected = process(*arguments), records(*arguments)
-        assert (told.returncode, expected.returncode) == (code, code)
-        assert told.stdout == expected.stdout
-        assert "Traceback" not in told.stderr
+        ended, expected = process(*arguments), records(*arguments)
+        assert (ended.returncode, expected.returncode) == (code, code)
+        assert ended.stdout == expected.stdout
+        assert "Traceback" not in ended.stderr
 
 
 def test_help_teaches_with_an_example_and_version_answers(records):

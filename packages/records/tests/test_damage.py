@@ -178,7 +178,7 @@ def test_verify_lists_every_damage_and_raises_nothing(tmp_path, original):
     assert (report.batches, report.torn) == (BATCHES, None)
 
 
-def test_what_was_skipped_is_told_once(tmp_path, original):
+def test_what_was_skipped_is_reported_once(tmp_path, original):
     copy = Copy(original, tmp_path)
     flip(copy.stream, 8 * (copy.stream.stat().st_size - 100))
     reader = RunReader(copy.run_dir, on_damage="skip")

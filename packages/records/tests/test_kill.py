@@ -99,10 +99,10 @@ def check(run_dir: Path, lives: list[Acknowledged]) -> None:
             ((life, number),) = {(int(name[0]), int(name[1])) for name in names}
             assert [int(name[2]) for name in names] == list(range(batch.num_rows))
             found.setdefault(life, []).append((number, batch.num_rows))
-        for life, told in enumerate(lives):
+        for life, acknowledged_batches in enumerate(lives):
             recorded = found.get(life, [])
-            assert recorded[: len(told[table])] == told[table]
-            more[life] += len(recorded) - len(told[table])
+            assert recorded[: len(acknowledged_batches[table])] == acknowledged_batches[table]
+            more[life] += len(recorded) - len(acknowledged_batches[table])
     assert max(more) <= 1
     assert all(report.damage == () for report in RunReader(run_dir).verify())
 

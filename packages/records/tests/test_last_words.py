@@ -98,8 +98,8 @@ def test_the_kernel_counts_what_it_killed_for_memory(
     assert oom_kills() == 0
     path.write_text(counters)
     assert oom_kills() == expected
-    told = {0: "", 1: "killed a process on", 2: "killed 2 processes on"}
-    assert all(words in memory_note(expected - ended) for ended, words in told.items())
+    notes = {0: "", 1: "killed a process on", 2: "killed 2 processes on"}
+    assert all(words in memory_note(expected - ended) for ended, words in notes.items())
     assert memory_note(expected) == ""
 
 

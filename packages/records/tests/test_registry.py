@@ -77,7 +77,7 @@ def test_two_parts_of_one_name_name_both_packages(install):
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("circle = 1 / 0", "ZeroDivisionError: division by zero"),
@@ -85,14 +85,14 @@ def test_two_parts_of_one_name_name_both_packages(install):
         ("disc = 1", "AttributeError: module 'round_shapes_parts' has no attribute 'circle'"),
     ],
 )
-def test_a_part_that_cannot_be_imported_names_its_package_and_the_error(install, source, told):
+def test_a_part_that_cannot_be_imported_names_its_package_and_the_error(install, source, message):
     install("round-shapes", source, circle="circle")
     with pytest.raises(BrokenEntryPointError) as caught:
         Registry(GROUP, "shape").get("circle")
     assert "The shape `circle` of round-shapes 1.2 cannot be imported from round_shapes_parts:circle" in str(
         caught.value
     )
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_part_of_the_wrong_form_is_refused_with_what_is_missing(install):

@@ -146,7 +146,7 @@ def test_roles_are_summarized_apart(run_dir):
     assert summarize(reader).trajectories == 12
 
 
-def test_evaluations_before_and_after_training_are_told_apart(tmp_path):
+def test_evaluations_before_and_after_training_are_distinguished(tmp_path):
     reader = run_of(
         tmp_path,
         trajectory_rows("before", ["incorrect", "incorrect"], role="held_out", after_step=0),

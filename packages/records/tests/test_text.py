@@ -77,8 +77,8 @@ class OwnError(WarpsmithError):
 def test_json_that_is_none_is_named(tmp_path, text):
     path = tmp_path / "x.json"
     path.write_text(text)
-    with pytest.raises(OwnError, match=r"x.json is not JSON: .*\. Mend it\."):
-        read_json(path, OwnError, remedy="Mend it.")
+    with pytest.raises(OwnError, match=r"x.json is not JSON: .*\. Fix it\."):
+        read_json(path, OwnError, remedy="Fix it.")
 
 
 def test_json_is_read_with_a_mark(tmp_path):

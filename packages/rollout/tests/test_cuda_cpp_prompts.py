@@ -1,4 +1,4 @@
-"""CUDA C++ in rollouts: what prompts ask for, what is read from an answer, and what a later turn is told of nvcc."""
+"""CUDA C++ in rollouts: what prompts ask for, what is read from an answer, and what a later turn is shown of nvcc."""
 
 import asyncio
 

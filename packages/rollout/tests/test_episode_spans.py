@@ -1,4 +1,4 @@
-"""Spans of episodes: their turns, what each turn did, and that nothing is told of what was asked and answered."""
+"""Spans of episodes: their turns, what each turn did, and that nothing shows what was asked and answered."""
 
 import asyncio
 from collections import Counter
@@ -89,10 +89,12 @@ def test_each_turn_of_an_episode_generates_and_is_judged_within_it(exporter, col
     }  # fmt: skip
     assert expected.items() <= dict(episode.attributes).items()
     turns = [span.attributes for span in found if span.name == "turn"]
-    assert [told["warpsmith.turn"] for told in turns] == [1, 2]
-    assert [told["warpsmith.status"] for told in turns] == ["incorrect", "correct"]
-    assert [told["warpsmith.reward"] for told in turns] == [row["reward"] for row in rows]
-    assert [told["warpsmith.completion_tokens"] for told in turns] == [len(row["completion_ids"]) for row in rows]
+    assert [attributes["warpsmith.turn"] for attributes in turns] == [1, 2]
+    assert [attributes["warpsmith.status"] for attributes in turns] == ["incorrect", "correct"]
+    assert [attributes["warpsmith.reward"] for attributes in turns] == [row["reward"] for row in rows]
+    assert [attributes["warpsmith.completion_tokens"] for attributes in turns] == [
+        len(row["completion_ids"]) for row in rows
+    ]
     assert "ModelNew" not in "".join(span.to_json() for span in found)
 
 

@@ -105,7 +105,7 @@ def test_rows_carry_the_samplers_own_tokens(collect, scripted_sampler, chat):
     assert sampling.stop_token_ids == (0,)
 
 
-def test_a_later_turn_is_told_what_became_of_the_one_before(collect, scripted_sampler):
+def test_a_later_turn_is_shown_what_became_of_the_one_before(collect, scripted_sampler):
     rows = collect(scripted_sampler(WRONG, GOOD)).to_pylist()
     second = rows[1]["messages"][-1]["content"]
     assert WRONG in second

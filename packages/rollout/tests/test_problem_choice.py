@@ -27,7 +27,7 @@ def nine(request, tmp_path):
     return place
 
 
-def test_all_of_a_file_are_taken_unless_told_otherwise(nine):
+def test_all_of_a_file_are_taken_by_default(nine):
     assert len(choose(nine)) == 9
     assert [row.name for row in choose(nine, count=4)] == [row.name for row in choose(nine)][:4]
 

@@ -67,9 +67,11 @@ def test_the_full_prompt_states_the_rules_and_the_problem():
     ],
 )
 def test_the_prompt_states_the_policy_of_operators(policy, stated):
-    told = {one: build_prompt(PROBLEM, style="full", operators=one)[1]["content"] for one in ("none", "library", "any")}
-    assert stated in told.pop(policy)
-    assert not any(stated in other for other in told.values())
+    prompts = {
+        one: build_prompt(PROBLEM, style="full", operators=one)[1]["content"] for one in ("none", "library", "any")
+    }
+    assert stated in prompts.pop(policy)
+    assert not any(stated in other for other in prompts.values())
     (compact,) = build_prompt(PROBLEM, style="compact", operators=policy)
     assert compact["content"].startswith("def forward" if policy == "none" else f"# operators: {policy}\n")
 
@@ -82,9 +84,9 @@ def test_the_policy_is_that_of_the_setting_or_else_of_the_problem():
 
 def test_feedback_names_library_operators_and_the_share_of_the_kernels():
     verdict = Verdict("correct", True, True, operators=("aten.linear",), kernel_share=0.25, speedup=1.0)
-    told = feedback(Attempt("class ModelNew: ...", verdict))
-    assert "Library operators: aten.linear" in told
-    assert "in your kernels: 25%" in told
+    text = feedback(Attempt("class ModelNew: ...", verdict))
+    assert "Library operators: aten.linear" in text
+    assert "in your kernels: 25%" in text
 
 
 FIGURES = Verdict(
@@ -97,7 +99,7 @@ FIGURES = Verdict(
 
 
 def test_feedback_tells_how_far_a_kernel_is_from_the_bound_and_what_its_kernels_use():
-    told = feedback(Attempt("code", FIGURES))
+    text = feedback(Attempt("code", FIGURES))
     for part in (
         "Speedup over torch.compile: 1.50x",
         "Speedup over PyTorch: 3x (0.6 ms)",
@@ -108,7 +110,7 @@ def test_feedback_tells_how_far_a_kernel_is_from_the_bound_and_what_its_kernels_
         "Kernel softmax x2: 64 x 1 x 1 blocks of 128 threads, 40 registers, 16 bytes spilled per thread, "
         "2 KiB shared memory, occupancy 50%",
     ):
-        assert part in told
+        assert part in text
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,17 @@ from warpsmith.rollout.sampling_pause import SamplingPause
 
 def test_a_pause_waits_for_what_is_in_flight_and_holds_the_others() -> None:
     async def go() -> list[str]:
-        pause, told, leave = SamplingPause(), [], asyncio.Event()
+        pause, events, leave = SamplingPause(), [], asyncio.Event()
 
         async def first() -> None:
             async with pause.sampling():
-                told.append("first in")
+                events.append("first in")
                 await leave.wait()
-                told.append("first out")
+                events.append("first out")
 
         async def second() -> None:
             async with pause.sampling():
-                told.append("second in")
+                events.append("second in")
 
         inside = asyncio.create_task(first())
         await asyncio.sleep(0)
@@ -33,11 +33,11 @@ def test_a_pause_waits_for_what_is_in_flight_and_holds_the_others() -> None:
         assert not closing.done()
         leave.set()
         await closing
-        told.append("closed")
+        events.append("closed")
         await asyncio.sleep(0)
         pause.resume()
         await asyncio.gather(inside, late)
-        return told
+        return events
 
     assert asyncio.run(go()) == ["first in", "first out", "closed", "second in"]
 
@@ -65,18 +65,18 @@ def test_a_pause_may_begin_again_before_those_that_wait_have_woken() -> None:
     async def go() -> None:
         pause = SamplingPause()
         await pause.pause()
-        told: list[str] = []
+        events: list[str] = []
 
         async def waits() -> None:
             async with pause.sampling():
-                told.append("in")
+                events.append("in")
 
         task = asyncio.create_task(waits())
         await asyncio.sleep(0)
         pause.resume()
         await pause.pause()
         await asyncio.sleep(0)
-        assert not told
+        assert not events
         pause.resume()
         await task
 

@@ -12,7 +12,7 @@ from warpsmith.rollout.samplers.vllm import settings as vllm_settings
 from warpsmith.rollout.settings import SettingsError, changed, checked, describe, json_schema
 
 
-def told(**values) -> str:
+def message_of(**values) -> str:
     with pytest.raises(SettingsError) as caught:
         checked(RolloutConfig, values)
     return str(caught.value)
@@ -60,18 +60,21 @@ def test_unset_removes_a_key_or_a_table_that_there_can_be():
 
 
 def test_an_unknown_key_names_the_near_one_or_all():
-    assert told(concurency=3) == "unknown key `concurency` in [top level]; did you mean `concurrency`?"
-    assert told(evaluation={"type": "ray", "actor": 2}) == "unknown key `actor` in [evaluation]; did you mean `actors`?"
-    assert "its keys are " in told(evaluation={"zzz": 1})
+    assert message_of(concurency=3) == "unknown key `concurency` in [top level]; did you mean `concurrency`?"
+    assert (
+        message_of(evaluation={"type": "ray", "actor": 2})
+        == "unknown key `actor` in [evaluation]; did you mean `actors`?"
+    )
+    assert "its keys are " in message_of(evaluation={"zzz": 1})
 
 
 def test_a_key_of_another_table_is_placed():
-    assert told(max_turns=2).endswith("did you mean `environment.max_turns`?")
-    assert told(sampling={"dtype": "float32"}).endswith("did you mean `sampler.dtype`?")
+    assert message_of(max_turns=2).endswith("did you mean `environment.max_turns`?")
+    assert message_of(sampling={"dtype": "float32"}).endswith("did you mean `sampler.dtype`?")
 
 
-def test_every_cause_is_told_in_one_sentence():
-    text = told(concurrency="many", gama=0.4)
+def test_every_cause_is_named_in_one_sentence():
+    text = message_of(concurrency="many", gama=0.4)
     assert "`concurrency`: Input should be a valid integer" in text
     assert "did you mean `gamma`?" in text
     assert text.count("; ") >= 1
@@ -92,9 +95,9 @@ def test_every_cause_is_told_in_one_sentence():
     ],
 )
 def test_numbers_and_booleans_in_quotes_are_refused_and_texts_without(values, says):
-    text = told(**values)
+    text = message_of(**values)
     assert says in text
-    assert text.count("`: ") == 1, "one cause is told once"
+    assert text.count("`: ") == 1, "one cause is named once"
 
 
 def test_texts_that_look_like_numbers_are_taken_where_texts_are():

@@ -59,8 +59,8 @@ def judging(sampler, monkeypatch, seen=None):
         yield evaluator, windows
 
 
-async def verdict(evaluator, **told):
-    return await within(DEADLINE_S, evaluator.evaluate_async(PROBLEM, json.dumps(told)), "a verdict")
+async def verdict(evaluator, **orders):
+    return await within(DEADLINE_S, evaluator.evaluate_async(PROBLEM, json.dumps(orders)), "a verdict")
 
 
 def inside(interval, intervals):

@@ -178,7 +178,7 @@ def kill_seed() -> int:
 
 
 def said_until_turn(process: "subprocess.Popen[str]", turns: int) -> str:
-    """Return what a run says until it has told of so many turns."""
+    """Return what a run says until it has reported so many turns."""
     assert process.stdout is not None
     said = ""
     for line in process.stdout:

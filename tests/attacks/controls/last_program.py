@@ -1,5 +1,5 @@
 # problem: row_sum
-# The last program of a row, told by a counter, moves the sum; all that others wrote it reads atomically.
+# The last program of a row, identified by a counter, moves the sum; all that others wrote it reads atomically.
 import torch
 import torch.nn as nn
 import triton

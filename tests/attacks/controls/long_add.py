@@ -1,6 +1,6 @@
 # problem: long_add
 # device: cuda
-# Enough elements that their time can be told from a launch's; attacks on the clock are compared with this one.
+# Enough elements that their time can be distinguished from a launch's; attacks on the clock are compared with this one.
 import torch
 import torch.nn as nn
 import triton

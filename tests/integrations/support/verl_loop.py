@@ -126,13 +126,15 @@ def check_episodes(out, tokenizer):
         length = int(out.batch["attention_mask"][number, PROMPT:].sum())
         ids = out.batch["responses"][number][:length]
         written = tokenizer.decode(ids[mask[:length]])
-        told = tokenizer.decode(ids[~mask[:length]])
+        inserted = tokenizer.decode(ids[~mask[:length]])
         if script is not None:
             assert written == "".join(script), written
-        # What is told between two turns begins one message of the user and one of the assistant, and no other.
+        # What is inserted between two turns begins one message of the user and one of the assistant, and no other.
         between = int(out.non_tensor_batch["__num_turns__"][number]) // 2 - 1
-        assert told.count("<|im_start|>user\n") == between and told.count("<|im_start|>assistant\n") == between, told
-        assert told.count("<|im_start|>") == 2 * between, told
+        assert (
+            inserted.count("<|im_start|>user\n") == between and inserted.count("<|im_start|>assistant\n") == between
+        ), inserted
+        assert inserted.count("<|im_start|>") == 2 * between, inserted
     findings = tokenizer.decode(out.batch["responses"][0])
     assert "Correct: no (incorrect)" in findings, findings
     whole = tokenizer.decode(out.batch["input_ids"][2][out.batch["attention_mask"][2].bool()])

@@ -83,14 +83,14 @@ def teach(model, tokenizer, pairs, rate, steps):
     """Train a model on the pairs until it writes each with about the same probability."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device).train()
-    told = batch(tokenizer, pairs, device)
-    answers = (told["labels"] != -100).sum().item()
+    inputs = batch(tokenizer, pairs, device)
+    answers = (inputs["labels"] != -100).sum().item()
     least = len(pairs) * math.log(2.0) / answers
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     losses = [math.inf]
     while losses[-1] > least + CLOSE and len(losses) <= steps:
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            loss = model(**told).loss
+            loss = model(**inputs).loss
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -96,8 +96,8 @@ def test_what_is_known_is_not_audited_again(tree, config, evaluator, capsys):
     failed = {**first["problems"][1], "final": False}
     plan.out.write_text(json.dumps({**first, "problems": [first["problems"][0], failed, *first["problems"][2:]]}))
     again = conduct_audit(plan, evaluator)
-    told = capsys.readouterr().err
-    assert "3 problems are already audited; 2 remain" in told
+    printed = capsys.readouterr().err
+    assert "3 problems are already audited; 2 remain" in printed
     assert again["problems"][1:] == first["problems"][1:]
     assert again["problems"][0]["key"] != first["problems"][0]["key"]
     conduct_audit(plan, evaluator)
@@ -116,7 +116,7 @@ def test_an_audit_of_other_levels_keeps_what_the_file_held(tree, config, evaluat
     assert {entry["level"] for entry in json.loads(plan.out.read_text())["problems"]} == {1}
 
 
-def test_problems_of_equal_source_are_each_told_under_their_names_of_today(tree, config, evaluator, capsys):
+def test_problems_of_equal_source_are_each_reported_under_their_names_of_today(tree, config, evaluator, capsys):
     plan = AuditPlan(tree, tree / "audit.json", (1,), config)
     twin = tree / "level1" / "6_Twin.py"
     twin.write_text((tree / "level1" / "1_Good.py").read_text())

@@ -97,11 +97,11 @@ def test_a_run_from_beginning_to_end_and_once_more(tree, config, evaluator, caps
     assert "(--allow-degenerate)" in why
     assert found.report["not_in_dataset"] == ["level_1_problem_9_sample_0_kernel.py"]
     assert found.report["unrecognized"] == ["level_1_problem_one_sample_0_kernel.py"]
-    told = capsys.readouterr().err
-    assert "[4/4]" in told
-    assert "problem 1 sample 1: incorrect: " in told
-    assert "level 2 problem 1 sample 0: refused: Problem 1_Zero is degenerate" in told
-    assert "no problem 9 of level 1" in told
+    printed = capsys.readouterr().err
+    assert "[4/4]" in printed
+    assert "problem 1 sample 1: incorrect: " in printed
+    assert "level 2 problem 1 sample 0: refused: Problem 1_Zero is degenerate" in printed
+    assert "no problem 9 of level 1" in printed
     before = lines(plan.out)
     again = conduct(plan, nobody)
     assert lines(plan.out) == before
@@ -197,8 +197,8 @@ def answering(verdict, health=None, headers=None):
             self.rfile.read(int(self.headers["Content-Length"]))
             self.answer({"verdict": verdict.to_record()})
 
-        def answer(self, told):
-            body = json.dumps(told).encode()
+        def answer(self, content):
+            body = json.dumps(content).encode()
             self.send_response(200)
             for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
@@ -400,9 +400,14 @@ def hostile_page(tmp_path):
     ]
     names = ("missing", "repaired", "invalid", "refused", "not_in_dataset", "unrecognized", "devices")
     names += ("not_in_baseline",)
-    told = dict.fromkeys(("run", "dataset", "generations", "baseline"), HOSTILE) | {name: [HOSTILE] for name in names}
-    told |= {"refusals": {HOSTILE: HOSTILE}, "other_language": [HOSTILE], "format": "kernelbench", "missing_fail": True}
-    return page.render(told, answers, score(answers))
+    result = dict.fromkeys(("run", "dataset", "generations", "baseline"), HOSTILE) | {name: [HOSTILE] for name in names}
+    result |= {
+        "refusals": {HOSTILE: HOSTILE},
+        "other_language": [HOSTILE],
+        "format": "kernelbench",
+        "missing_fail": True,
+    }
+    return page.render(result, answers, score(answers))
 
 
 def test_foreign_text_is_only_ever_text(tmp_path):
@@ -468,7 +473,7 @@ def test_the_command_has_servers_judge(tree, server, command):
     assert "3 verdicts are already recorded" in err
 
 
-def test_servers_that_judge_otherwise_are_told_apart(tree, server, command):
+def test_servers_that_judge_otherwise_are_distinguished(tree, server, command):
     given = ("bench", "--dataset", tree, "--generations", tree / "runs" / "mine", "--levels", "1", "--json")
     there = httpx.get(f"{server.url}/health").json()
     other = {**there, "conditions": {**there["conditions"], "hidden_shapes": False}}
@@ -549,9 +554,9 @@ def test_a_ctrl_c_stops_at_once_and_says_how_far_it_came(tree):
     signal.signal(signal.SIGINT, before)
     assert any(line.startswith("[2/3]") for line in process.stderr)
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=120)
-    assert (process.returncode, told.count("\n")) == (130, 1), told
-    assert told.startswith("stopped: 2 of 3 answers are judged, and recorded;")
+    _, printed = process.communicate(timeout=120)
+    assert (process.returncode, printed.count("\n")) == (130, 1), printed
+    assert printed.startswith("stopped: 2 of 3 answers are judged, and recorded;")
     assert len((out / "verdicts.jsonl").read_text().splitlines()) == 2
 
 

@@ -194,10 +194,10 @@ def test_the_command(tree, repairs, capsys, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    told = capsys.readouterr().out
-    assert "repaired (2): 1/1; 1/2" in told
-    assert "beyond repair, copied as they are (1): 2/1" in told
-    assert "No problem was repaired" not in told
+    printed = capsys.readouterr().out
+    assert "repaired (2): 1/1; 1/2" in printed
+    assert "beyond repair, copied as they are (1): 2/1" in printed
+    assert "No problem was repaired" not in printed
     with pytest.raises(UsageError, match="unknown set sizes"):
         repair_command.parse_sets("inputs,sizes")
     with pytest.raises(UsageError, match="no set"):
@@ -213,6 +213,6 @@ def test_problems_of_another_dataset_are_not_taken_for_another_revision(tree, ca
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    told = " ".join(capsys.readouterr().out.split())
-    assert "No problem was repaired: this package repairs problems of KernelBench" in told
-    assert "revision" not in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "No problem was repaired: this package repairs problems of KernelBench" in printed
+    assert "revision" not in printed

@@ -194,20 +194,20 @@ def test_each_baseline_is_scored_over_the_problems_whose_reference_has_it():
     (found,) = score(answers)
     assert found.speed_over["eager"].fast_p[1.0] == pytest.approx(2 / 3)
     assert (found.speed_over["compile"].n, found.speed_over["compile"].fast_p[1.0]) == (2, pytest.approx(1 / 2))
-    told = io.StringIO()
-    print_scores(Console(file=told, width=120), [found])
-    assert "speedup over torch.compile (compile)" in told.getvalue()
+    printed = io.StringIO()
+    print_scores(Console(file=printed, width=120), [found])
+    assert "speedup over torch.compile (compile)" in printed.getvalue()
 
 
 def test_eighty_columns_hold_every_figure():
     answers = [answer(n, right(n / 40), s, baseline_ms=1.2) for n in range(1, 101) for s in range(10)]
-    told = io.StringIO()
-    console = Console(file=told, width=80, soft_wrap=True)
+    printed = io.StringIO()
+    console = Console(file=printed, width=80, soft_wrap=True)
     print_scores(console, score([*answers, answer(1, right(), level=2)], baseline=True), "h100.json")
-    assert "\u2026" not in told.getvalue()
-    assert "1 1000 100.0 %" in told.getvalue()
-    assert "absent, not zero" in told.getvalue()
-    assert "STORED baseline h100.json" in told.getvalue()
+    assert "\u2026" not in printed.getvalue()
+    assert "1 1000 100.0 %" in printed.getvalue()
+    assert "absent, not zero" in printed.getvalue()
+    assert "STORED baseline h100.json" in printed.getvalue()
 
 
 def test_a_baseline_is_found_by_name_and_by_number(tmp_path):

@@ -54,9 +54,9 @@ def test_solutions_of_a_flashinfer_trace_are_judged_and_written_as_traces(tmp_pa
     assert 0 < lines[3].evaluation.correctness.max_absolute_error < 10
     assert lines[0].workload.document["note"] == "kept"
     assert lines[0].evaluation.environment.hardware == "cpu"
-    told = capsys.readouterr().err
-    assert "not judged: foreign.json" in told
-    assert "definition small_norm_h48 candidate wrong: incorrect: Workload many: " in told
+    printed = capsys.readouterr().err
+    assert "not judged: foreign.json" in printed
+    assert "definition small_norm_h48 candidate wrong: incorrect: Workload many: " in printed
     assert not (plan.traces / "solutions").exists()
 
 
@@ -71,14 +71,14 @@ def test_a_candidate_in_another_language_gets_no_trace(tmp_path, config, evaluat
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     named = "definition small_norm_h48 candidate built: CUDA C++, language = 'cuda_cpp' (--backend cuda)"
-    assert "counted as failures, without traces; run again, or start servers, with the option named" in told.out
-    assert named in told.out
-    assert "built: compile_error: Workload few: The candidate is written in CUDA C++" in told.err
-    assert "definitions" in told.out
-    assert "0 of 2" in told.out
-    assert not ({"level", "sample", "KernelBench"} & set(told.out.replace(":", " ").split()))
+    assert "counted as failures, without traces; run again, or start servers, with the option named" in printed.out
+    assert named in printed.out
+    assert "built: compile_error: Workload few: The candidate is written in CUDA C++" in printed.err
+    assert "definitions" in printed.out
+    assert "0 of 2" in printed.out
+    assert not ({"level", "sample", "KernelBench"} & set(printed.out.replace(":", " ").split()))
     assert not traced.exists()
     assert json.loads((out / "summary.json").read_text())["other_language"] == [named]
 
@@ -99,9 +99,9 @@ def test_a_sol_execbench_folder_and_the_command_once_more(tmp_path, evaluator, c
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    told = capsys.readouterr()
-    assert "2 verdicts are already recorded and not requested again; 0 remain" in told.err
-    assert json.loads(told.out)["set_aside"] == ["stranger.py: no definition has this name"]
+    printed = capsys.readouterr()
+    assert "2 verdicts are already recorded and not requested again; 0 remain" in printed.err
+    assert json.loads(printed.out)["set_aside"] == ["stranger.py: no definition has this name"]
     lines = [one for found in traces_in(traced).values() for one in found]
     assert [(one.workload.uuid, one.evaluation.status) for one in lines] == [
         ("made 2", "PASSED"), ("made 11", "PASSED"), ("stored", "PASSED")

@@ -42,7 +42,7 @@ def test_what_is_no_address_is_refused(address):
         Client([address])
 
 
-def test_a_full_disk_is_told_in_one_paragraph():
+def test_a_full_disk_is_reported_in_one_paragraph():
     command = [sys.executable, "-m", "warpsmith.evaluator", "doctor", "--json"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)

@@ -123,7 +123,7 @@ def test_a_ctrl_c_is_for_the_caller_alone(evaluator):
 
 
 def test_a_known_compilation_is_marked(evaluator, add_problem, add_candidate):
-    source = add_candidate + "\n# told apart by this line\n"
+    source = add_candidate + "\n# distinguished by this line\n"
     assert not evaluator.evaluate(add_problem, source).compile_cached
     again = evaluator.evaluate(add_problem, source)
     assert (again.compile_cached, again.cached) == (True, False)
@@ -206,7 +206,7 @@ def test_who_was_kept_from_running_is_suspected_alone(starved_s, on_cpu, bound_r
     assert (uncounted in found.failure.message) is on_cpu
 
 
-def test_the_time_of_a_candidate_on_a_device_is_told_as_it_is():
+def test_the_time_of_a_candidate_on_a_device_is_reported_as_it_is():
     found = overrun(WorkerTimeoutError("candidate", 1.0, 0.0), 3.0)
     assert "did not finish within 3 s. Look for" in str(found)
     assert "raise timeout_s" in str(found)
@@ -298,7 +298,7 @@ def test_a_killed_judge_is_started_anew_and_leaves_nobody(own_evaluator, add_pro
 
 
 def test_a_judge_sees_its_gpu_alone_from_its_first_moment(monkeypatch):
-    # What a process has asked the driver once stays as it was answered: a judge that is told later sees the first GPU.
+    # What a process has asked the driver once stays as it was answered: one that learns it later sees the first GPU.
     started = []
 
     def start(command, **options):

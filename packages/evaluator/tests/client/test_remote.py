@@ -176,8 +176,8 @@ def test_who_gives_up_frees_the_place_on_the_server(server, add_problem, add_can
     asking = httpx.Client(verify=False, trust_env=False)
 
     def load():
-        told = asking.get(f"{server.url}/gpu_status").json()
-        return sum(device["running"] for device in told["devices"]), told["waiting"]
+        status = asking.get(f"{server.url}/gpu_status").json()
+        return sum(device["running"] for device in status["devices"]), status["waiting"]
 
     async def until(wanted):
         async with asyncio.timeout(60):
@@ -285,10 +285,10 @@ def test_a_server_that_was_started_anew_between_two_answers_is_asked_again(add_p
         assert asked() == 3
 
 
-@pytest.mark.parametrize("told", [None, [], "cpu", {}])
-def test_servers_have_common_conditions_or_one_is_named(told):
+@pytest.mark.parametrize("conditions", [None, [], "cpu", {}])
+def test_servers_have_common_conditions_or_one_is_named(conditions):
     silent = ServerUnreachableError("http://c", "nobody there", "")
-    right, odd = {"isolation": "none", "conditions": CONDITIONS}, {"isolation": "none", "conditions": told}
+    right, odd = {"isolation": "none", "conditions": CONDITIONS}, {"isolation": "none", "conditions": conditions}
     assert common_conditions({"http://a": right, "http://b": right, "http://c": silent}) == CONDITIONS
     for healths in ({"http://a": right, "http://b": odd}, {"http://b": odd, "http://a": right}, {"http://b": odd}):
         with pytest.raises(OtherConditionsError, match=r"http://b .* does not name them"):

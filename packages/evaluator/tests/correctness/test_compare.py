@@ -375,8 +375,8 @@ def test_one_wait_tells_what_many_do_and_a_plain_reckoning_does(judged):
         assert largest == whole.max_abs_error or (math.isnan(largest) and math.isnan(whole.max_abs_error))
     found, truth = plain_bounds(wanted, reduction)
     finite = [n for n, one in enumerate(truth) if math.isfinite(one)]
-    told = bounds(wanted, reduction).flatten().tolist()
-    assert [told[n] for n in finite] == [pytest.approx(found[n], rel=1e-9) for n in finite]
+    reported = bounds(wanted, reduction).flatten().tolist()
+    assert [reported[n] for n in finite] == [pytest.approx(found[n], rel=1e-9) for n in finite]
     worst = 0.0
     results, values = (wide(part).flatten().tolist() for part in (got, wanted.value))
     for one, value, best, bound in zip(results, values, truth, found, strict=True):

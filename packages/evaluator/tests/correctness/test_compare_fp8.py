@@ -78,7 +78,7 @@ def test_numbers_near_zero_have_no_wider_bound(dtype):
 
 @settings(max_examples=60, deadline=None)
 @given(formats, seeds, st.integers(6, 13), st.integers(-3, 5))
-def test_truncation_is_told_from_rounding(dtype, seed, power, scale):
+def test_truncation_is_distinguished_from_rounding(dtype, seed, power, scale):
     x = drawn(seed, 1 << power) * 2.0**scale
     value, got = cast(x, dtype), truncated(x, dtype)
     normal = value.float().abs() >= torch.finfo(dtype).tiny
@@ -150,7 +150,7 @@ def test_equal_numbers_before_the_cast_count_once():
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
 @pytest.mark.parametrize("seed", range(4))
-def test_truncation_of_numbers_on_a_grid_is_told_from_rounding(dtype, seed):
+def test_truncation_of_numbers_on_a_grid_is_distinguished_from_rounding(dtype, seed):
     """Half of the expected numbers are exact there, so that counted by number few differ."""
     quarters = (drawn(seed, 64, 64) * 64).round().clamp(-128, 127) * 0.25
     even = torch.randint(-128, 128, (64, 64), generator=torch.Generator().manual_seed(seed)).float() * 0.25

@@ -212,7 +212,7 @@ def test_only_what_is_left_out_makes_it_incorrect(evaluator, name, wrong):
     assert "no_fp64" not in verdict.flags
 
 
-def test_what_only_kernelbench_accepts_is_told(evaluator):
+def test_what_only_kernelbench_accepts_is_reported(evaluator):
     model, inputs, kernel, *_ = CASES["small columns left out"]
     problem = Problem.from_source(PROBLEM.format(model=model, inputs=inputs), "kernelbench")
     verdict = evaluator.evaluate(problem, HEAD + kernel.replace("CHOICE", "0"), trials=2)

@@ -125,7 +125,7 @@ def test_another_revision_is_left_alone_and_named():
     assert (unknown.repairs, unknown.other_revision) == ({}, False)
 
 
-def test_damaged_repairs_are_told():
+def test_damaged_repairs_are_reported():
     text = REPAIRS.format("0" * 64)
     with pytest.raises(DatasetError, match="format 2"):
         parsed(text.replace("format = 1", "format = 2"))

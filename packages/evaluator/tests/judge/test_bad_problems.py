@@ -76,7 +76,7 @@ def test_a_problem_that_cannot_be_run_says_why_and_what_to_do(request, add_candi
     judge = request.getfixturevalue("lenient" if name in ENDLESS else "evaluator")
     with pytest.raises(BadProblemError) as caught:
         for _ in range(ATTEMPTS):
-            # Where others had the processors, nothing can be told of who did not end.
+            # Where others had the processors, nothing is known of who did not end.
             assert judge.evaluate(Problem.from_source(source, name), add_candidate).status == "invalid"
             assert name in ENDLESS
     assert says in str(caught.value)
@@ -149,5 +149,5 @@ def test_the_command_refuses_a_problem_that_cannot_be_run(tmp_path, candidate):
     for _ in range(ATTEMPTS):
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
         if done.returncode != INVALID_EXIT_CODE:
-            break  # else others had the processors, and nothing can be told of who did not end
+            break  # else others had the processors, and nothing is known of who did not end
     assert is_refusal(done.returncode, done.stdout, done.stderr, says)

@@ -187,10 +187,10 @@ def test_the_most_of_all_trials_counts():
     assert found.bytes_moved == 30
 
 
-@pytest.mark.parametrize("told", [-1, 1 << 61])
-def test_a_number_that_nothing_could_have_counted_is_refused(told):
+@pytest.mark.parametrize("reported", [-1, 1 << 61])
+def test_a_number_that_nothing_could_have_counted_is_refused(reported):
     with pytest.raises(WireError, match="A replay moved"):
-        traffic_of(codec.Fields({"bytes_moved": told}))
+        traffic_of(codec.Fields({"bytes_moved": reported}))
     assert traffic_of(codec.Fields({})) is None
 
 

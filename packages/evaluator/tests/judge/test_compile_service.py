@@ -61,7 +61,7 @@ def for_device(machine):
 
 
 class LateFuture(Future):
-    """A future whose callbacks run when they are told to."""
+    """A future whose callbacks run on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -300,8 +300,8 @@ def test_a_launch_is_held_against_few_others_however_many_there_are(service, by_
     assert len(started) == 100, "one of the first has the code"
 
 
-class Told(compressed_store.PackedStore):
-    """A store that tells when something was put into it."""
+class Notifying(compressed_store.PackedStore):
+    """A store that notifies when something was put into it."""
 
     def __init__(self, entries: int, size: int) -> None:
         super().__init__(entries, size)
@@ -319,14 +319,16 @@ def keeping(for_device, monkeypatch):
     def start(size: int = compile_service.CACHE_BYTES):
         stores = []
         monkeypatch.setattr(compile_service, "CACHE_BYTES", size)
-        monkeypatch.setattr(compile_service, "PackedStore", lambda *given: stores.append(Told(*given)) or stores[0])
+        monkeypatch.setattr(
+            compile_service, "PackedStore", lambda *given: stores.append(Notifying(*given)) or stores[0]
+        )
         service = for_device()
 
         def found(times: int):
-            told = service.start(SEVERAL, [launch(times)]).future.result(timeout=60)
-            # Whoever waits is told before the answer is kept.
-            assert told.cached or stores[0].puts.acquire(timeout=60)
-            return told
+            compilation = service.start(SEVERAL, [launch(times)]).future.result(timeout=60)
+            # Whoever waits is notified before the answer is kept.
+            assert compilation.cached or stores[0].puts.acquire(timeout=60)
+            return compilation
 
         return found, stores[0]
 

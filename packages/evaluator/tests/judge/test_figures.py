@@ -69,8 +69,8 @@ values = st.one_of(st.none(), st.integers(-5, 1 << 70), st.text(max_size=5), st.
 @given(
     st.one_of(values, st.dictionaries(st.sampled_from(list(RESOURCES)), values)), st.one_of(values, st.lists(values))
 )
-def test_what_a_compile_worker_reports_wrongly_is_left_out(told, grid):
-    for one in kernel_figures([["launch", "k", grid, {}, {}]], [told], 90):
+def test_what_a_compile_worker_reports_wrongly_is_left_out(reported, grid):
+    for one in kernel_figures([["launch", "k", grid, {}, {}]], [reported], 90):
         assert all(number >= 0 for number in (one.threads, one.registers, one.spill_bytes))
         json.dumps(one.grid)
 

@@ -258,7 +258,7 @@ def test_what_does_not_compile_says_where(judge):
     assert "no_such_function" in verdict.error_message
 
 
-def test_too_much_shared_memory_is_told_apart(judge):
+def test_too_much_shared_memory_is_distinguished(judge):
     body = (
         "n256 = tl.arange(0, 256)\nsquare = n256[:, None] * 256 + n256[None, :]\n"
         "a = tl.load(x_ptr + square % n)\ntl.store(out_ptr + square % n, tl.dot(a, a))"
@@ -457,7 +457,7 @@ def beside(before: str, value: str) -> str:
         (beside("x = torch.exp(x @ y)", "x"), "any", 0.005, 0.9),
     ],
 )
-def test_library_operators_are_repeated_and_the_share_of_the_kernels_is_told(judge, candidate, policy, least, most):
+def test_library_operators_are_repeated_and_the_share_of_the_kernels_is_reported(judge, candidate, policy, least, most):
     verdict = judge.evaluate(PRODUCT, candidate, operators=policy)
     assert verdict.status == "correct", verdict
     assert verdict.operators[-1] in {"aten.matmul", "aten.mm"}

@@ -155,7 +155,7 @@ def test_host_code_has_no_content_and_no_gpu(judge):
     ],
     ids=["wrong", "no mask", "no mask of a load", "does not compile", "one shape", "of zeros"],
 )
-def test_what_a_kernel_does_wrong_is_told_as_ever(judge, source, status, says):
+def test_what_a_kernel_does_wrong_is_reported_as_ever(judge, source, status, says):
     verdict = judged(judge, source)
     assert (verdict.status, says in verdict.error_message) == (status, True), verdict
     assert judge.why == []
@@ -433,7 +433,7 @@ def test_buffers_are_those_of_the_problem_and_change_with_each_call(judge):
 @pytest.mark.parametrize(
     ("buffer", "usually"), [("steps", ""), ("running_mean", ", as normalisations do in training mode")]
 )
-def test_a_buffer_that_only_the_reference_updates_is_told_as_such(judge, buffer, usually):
+def test_a_buffer_that_only_the_reference_updates_is_reported_as_such(judge, buffer, usually):
     init = f'self.register_buffer("{buffer}", torch.zeros(1))'
     counted = problem(f"(self.{buffer}.add_(1), x * 2)[1]", init=init)
     verdict = judged(judge, candidate(init=init), of=counted)
@@ -464,13 +464,13 @@ def test_all_trials_are_replays_in_one_worker(judge, trials):
     assert judge.why == []
 
 
-def test_the_line_of_forward_that_computes_with_torch_is_told(judge):
+def test_the_line_of_forward_that_computes_with_torch_is_reported(judge):
     source = candidate("x = x.exp()\nx = (\n    x.log()\n)\nx = x.log()", init="self.by = torch.ones(3)\nself.by *= 2")
     line = source.splitlines().index("        x = x.exp()") + 1
     verdict = judged(judge, source)
     assert verdict.status == "rejected"
-    told = f"aten::exp (line {line}: x = x.exp()), aten::log (line {line + 2}: x.log())."
-    assert f"forward computes with torch instead of Triton: {told}" in verdict.error_message
+    operators = f"aten::exp (line {line}: x = x.exp()), aten::log (line {line + 2}: x.log())."
+    assert f"forward computes with torch instead of Triton: {operators}" in verdict.error_message
     assert judge.why == []
 
 
@@ -481,7 +481,7 @@ def test_the_line_of_forward_that_computes_with_torch_is_told(judge):
         ("tl.load(x_ptr + at + 705, mask=at < 1)", "the first lies 8 bytes behind"),
     ],
 )
-def test_a_load_outside_of_a_tensor_is_told_by_where_it_lies(judge, wrong, where):
+def test_a_load_outside_of_a_tensor_is_reported_with_where_it_lies(judge, wrong, where):
     source = candidate(kernel=KERNEL.replace("tl.load(x_ptr + at, mask=at < n)", wrong))
     verdict = judged(judge, source)
     assert f"{where} the end of x_ptr. A mask" in verdict.error_message
@@ -742,7 +742,7 @@ def test_verdicts_of_both_ways_are_kept_apart():
     assert found[0] != found[1]
 
 
-def test_a_device_is_described_by_what_is_told_and_known():
+def test_a_device_is_described_by_what_is_reported_and_known():
     found = gpu_stand_in.properties_of({"name": "A", "multi_processor_count": 7, "unknown": 1})
     assert (found.name, found.multi_processor_count, found.major) == ("A", 7, 9)
     assert not hasattr(found, "unknown")

@@ -99,9 +99,9 @@ def at_rest(judge: int, workers: int) -> Sample:
 def run(evaluator: Evaluator, problem, source: str, numbers: range) -> Counter:
     def one(number: int) -> tuple[str, str]:
         kind = ending(number)
-        told_apart = ENDINGS[kind](source).replace("* BLOCK +", f"* BLOCK + {number} - {number} +")
+        distinct = ENDINGS[kind](source).replace("* BLOCK +", f"* BLOCK + {number} - {number} +")
         timeout_s = 0.5 if kind == "timeout" else 20.0
-        verdict = evaluator.evaluate(problem, told_apart, timeout_s=timeout_s)
+        verdict = evaluator.evaluate(problem, distinct, timeout_s=timeout_s)
         assert verdict.status == STATUS.get(kind, kind), (number, kind, verdict)
         return kind, verdict.status
 

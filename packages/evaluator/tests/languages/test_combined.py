@@ -66,7 +66,7 @@ def test_a_recorder_hears_of_each_launch_its_language_and_their_sum():
     assert first.on_launch is second.on_launch is None
 
 
-def test_configurations_of_all_languages_are_told_together():
+def test_configurations_of_all_languages_are_reported_together():
     first, second = OneConfiguration(), OneConfiguration()
     both = Tunings([first, second])
     first.taken, second.taken, second.variants, second.timed = {"f": "A=1"}, {"g": "B=2"}, 3, True

@@ -88,7 +88,7 @@ def test_a_timed_kernel_has_its_times(add_problem):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "tool", "arguments", "told"),
+    ("verdict", "tool", "arguments", "message"),
     [
         (invalid("the judge died"), "check_kernel", {}, "says nothing about the kernel"),
         (Verdict("incorrect", True, False), "time_kernel", {}, "Only a correct kernel"),
@@ -97,10 +97,10 @@ def test_a_timed_kernel_has_its_times(add_problem):
         (TIMED, "explain_verdict", {"status": "fine"}, "no status"),
     ],
 )
-def test_a_refusal_is_an_error_and_no_verdict(add_problem, verdict, tool, arguments, told):
+def test_a_refusal_is_an_error_and_no_verdict(add_problem, verdict, tool, arguments, message):
     given = {"source": "class ModelNew: ...", "problem": "add"} if tool != "explain_verdict" else {}
     refused = ask(Scripted(verdict), add_problem, tool, **given | arguments)
-    assert refused.is_error and told in text_of(refused)
+    assert refused.is_error and message in text_of(refused)
 
 
 def test_more_than_may_wait_is_refused(add_problem):
@@ -120,8 +120,8 @@ def test_more_than_may_wait_is_refused(add_problem):
 
 def test_everything_in_a_verdict_is_explained():
     assert set(STATUS_MEANINGS) == set(STATUSES) and set(FLAG_MEANINGS) == set(FLAGS)
-    told = explained("rejected", ["decoy_kernel"], ERROR_CATEGORIES[0])
-    assert told.count("\n") == 2 and "decoy_kernel: " in told
+    text = explained("rejected", ["decoy_kernel"], ERROR_CATEGORIES[0])
+    assert text.count("\n") == 2 and "decoy_kernel: " in text
     for wrong in ({"flags": ["fast"]}, {"category": "bad_luck"}):
         with pytest.raises(UsageError):
             explained("correct", **wrong)

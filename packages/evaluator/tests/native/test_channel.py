@@ -276,7 +276,7 @@ def test_a_peer_that_does_not_read_meets_the_senders_deadline(ends):
         ours.send(1, b"")
 
 
-def test_a_closed_peer_is_told_apart(ends):
+def test_a_closed_peer_is_distinguished(ends):
     ours, peer = ends
     peer.close()
     with pytest.raises(PeerClosed):

@@ -15,7 +15,7 @@ DEADLINE_S = 20
 
 
 class Holder:
-    """A thread that takes a lease in one way and holds it until it is told to let go."""
+    """A thread that takes a lease in one way and holds it until it is asked to let go."""
 
     def __init__(self, lease: Lease, way: str) -> None:
         self.holds, self._go = threading.Event(), threading.Event()

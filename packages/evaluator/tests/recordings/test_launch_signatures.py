@@ -224,5 +224,5 @@ def test_whatever_a_compile_worker_tells_of_its_code_is_borne(binary):
 
 
 def test_the_kinds_are_those_of_the_code():
-    told = {"parameters": [["x", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"], ["t", ["i32", "*fp32"]]]}
-    assert kinds_of(told) == {"x": "*fp32", "n": "i32", "BLOCK": "constexpr", "t": ["i32", "*fp32"]}
+    signature = {"parameters": [["x", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"], ["t", ["i32", "*fp32"]]]}
+    assert kinds_of(signature) == {"x": "*fp32", "n": "i32", "BLOCK": "constexpr", "t": ["i32", "*fp32"]}

@@ -161,7 +161,7 @@ def test_a_parameter_that_is_lacking_is_named_with_what_to_do(kind, says):
     assert "weight [5, 3] float32 were expected" in remark and remark.endswith(says)
 
 
-def test_names_that_the_reference_has_not_are_left_out_of_what_is_told():
+def test_names_that_the_reference_has_not_are_left_out_of_the_message():
     slots, _ = slots_of(nn.Linear(2, 2))
     assert module_state.unmatched_remark(["forged", "other"], slots, ["hint"]) == ""
     many = nn.ModuleList([nn.Linear(2, 2) for _ in range(9)])
@@ -316,7 +316,7 @@ def test_a_wrong_output_names_the_parameters_that_are_lacking(evaluator):
         assert part in (verdict.error_message or "")
 
 
-def test_parameters_under_other_names_are_told_by_the_names_to_keep(evaluator):
+def test_parameters_under_other_names_are_reported_with_the_names_to_keep(evaluator):
     """Their content is another in each process that constructs them, as that of any constant of the constructor."""
     problem = HEAD + SCALED.replace("NAMES", "torch.nn.init.normal_(self.norm.weight)")
     names = "norm = nn.LayerNorm(48); self.w = nn.Parameter(torch.randn(48)); self.b = nn.Parameter(norm.bias.clone())"
@@ -324,7 +324,9 @@ def test_parameters_under_other_names_are_told_by_the_names_to_keep(evaluator):
     verdict = evaluator.evaluate(Problem.from_source(problem), source)
     assert verdict.status == "rejected", verdict
     assert "unmatched_parameters" in verdict.flags
-    told = verdict.error_message or ""
-    assert told.startswith("ModelNew lacks parameters of Model and computes with values of its own: norm.weight [48]")
+    message = verdict.error_message or ""
+    assert message.startswith(
+        "ModelNew lacks parameters of Model and computes with values of its own: norm.weight [48]"
+    )
     for part in ("norm.bias [48] float32 were expected", "Give each the name", "It has b [48] float32, w [48] float32"):
-        assert part in told
+        assert part in message

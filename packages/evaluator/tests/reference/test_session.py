@@ -236,8 +236,10 @@ class Claiming:
         return name == self.claimed or self.fields.flag(name)
 
 
-@pytest.mark.parametrize(("kind", "told"), [("MAKE_INPUTS", "filled"), ("RUN", "collected")])
-def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(session_of, asked, monkeypatch, kind, told):
+@pytest.mark.parametrize(("kind", "claimed"), [("MAKE_INPUTS", "filled"), ("RUN", "collected")])
+def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(
+    session_of, asked, monkeypatch, kind, claimed
+):
     session = session_of(SIZED)
     session.make_inputs(1)
     session.answer(0)
@@ -245,7 +247,7 @@ def test_a_worker_that_claims_to_have_filled_another_form_is_not_believed(sessio
 
     def claims(self, timeout_s):
         message = receive(self, timeout_s)
-        return replace(message, fields=Claiming(message.fields, told)) if asked[-1] == kind else message
+        return replace(message, fields=Claiming(message.fields, claimed)) if asked[-1] == kind else message
 
     monkeypatch.setattr(Worker, "receive", claims)
     with pytest.raises(ReferenceFaultError, match="another form"):
@@ -297,16 +299,16 @@ import torch
 import torch.nn as nn
 calls = []
 class Model(nn.Module):
-    def forward(self, x, told):
+    def forward(self, x, argument):
         return {{"a": x * 2, "b": x}} if len(calls) % 2 else {{"b": x, "a": x * 2}}
 def get_inputs():
     calls.append(1)
-    return [torch.ones(3), {told}]
+    return [torch.ones(3), {argument}]
 """
 
 
 @pytest.mark.parametrize(
-    "told",
+    "argument",
     [
         "math.nan",
         "1 if len(calls) % 2 else True",
@@ -315,8 +317,8 @@ def get_inputs():
         "dict(a=torch.ones(2), b=torch.ones(3)) if len(calls) % 2 else dict(b=torch.ones(3), a=torch.ones(2))",
     ],
 )
-def test_forms_are_the_same_to_the_last_bit_or_others(session_of, told):
-    session = session_of(CHANGING.format(told=told))
+def test_forms_are_the_same_to_the_last_bit_or_others(session_of, argument):
+    session = session_of(CHANGING.format(argument=argument))
     for _ in range(3):
         session.make_inputs(1)
         answer = session.answer(0)
@@ -381,14 +383,14 @@ def test_inputs_that_cannot_be_judged_are_refused(session_of, source, reason):
 
 
 @pytest.mark.parametrize("body", ["raise ValueError('mine')", "return undefined"])
-def test_what_the_problem_raises_is_told_with_its_line(session_of, body):
+def test_what_the_problem_raises_is_reported_with_its_line(session_of, body):
     session = session_of(problem(body, "torch.randn(3)"))
     session.make_inputs(1)
     with pytest.raises(ReferenceFailedError, match="line 5"):
         session.answer(0)
 
 
-def test_a_problem_that_breaks_at_import_is_told(machine):
+def test_a_problem_that_breaks_at_import_is_reported(machine):
     with pytest.raises(ReferenceFailedError, match="ZeroDivisionError"):
         ReferenceSession(machine, "1 / 0", init_seed=1)
 
@@ -705,7 +707,7 @@ def test_divisors_of_compared_quotients_keep_the_sign_of_plain_inputs(session_of
     assert min(lows) < 0
 
 
-def test_seeds_that_a_candidate_is_told_follow_the_secret_and_do_not_repeat():
+def test_seeds_that_a_candidate_is_given_follow_the_secret_and_do_not_repeat():
     first, again, other = (list(islice(seeds_for_candidates(secret), 100)) for secret in (5, 5, 6))
     assert first == again
     assert not set(first) & set(other)

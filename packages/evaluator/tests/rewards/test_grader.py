@@ -160,7 +160,7 @@ def test_a_cancelled_call_frees_its_place(add_problem):
 
 
 @pytest.mark.parametrize(
-    ("attempt", "told"),
+    ("attempt", "message"),
     [
         (lambda problem: grade_batch(["a", "b"], [problem], Scripted(RIGHT)), "2 completions and 1 problems"),
         (lambda problem: grade_batch("ab", [problem] * 2, Scripted(RIGHT)), "one text"),
@@ -172,8 +172,8 @@ def test_a_cancelled_call_frees_its_place(add_problem):
         (lambda problem: open_grader("localhost"), "address"),
     ],
 )
-def test_wrong_arguments_are_refused(add_problem, attempt, told):
-    with pytest.raises(UsageError, match=told):
+def test_wrong_arguments_are_refused(add_problem, attempt, message):
+    with pytest.raises(UsageError, match=message):
         attempt(add_problem)
 
 

@@ -63,8 +63,8 @@ def tell_of(host, **minors):
     for place, (uuid, minor) in enumerate(minors.items()):
         folder = host / "gpus" / f"0000:0{place}:00.0"
         folder.mkdir(parents=True)
-        told = f"Model: \t\t NVIDIA H200\nIRQ:   \t\t 0\nGPU UUID: \t {uuid}\nDevice Minor: \t {minor}\nIBM\n"
-        (folder / "information").write_text(told)
+        information = f"Model: \t\t NVIDIA H200\nIRQ:   \t\t 0\nGPU UUID: \t {uuid}\nDevice Minor: \t {minor}\nIBM\n"
+        (folder / "information").write_text(information)
 
 
 @pytest.mark.parametrize("role", ON_DEVICE)
@@ -147,7 +147,7 @@ def test_the_compile_worker_has_nothing_of_the_device():
 
 
 @pytest.mark.parametrize("role", ON_DEVICE)
-def test_the_driver_is_told_which_gpu_it_has(role, monkeypatch):
+def test_the_driver_is_shown_which_gpu_it_has(role, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
     monkeypatch.setenv("SECRET", "not for workers")
     environment = policy(role, on(2)).environment

@@ -21,7 +21,7 @@ def refusal_of(admission, count=1, client=""):
     return refused.value
 
 
-def test_who_finds_no_place_is_told_when_to_come_again():
+def test_who_finds_no_place_learns_when_to_come_again():
     admission = one(2, 1)
     admission.admit(3)
     with pytest.raises(RefusalError) as refused:

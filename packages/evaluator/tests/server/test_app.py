@@ -52,7 +52,7 @@ def ask(app, method, path, **options):
 
 @pytest.mark.parametrize("path", ["/", "/gpu_status", "/metrics", "/fault_statistics", "/nowhere"])
 @pytest.mark.parametrize("given_header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}])
-def test_without_the_token_nothing_is_told(path, given_header):
+def test_without_the_token_nothing_is_disclosed(path, given_header):
     answer = ask(app_with(token=TOKEN), "GET", path, headers=given_header)
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == "Bearer"
@@ -60,7 +60,7 @@ def test_without_the_token_nothing_is_told(path, given_header):
     assert TOKEN not in answer.text
 
 
-def test_with_the_token_all_is_told_and_health_needs_none():
+def test_with_the_token_all_is_disclosed_and_health_needs_none():
     app = app_with(token=TOKEN)
     assert ask(app, "GET", "/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
     assert ask(app, "GET", "/health").status_code == 200
@@ -161,7 +161,7 @@ def test_errors_name_the_field_and_never_quote_its_content():
         ),
     ],
 )
-def test_a_body_that_is_no_json_is_told_why_and_what_to_send(content, header, says, remedy):
+def test_a_body_that_is_no_json_is_refused_with_why_and_what_to_send(content, header, says, remedy):
     answer = ask(app_with(), "POST", "/v1/evaluate", content=content, headers={"Content-Type": header})
     assert (answer.status_code, answer.json()["error"]["type"]) == (422, "bad_request")
     assert says in answer.json()["error"]["message"]
@@ -169,10 +169,10 @@ def test_a_body_that_is_no_json_is_told_why_and_what_to_send(content, header, sa
 
 
 def test_of_a_long_path_little_is_written_down(monkeypatch):
-    told = []
-    monkeypatch.setattr(middleware, "log", lambda event, **fields: told.append(fields))
+    logged = []
+    monkeypatch.setattr(middleware, "log", lambda event, **fields: logged.append(fields))
     assert ask(app_with(token=TOKEN), "GET", "/" + "a" * 60_000).status_code == 401
-    assert [len(fields["path"]) for fields in told] == [200]
+    assert [len(fields["path"]) for fields in logged] == [200]
 
 
 def test_a_request_id_is_kept_if_it_is_one_and_made_otherwise():
@@ -218,9 +218,9 @@ def test_kernel_failures_are_answers_and_behind_a_switch_http_errors(status, cat
         assert json.loads(answer.body) == {"detail": "the cause"}
 
 
-def test_times_are_told_where_there_are_any():
-    told = result_of(Verdict("correct", True, True, speedup=2.0, runtime_ms=1.5, reference_ms=3.0))
-    assert (told["runtime"], told["ref_runtime"], told["runtime_stats"]) == (1.5, 3.0, {"mean": 1.5})
+def test_times_are_reported_where_there_are_any():
+    result = result_of(Verdict("correct", True, True, speedup=2.0, runtime_ms=1.5, reference_ms=3.0))
+    assert (result["runtime"], result["ref_runtime"], result["runtime_stats"]) == (1.5, 3.0, {"mean": 1.5})
     untimed = result_of(Verdict("correct", True, True))
     assert (untimed["runtime"], untimed["ref_runtime"], untimed["ref_runtime_stats"]) == (-1.0, -1.0, {})
 
@@ -260,10 +260,10 @@ def test_no_body_makes_the_server_fail_and_every_refusal_says_what_to_do(path, c
         assert {line["error"]["type"] for line in lines} <= {"bad_problem"}
         return
     assert 400 <= answer.status_code < 500, (content, answer.text)
-    told = answer.json()
-    assert told["error"]["message"]
-    assert told["error"]["remedy"]
-    assert isinstance(told["detail"], str)
+    body = answer.json()
+    assert body["error"]["message"]
+    assert body["error"]["remedy"]
+    assert isinstance(body["detail"], str)
 
 
 @settings(max_examples=50, deadline=None)

@@ -108,9 +108,11 @@ def test_the_one_unused_for_longest_goes_first(steps, capacity):
 
 
 def test_the_driver_is_read_where_there_is_one(tmp_path):
-    told = tmp_path / "version"
-    told.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 20 2025\nGCC version: gcc 12\n")
-    assert driver_version(told) == "580.65.06"
+    version_file = tmp_path / "version"
+    version_file.write_text(
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 20 2025\nGCC version: gcc 12\n"
+    )
+    assert driver_version(version_file) == "580.65.06"
     assert driver_version(tmp_path / "none") == ""
 
 
@@ -136,7 +138,7 @@ def test_the_server_answers_from_it_only_who_asks_for_it(evaluator, add_problem,
     asyncio.run(go())
 
 
-def test_the_server_may_answer_from_it_unless_told_otherwise(evaluator, add_problem, add_candidate):
+def test_the_server_may_answer_from_it_by_default(evaluator, add_problem, add_candidate):
     async def go():
         service = Service([evaluator], ServerSettings(cache=True), "landlock")
         ages = []

@@ -114,13 +114,13 @@ def eval_(server, candidate, **fields):
     return CLIENT.post(f"{server.url}/eval", json=body, timeout=240)
 
 
-def types_of(told):
-    return {name: type(value) for name, value in told.items()}
+def types_of(fields):
+    return {name: type(value) for name, value in fields.items()}
 
 
 def load(server):
-    told = CLIENT.get(f"{server.url}/gpu_status").json()
-    return sum(device["running"] for device in told["devices"]), told["waiting"]
+    status = CLIENT.get(f"{server.url}/gpu_status").json()
+    return sum(device["running"] for device in status["devices"]), status["waiting"]
 
 
 def until(condition, timeout_s=20.0):
@@ -161,11 +161,16 @@ def test_the_very_json_of_tritonforges_client_is_answered_with_its_very_fields(s
         }
     )
     answer = httpx.post(f"{server.url}/eval", content=content, headers={"Content-Type": "application/json"}, timeout=60)
-    told = answer.json()
-    assert (answer.status_code, list(told)) == (200, list(KERNEL_EXEC_RESULT))
-    assert (told["compiled"], told["correctness"], told["runtime"], told["ref_runtime"]) == (True, True, -1.0, -1.0)
-    assert (told["runtime_stats"], told["ref_runtime_stats"]) == ({}, {})
-    assert told["metadata"]["hardware"] == "cpu"
+    result = answer.json()
+    assert (answer.status_code, list(result)) == (200, list(KERNEL_EXEC_RESULT))
+    assert (result["compiled"], result["correctness"], result["runtime"], result["ref_runtime"]) == (
+        True,
+        True,
+        -1.0,
+        -1.0,
+    )
+    assert (result["runtime_stats"], result["ref_runtime_stats"]) == ({}, {})
+    assert result["metadata"]["hardware"] == "cpu"
 
 
 def test_both_names_of_the_seed_repeat_the_trials(server):
@@ -231,13 +236,13 @@ def test_v1_tells_the_whole_verdict_and_a_batch_streams_as_results_come(server):
 
 
 def test_answers_are_those_that_openapi_describes(server):
-    told = httpx.get(f"{server.url}/openapi.json").json()
+    schema = httpx.get(f"{server.url}/openapi.json").json()
 
     def of(route):
-        (content,) = told["paths"][route]["post"]["responses"]["200"]["content"].values()
-        return jsonschema_rs.validator_for({"components": told["components"], **content["schema"]})
+        (content,) = schema["paths"][route]["post"]["responses"]["200"]["content"].values()
+        return jsonschema_rs.validator_for({"components": schema["components"], **content["schema"]})
 
-    fields = told["components"]["schemas"]
+    fields = schema["components"]["schemas"]
     for candidate in (ADD_CANDIDATE, WRONG, "x ="):
         verdict = evaluate(server, candidate, trials=1)
         of("/v1/evaluate").validate(verdict.json())
@@ -345,7 +350,7 @@ def test_the_log_has_a_line_a_request_with_its_id_and_no_source(server):
     assert "add_kernel" not in json.dumps(server.events)
 
 
-def test_figures_are_told_to_prometheus(server):
+def test_figures_are_reported_to_prometheus(server):
     evaluate(server, WRONG)
     figures = httpx.get(f"{server.url}/metrics").text
     assert 'warpsmith_evaluator_verdicts_total{status="incorrect"}' in figures
@@ -375,8 +380,8 @@ def test_what_cannot_be_served_is_said_in_one_paragraph(server):
     ]
     with ThreadPoolExecutor(2) as threads:
         asked = [threads.submit(refused, *options, **environment) for _, options, environment in cases]
-    for (says, _, _), told in zip(cases, asked, strict=True):
-        assert says in told.result()
+    for (says, _, _), answer in zip(cases, asked, strict=True):
+        assert says in answer.result()
 
 
 def test_a_missing_extra_is_named_with_the_command_that_brings_it():
@@ -455,7 +460,7 @@ def test_a_signal_before_it_listens_ends_it_as_one_after_does(number):
 
 
 @pytest.mark.slow
-def test_a_killed_judge_is_told_of_and_what_does_not_end_in_its_time_after_sigterm_is_invalid_with_the_cause():
+def test_a_killed_judge_is_reported_and_what_does_not_end_in_its_time_after_sigterm_is_invalid_with_the_cause():
     with ServerProcess("--slots", "1", "--drain", "0.5") as server, ThreadPoolExecutor(3) as threads:
         lost = threads.submit(evaluate, server, SLEEPER, timeout_s=3)
         until(lambda: load(server) == (1, 0))

@@ -144,7 +144,7 @@ def special(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + at, libdevice.tan(value) + libdevice.j0(value), mask=at < n)
 
 @triton.jit
-def told(x, out, BLOCK: tl.constexpr):
+def printed(x, out, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     value = tl.load(x + at)
     tl.device_print("value", value)
@@ -270,7 +270,7 @@ LAUNCHES: Final[dict[str, dict[str, Any]]] = {
     "joined": _launch("joined", x=F32, y=F32, out=F32, BLOCK=128),
     "counted": _launch("counted", x=I32, out=I32, n=1000, BLOCK=1024, BINS=64),
     "special": _launch("special", x=F32, out=F32, n=1000, BLOCK=256),
-    "told": _launch("told", {"debug": True}, x=I32, out=I32, BLOCK=128),
+    "printed": _launch("printed", {"debug": True}, x=I32, out=I32, BLOCK=128),
     "hinted": _launch("hinted", x=F32, y=F32, out=F32, n=1000, BLOCK=256),
     "scanned": _launch("scanned", x=F32, out=F32, BLOCK=256),
     "sorted_rows": _launch("sorted_rows", x=F32, out=F32, BLOCK=256),

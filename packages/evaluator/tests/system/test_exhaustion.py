@@ -90,9 +90,9 @@ def test_other_errors_say_nothing_of_a_lack(error):
     ],
 )
 def test_a_lack_is_with_advice_with_the_limit_to_raise(error, limit):
-    told = with_advice(error)
-    assert limit in told
-    assert told.startswith(str(error) or type(error).__name__)
+    message = with_advice(error)
+    assert limit in message
+    assert message.startswith(str(error) or type(error).__name__)
 
 
 FORWARD = "def forward(self, x, y):\n"

@@ -129,7 +129,7 @@ def test_orders_and_places_cannot_be_foreseen():
     assert len({tuple(fields["deliver"]) for fields in worker.asked}) > 5
 
 
-def test_what_is_delivered_is_told_by_set():
+def test_what_is_delivered_is_reported_by_set():
     worker = Timed()
     delivered = worker.side().calls(10, 3)
     (asked,) = worker.asked
@@ -141,11 +141,11 @@ class Fenced(Timed):
     """A worker whose fenced calls take a thousand times as long by its events."""
 
     def ask(self, fields):
-        told = super().ask(fields)
+        answer = super().ask(fields)
         if fields["mode"] != "call":
-            return told
+            return answer
         times = [
-            ms * (1000 if place in fields["fenced"] else 1) for place, ms in enumerate(told.sequence("milliseconds"))
+            ms * (1000 if place in fields["fenced"] else 1) for place, ms in enumerate(answer.sequence("milliseconds"))
         ]
         return codec.Fields({"milliseconds": times, "gated": True})
 
@@ -568,7 +568,7 @@ def test_of_a_reference_whose_time_is_known_graphs_are_captured_only_when_needed
         ((0.02, 0.01), (2.0, 2.0), "two_clocks", 0.02, 2.0, False),
         ((0.015, 0.01), (2.0, None), "two_clocks", 0.015, 2.0, False),
         ((0.015, None), (2.0, 2.0), "events", 0.015, 2.0, False),
-        # Nothing is faster than can be told.
+        # Nothing is faster than the clock resolves.
         ((0.015, 0.0), (2.0, 2.0), "graph", 1e-6, 2.0, False),
     ],
 )

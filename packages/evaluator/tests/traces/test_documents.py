@@ -213,7 +213,7 @@ def test_a_definition_whose_names_are_the_generated_codes_is_refused(tmp_path):
         read_dataset(root, "flashinfer").entries[NORM["name"]].problem("flashinfer")
 
 
-def test_formats_are_told_by_their_files(tmp_path):
+def test_formats_are_recognized_by_their_files(tmp_path):
     assert format_of(flashinfer_folder(tmp_path / "a")) == "flashinfer"
     assert format_of(sol_folder(tmp_path / "b")) == format_of(tmp_path / "b/L1/001_pick") == "sol"
     assert format_of(tmp_path / "nothing") == "kernelbench"

@@ -186,7 +186,7 @@ def test_tensors_without_elements_lie_nowhere():
 
 
 @pytest.mark.parametrize(("at", "said"), [(-1, "before the start of a tensor, 1 bytes"), (100, "right behind the end")])
-def test_stores_around_a_tensor_are_told(at, said):
+def test_stores_around_a_tensor_are_reported(at, said):
     region = next(made for made in iter(lambda: MEMORY.region(100), None) if bool(made.start) == (at < 0))
     region.whole.fill_(GUARDED)
     region.content.fill_(0)
@@ -240,7 +240,7 @@ def test_a_plan_reaches_the_whole_memory_of_each_tensor_and_no_more():
         (1 << 40, "far from"),
     ],
 )
-def test_what_a_twin_noted_is_told_once_and_beside_what_it_lies(at, said):
+def test_what_a_twin_noted_is_reported_once_and_beside_what_it_lies(at, said):
     x, watch = MEMORY.region(400).content, Watch(MEMORY)
     plan = watch.plan("kernel", {"x": x})
     watch.check()
@@ -250,7 +250,7 @@ def test_what_a_twin_noted_is_told_once_and_beside_what_it_lies(at, said):
     watch.check()
 
 
-def test_an_illegal_access_is_told_in_words_and_other_errors_are_left():
+def test_an_illegal_access_is_reported_in_words_and_other_errors_are_left():
     with pytest.raises(IllegalAccessError, match="read-only"), faults_named():
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
     with pytest.raises(RuntimeError, match="something else"), faults_named():

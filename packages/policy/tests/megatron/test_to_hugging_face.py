@@ -282,9 +282,9 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_torch_dist_is_named_and_nothing_is_left(tmp_path, damage):
     source = written(tmp_path / "in", Case(tp=2))
-    harm, told = DAMAGE[damage]
+    harm, message = DAMAGE[damage]
     harm(source / ITERATION)
-    with pytest.raises((CheckpointError, ConversionError), match=told):
+    with pytest.raises((CheckpointError, ConversionError), match=message):
         to_hugging_face(source, tmp_path / "out", **QUIET)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
@@ -305,9 +305,9 @@ RANK_DAMAGE = {
 @pytest.mark.parametrize("damage", RANK_DAMAGE)
 def test_damaged_ranks_are_named_and_nothing_is_left(tmp_path, damage):
     source = written(tmp_path / "in", Case(tp=2, pp=2), "mp_rank")
-    harm, told = RANK_DAMAGE[damage]
+    harm, message = RANK_DAMAGE[damage]
     harm(source / ITERATION)
-    with pytest.raises((CheckpointError, ConversionError), match=told):
+    with pytest.raises((CheckpointError, ConversionError), match=message):
         to_hugging_face(source, tmp_path / "out", **QUIET)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
@@ -324,7 +324,7 @@ def test_ranks_of_two_trainings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"num_experts": 8}, "num_experts = 8"),
         ({"normalization": "LayerNorm"}, "normalization = 'LayerNorm'"),
@@ -338,9 +338,9 @@ def test_ranks_of_two_trainings(tmp_path):
         ({"untie_embeddings_and_output_weights": False}, "output layer that differs from its embedding"),
     ],
 )
-def test_an_unknown_architecture_is_named(tmp_path, changed, told):
+def test_an_unknown_architecture_is_named(tmp_path, changed, message):
     source = write_mp_rank(tmp_path / "in", hugging_face_model(Case()), Case(), **changed)
-    with pytest.raises((CheckpointError, ConversionError), match=told):
+    with pytest.raises((CheckpointError, ConversionError), match=message):
         to_hugging_face(source, tmp_path / "out", **QUIET)
     assert not (tmp_path / "out").exists()
 
@@ -359,13 +359,13 @@ def test_the_command_says_what_it_wrote(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 0
-    told = capsys.readouterr()
-    assert "no tokenizer: pass --tokenizer" in told.err
-    assert "Qwen3ForCausalLM" in told.out
+    printed = capsys.readouterr()
+    assert "no tokenizer: pass --tokenizer" in printed.err
+    assert "Qwen3ForCausalLM" in printed.out
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--architecture", "gpt2"], "Unknown architecture gpt2"),
         (["--to", "gguf"], "Unknown format gguf"),
@@ -374,12 +374,12 @@ def test_the_command_says_what_it_wrote(tmp_path, capsys, monkeypatch):
         ([], "is no directory"),
     ],
 )
-def test_bad_input_is_one_paragraph(tmp_path, options, told):
+def test_bad_input_is_one_paragraph(tmp_path, options, message):
     source = tmp_path / "none" if not options else written(tmp_path / "in", Case())
     given = [option.format(tmp=tmp_path) for option in options]
     command = [sys.executable, "-m", "warpsmith.policy", "convert", str(source), str(tmp_path / "out"), *given]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert told in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
     assert "\n\n" not in done.stderr.strip()
     assert not (tmp_path / "out").exists()

@@ -100,9 +100,9 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_cannot_be_written_is_named_and_nothing_is_left(tmp_path, wrong):
     source = model_directory(tmp_path / "hf", Case("qwen3"))
-    change, told = WRONG[wrong]
+    change, message = WRONG[wrong]
     change(source)
-    with pytest.raises((CheckpointError, ConversionError), match=told):
+    with pytest.raises((CheckpointError, ConversionError), match=message):
         to_megatron(source, tmp_path / "out", **QUIET)
     assert [path.name for path in tmp_path.iterdir()] == ["hf"]
 

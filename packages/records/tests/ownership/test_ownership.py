@@ -51,15 +51,17 @@ def member_file(run_dir: Path) -> Path:
     return existing(run_dir)[-1].path / "command.json"
 
 
-def test_a_second_owner_is_refused_and_told_who_has_the_directory_and_what_to_do(tmp_path: Path, start: Start) -> None:
+def test_a_second_owner_is_refused_and_learns_who_has_the_directory_and_what_to_do(
+    tmp_path: Path, start: Start
+) -> None:
     first = start(tmp_path / "run")
     second = start(tmp_path / "run", owns=False)
     assert second.wait(30) == 2
-    told = " ".join(second.stderr.read().split())
-    assert f"(pid {first.pid} on {os.uname().nodename}, since 20" in told
-    assert "owner_process.py here" in told
-    assert f"`kill -INT {first.pid}`" in told
-    assert f"remove {tmp_path}/run/lock" in told
+    printed = " ".join(second.stderr.read().split())
+    assert f"(pid {first.pid} on {os.uname().nodename}, since 20" in printed
+    assert "owner_process.py here" in printed
+    assert f"`kill -INT {first.pid}`" in printed
+    assert f"remove {tmp_path}/run/lock" in printed
     first.stdin.close()
     assert first.wait(30) == 0
     start(tmp_path / "run")
@@ -91,8 +93,8 @@ def test_a_pid_that_another_process_has_by_now_is_no_owner(tmp_path: Path, start
 
 def test_an_owner_on_another_host_is_known_by_its_heartbeat(tmp_path: Path, start: Start, said: list[str]) -> None:
     start(tmp_path / "run", "away")
-    told, patient = r"on far-away, since .* stop it on far-away", replace(FAST, lease_s=60.0)
-    with pytest.raises(RunInUseError, match=told), owned(tmp_path / "run", timing=patient, say=said.append):
+    message, patient = r"on far-away, since .* stop it on far-away", replace(FAST, lease_s=60.0)
+    with pytest.raises(RunInUseError, match=message), owned(tmp_path / "run", timing=patient, say=said.append):
         pass
     assert "Watching for up to 60 s" in said[0]
 
@@ -116,14 +118,14 @@ def test_an_entry_that_cannot_be_read_is_judged_as_one_of_another_host(tmp_path:
             assert "held by `an unknown command`" in said[0]
 
 
-def test_an_owner_whose_lock_was_removed_by_hand_is_told(tmp_path: Path) -> None:
-    lost, told = threading.Event(), []
-    with owned(tmp_path / "run", timing=FAST, on_lost=lambda error: (told.append(error), lost.set())) as ownership:
+def test_an_owner_whose_lock_was_removed_by_hand_is_notified(tmp_path: Path) -> None:
+    lost, errors = threading.Event(), []
+    with owned(tmp_path / "run", timing=FAST, on_lost=lambda error: (errors.append(error), lost.set())) as ownership:
         existing(tmp_path / "run")[-1].remove()
         assert lost.wait(30)
         with pytest.raises(OwnershipLostError, match="its lock was removed"):
             ownership.check()
-    assert "its lock was removed" in str(told[0])
+    assert "its lock was removed" in str(errors[0])
 
 
 def test_what_a_command_starts_shares_its_directory_and_outlives_it_for_a_while(

@@ -271,7 +271,7 @@ def test_known_solutions_stand_beside_the_turns(tmp_path):
     assert (found["held_0"], found["held_1"]) == ("class ModelNew", None)
 
 
-def test_torn_ends_are_told_on_the_page(run_dir):
+def test_torn_ends_are_reported_on_the_page(run_dir):
     (stream,) = (run_dir / "records" / "turns").glob("*.arrows")
     with stream.open("ab") as file:
         file.write(b"unfinished")

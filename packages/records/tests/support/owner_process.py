@@ -23,12 +23,12 @@ def hold(run_dir: Path) -> None:
 def race(run_dir: Path) -> None:
     """Fork starters that begin together; who owns the directory keeps it until all others have ended."""
     go, ready = os.pipe()
-    told, done = os.pipe()
+    awaited, done = os.pipe()
     for _ in range(STARTERS):
         if os.fork() == 0:
             os.close(ready)
             os.read(go, 1)
-            os._exit(attempt(run_dir, told))
+            os._exit(attempt(run_dir, awaited))
     os.close(ready)
     codes = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(STARTERS - 1)]
     os.write(done, b"x")
@@ -36,10 +36,10 @@ def race(run_dir: Path) -> None:
     print(codes.count(0), codes.count(2), flush=True)
 
 
-def attempt(run_dir: Path, told: int) -> int:
+def attempt(run_dir: Path, awaited: int) -> int:
     try:
         with owned(run_dir, timing=FAST, on_lost=lambda _: os._exit(3)) as ownership:
-            os.read(told, 1)
+            os.read(awaited, 1)
             ownership.check()
     except RunInUseError:
         return 2

@@ -77,7 +77,7 @@ def test_a_bench_is_a_run_that_records_and_metrics_read(bench, settings_for):
     assert rates.pass_at[2] == pytest.approx(scores["pass_at"][2]) == pytest.approx(2 / 3)
 
 
-def test_the_best_of_n_is_the_fastest_correct_one_and_speed_is_told_for_each_baseline(bench, settings_for):
+def test_the_best_of_n_is_the_fastest_correct_one_and_speed_is_reported_for_each_baseline(bench, settings_for):
     words = ["wrong", "fast 0.9", "fast 2.5", "broken", "fast 1.2"]
     with serving(Endpoint(lambda body, number: answer(words[number % 5], number))) as server:
         outcomes = bench.run(
@@ -146,9 +146,9 @@ def test_answers_without_code_are_failures_that_say_why_and_cost_no_evaluation(b
     said = [Said(""), Said("I think that", finish_reason="length"), Said("No.", thoughts="hm"), Said("", thoughts="x")]
     with serving(Endpoint(lambda body, number: said[number])) as server:
         (outcome,) = bench.run(settings_for(server, strategy={"type": "refine", "attempts": 4}), chosen=problems[:1])
-    told = [attempt.verdict.error_message for attempt in outcome.attempts]
-    assert told[0] == told[3] == "The answer is empty."
-    assert told[1].startswith("The answer was cut off after")
+    messages = [attempt.verdict.error_message for attempt in outcome.attempts]
+    assert messages[0] == messages[3] == "The answer is empty."
+    assert messages[1].startswith("The answer was cut off after")
     assert "The answer is empty." in server.prompts[1]
     spent = bench.result()["spent"]
     assert (spent["evaluations"], spent["without_code"], spent["cut_off"]) == (0, 4, 1)
@@ -261,9 +261,9 @@ def test_an_endpoint_that_only_fails_ends_the_bench_and_nothing_is_lost(bench, s
         Endpoint(lambda body, number: Fail(500, "CUDA error") if number >= fails["from"] else answer("wrong", number))
     ) as server:
         config = settings_for(server, samples=6, endpoint={"retries": 1, "give_up_after": 3, "in_flight": 2})
-        with pytest.raises(EndpointFailingError, match=r"3 requests in a row failed .*CUDA error") as told:
+        with pytest.raises(EndpointFailingError, match=r"3 requests in a row failed .*CUDA error") as caught:
             bench.run(config)
-        assert "The same command continues" in told.value.remedy
+        assert "The same command continues" in caught.value.remedy
         made = sum(row["valid"] for row in turns_of(bench.output))
         assert made == 4
         fails["from"] = 10**9

@@ -90,10 +90,13 @@ def test_a_failure_that_may_pass_is_retried_and_in_the_end_has_its_own_error(ask
     with serving(Endpoint(lambda body, number: "fine" if number == 2 else failure)) as server:
         assert ask(server, endpoint=waits).text == "fine"
         assert len(server.requests) == 3 and len(server.notes) == 2
-    with serving(Endpoint(lambda body, number: failure)) as server, pytest.raises(error, match=r"127\.0\.0\.1") as told:
+    with (
+        serving(Endpoint(lambda body, number: failure)) as server,
+        pytest.raises(error, match=r"127\.0\.0\.1") as caught,
+    ):
         ask(server, endpoint=waits)
     assert len(server.requests) == 3
-    assert told.value.remedy
+    assert caught.value.remedy
     if isinstance(failure, Hang):
         failure.released.set()
 
@@ -185,6 +188,6 @@ def test_a_look_at_the_endpoint_finds_what_is_wrong_with_it(check, monkeypatch):
 
 def test_no_key_stands_in_an_error(check, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    with serving(Endpoint(None, key="other")) as server, pytest.raises(WarpsmithError) as told:
+    with serving(Endpoint(None, key="other")) as server, pytest.raises(WarpsmithError) as caught:
         check(server)
-    assert "sk-very-secret" not in str(told.value)
+    assert "sk-very-secret" not in str(caught.value)

@@ -38,10 +38,10 @@ def test_a_kernel_that_is_fixed_after_the_real_verdict_on_it(tmp_path):
     def script(body, number):
         prompt = body["messages"][-1]["content"]
         (problem,) = [one for one in problems if one.text.strip() in prompt]
-        told = "Correct: no (incorrect)" in prompt
+        informed = "Correct: no (incorrect)" in prompt
         broken = problem.solution.replace("tl.store(out_ptr + i, x", "tl.store(out_ptr + i, x + 1.0")
         assert broken != problem.solution
-        return f"```python\n{problem.solution if told else broken}```"
+        return f"```python\n{problem.solution if informed else broken}```"
 
     options = ["--count", 2, "--levels", "1", "--seed", 3, "--strategy", "refine", "--isolation", "none", "--json"]
     options += ["--set", "evaluator.slots=2", "--set", "evaluator.trials=2"]
@@ -102,7 +102,7 @@ def _is_up(url):
 # Long: vLLM's server takes a minute to start. Every run covers the same route with the scripted server.
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_vllms_server_is_asked_and_told_from_others(tiny_checkpoint, tmp_path):
+def test_vllms_server_is_asked_and_distinguished_from_others(tiny_checkpoint, tmp_path):
     options = ["--count", 2, "--levels", "1", "--isolation", "none", "--prompt-style", "compact", "--json"]
     options += ["--max-tokens", 60, "--set", "evaluator.slots=2", "--set", "evaluator.trials=2"]
     with vllm_serving(tiny_checkpoint, tmp_path / "vllm.log") as url:

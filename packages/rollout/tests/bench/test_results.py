@@ -156,8 +156,8 @@ def test_the_command_searches_compares_and_ranks(tmp_path):
     assert first.exit_code == second.exit_code == 0
     assert "Nothing was timed" in first.stdout and "pass@2" in first.stdout and "cost: " in first.stdout
     assert json.loads(second.stdout)["scores"][-1]["correct_rate"] == 1.0
-    told = invoke("compare", tmp_path / "a", tmp_path / "b").stdout
-    assert "solved, 2 problems: 50.0% -> 100.0%" in told
+    printed = invoke("compare", tmp_path / "a", tmp_path / "b").stdout
+    assert "solved, 2 problems: 50.0% -> 100.0%" in printed
     found = json.loads(invoke("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
     assert found["measures"]["solved"]["second"] == 1.0
     page = tmp_path / "board.html"

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 class Mortal:
-    """An actor that dies as it is told to, with a word before."""
+    """An actor that dies as it is asked to, with a word before."""
 
     def __init__(self, birth: str = "") -> None:
         if birth == "raises":
@@ -56,7 +56,7 @@ def ray():
         del os.environ[name]
 
 
-async def told_of(reference):
+async def error_of(reference):
     with pytest.raises((ActorLostError, ActorFailedError)) as caught:
         await call_with_deadline(reference, 60, "sampler 3", "to work")
     return caught.value
@@ -70,7 +70,7 @@ def test_an_actor_that_dies_says_how_and_its_log_is_quoted(ray):
             "kill": "Worker unexpectedly exits",
             "crash": "Worker unexpectedly exits",
         }.items():
-            error = await told_of(ray.remote(Mortal).remote().work.remote(death))
+            error = await error_of(ray.remote(Mortal).remote().work.remote(death))
             assert isinstance(error, ActorLostError)
             assert error.message.startswith("The actor of sampler 3 died: ")
             assert how in error.message
@@ -131,11 +131,11 @@ def test_an_actor_whose_node_cannot_write_the_log_keeps_rays(ray, tmp_path):
 
 def test_an_actor_that_raises_quotes_its_log_and_one_that_cannot_start_says_why(ray):
     async def go():
-        error = await told_of(ray.remote(Mortal).remote().work.remote("raise"))
+        error = await error_of(ray.remote(Mortal).remote().work.remote("raise"))
         assert isinstance(error, ActorFailedError)
         assert error.message == "sampler 3 failed: KeyError: 'wrong answer'."
         assert any("last words before raise" in note for note in notes_of(error))
-        error = await told_of(ray.remote(Mortal).remote("raises").work.remote(""))
+        error = await error_of(ray.remote(Mortal).remote("raises").work.remote(""))
         assert error.message == (
             "The actor of sampler 3 died: it could not start: ValueError: no such device look again"
         )
@@ -148,7 +148,7 @@ def test_an_actor_that_ray_ends_for_want_of_a_word_names_the_logs(ray):
         mortal = ray.remote(Mortal).remote()
         await call_with_deadline(mortal.__ray_ready__.remote(), 60, "sampler 3", "to start")
         ray.kill(mortal)
-        error = await told_of(mortal.work.remote("exit"))
+        error = await error_of(mortal.work.remote("exit"))
         assert "ray.kill" in error.message
         assert str(actor_logs.folder_of_session()) in "".join(notes_of(error))
 
@@ -197,8 +197,8 @@ def test_a_sampler_that_dies_in_its_core_process_quotes_that_process(ray, tiny_c
         await pool.ready()
         assert len((await pool.generate([5, 6, 7], Sampling(max_tokens=3))).ids) == 3
         await sampler.actor.__ray_call__.remote(break_sampler)
-        told = r"sampler 5 died 1 times.*vLLM's engine process has ended"
-        with pytest.raises(SamplerDiedError, match=told) as caught:
+        message = r"sampler 5 died 1 times.*vLLM's engine process has ended"
+        with pytest.raises(SamplerDiedError, match=message) as caught:
             while True:
                 await pool.generate([5, 6, 7], Sampling(max_tokens=3))
         out = next(note for note in notes_of(caught.value) if ".out:" in note.splitlines()[0])

@@ -66,7 +66,7 @@ def test_a_home_that_takes_no_token_is_refused(home, monkeypatch):
     assert check_token() == f"a token that Ray creates in {home}/absent/.ray/auth_token"
 
 
-def test_a_ray_that_starts_too_slowly_is_told_in_a_sentence(home, monkeypatch):
+def test_a_ray_that_starts_too_slowly_is_reported_in_a_sentence(home, monkeypatch):
     """Ray itself raises a bare Exception then, after 30 s on a machine that is busy."""
     import ray
 
@@ -93,7 +93,7 @@ with session.ray_session(sys.argv[1] or None):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("address", "names"), [("", {"RAY_AUTH_TOKEN_PATH": "/absent"}), (CLUSTER, {})])
-def test_what_ray_itself_refuses_is_told_in_a_sentence(home, address, names, monkeypatch):
+def test_what_ray_itself_refuses_is_reported_in_a_sentence(home, address, names, monkeypatch):
     """The check is taken out, so that Ray meets what it refuses."""
     for name, value in {"RAY_AUTH_MODE": "token", **names}.items():
         monkeypatch.setenv(name, value)

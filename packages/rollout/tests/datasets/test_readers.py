@@ -193,10 +193,10 @@ def test_a_missing_column_is_named_with_file_and_row_and_nothing_is_written(tmp_
     monkeypatch.setattr(sys, "argv", command)
     with pytest.raises(SystemExit) as ended:
         main()
-    told = capsys.readouterr().err.strip()
+    printed = capsys.readouterr().err.strip()
     assert ended.value.code == 2
-    assert "\n\n" not in told
-    assert "Traceback" not in told
+    assert "\n\n" not in printed
+    assert "Traceback" not in printed
     assert not output.exists()
 
 
@@ -208,9 +208,9 @@ def test_bad_rows_are_listed_and_the_others_kept(tmp_path):
     read = read_dataset(path, "pairs")
     assert [entry.place.split()[1] for entry in read.entries] == ["1", "6", "8"]
     assert [one.place.split()[1] for one in read.refusals] == ["2", "3", "4", "5", "7"]
-    told = list(read.refused())
-    assert len(told) == 5
-    assert any("not UTF-8" in line and f"line 7 of {path}" in line for line in told)
+    refusals = list(read.refused())
+    assert len(refusals) == 5
+    assert any("not UTF-8" in line and f"line 7 of {path}" in line for line in refusals)
 
 
 def test_all_bad_rows_are_an_error_that_names_the_first(tmp_path):

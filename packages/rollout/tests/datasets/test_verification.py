@@ -86,9 +86,9 @@ def test_a_verification_is_killed_and_stopped_and_judges_each_kernel_once(datase
     stopped = started(dataset, output)
     assert any(line.startswith("[1/") for line in stopped.stderr)
     stopped.send_signal(signal.SIGINT)
-    told = stopped.communicate(timeout=60)[1]
-    assert stopped.returncode == 130, told
-    assert "the same command continues from here" in told
+    printed = stopped.communicate(timeout=60)[1]
+    assert stopped.returncode == 130, printed
+    assert "the same command continues from here" in printed
     summary = json.loads((output / "summary.json").read_text())
     assert before < len(outcomes_in(output)) <= 5
     assert summary["waiting"] == sum(one["by_status"].get("waiting", 0) for one in summary["claims"].values())

@@ -15,7 +15,7 @@ from warpsmith.rollout.evaluators.ray_actors import RayEvaluator
 from warpsmith.rollout.evaluators.servers import ServerEvaluator
 
 
-def test_candidates_are_judged_in_this_process_unless_told_otherwise():
+def test_candidates_are_judged_in_this_process_by_default():
     assert RolloutConfig().evaluation.type == "process"
 
 

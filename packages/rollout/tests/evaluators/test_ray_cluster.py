@@ -77,14 +77,14 @@ def test_a_cluster_of_another_version_is_named_with_what_to_do():
 
         gcs = ray._raylet.GcsClient(address=cluster.address)
         entry = (b"CLUSTER_METADATA", b"cluster")
-        told = gcs.internal_kv_get(*entry)
-        gcs.internal_kv_put(entry[0], told.replace(ray.__version__.encode(), b"1.99.0"), True, entry[1])
+        entry_value = gcs.internal_kv_get(*entry)
+        gcs.internal_kv_put(entry[0], entry_value.replace(ray.__version__.encode(), b"1.99.0"), True, entry[1])
         with pytest.raises(SamplerError, match="same versions of Ray and Python"), ray_session(cluster.address):
             pass
 
 
 @pytest.mark.parametrize("part", ["raylet", pytest.param("gcs_server", marks=pytest.mark.long)])
-def test_a_part_of_the_local_instance_that_ends_is_told_of_at_once(part):
+def test_a_part_of_the_local_instance_that_ends_is_reported_at_once(part):
     """In a process of its own: without its gcs_server Ray ends the process that started it."""
     code = (
         "import sys, threading\nimport psutil\nfrom warpsmith.records import commands\n"

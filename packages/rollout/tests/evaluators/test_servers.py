@@ -99,11 +99,11 @@ def test_a_server_that_comes_up_later_and_contains_too_little_is_left_out(proble
         ):
             found = asyncio.run(ask(judge))
     assert found == [verdict("namespaces")] * 40
-    told = [
+    warnings = [
         record.getMessage() for record in caplog.records if "contains workers at tier 'none'" in record.getMessage()
     ]
-    assert len(told) == 1
-    assert weak in told[0]
+    assert len(warnings) == 1
+    assert weak in warnings[0]
 
 
 def test_the_last_server_that_comes_back_weaker_ends_the_run(problem):
@@ -140,8 +140,8 @@ def test_servers_that_judge_by_other_settings_give_no_rewards_to_one_run(problem
             caplog.at_level(logging.WARNING),
         ):
             assert all(verdict.correct for verdict in asyncio.run(ask(judge)))
-    told = [record.getMessage() for record in caplog.records if "other conditions" in record.getMessage()]
-    assert [changed in one for one in told] == [True]
+    warnings = [record.getMessage() for record in caplog.records if "other conditions" in record.getMessage()]
+    assert [changed in one for one in warnings] == [True]
 
 
 @pytest.mark.parametrize(("judged", "asked"), [("triton", "cuda_cpp"), ("cuda_cpp", "triton")])
@@ -167,9 +167,9 @@ def test_the_command_says_so_in_one_paragraph(tiny_checkpoint):
     )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    told = " ".join(done.stderr[done.stderr.index("error: ") :].split())
-    assert f"The evaluation server {url} cannot be reached" in told
-    assert told.endswith(f"`curl {url}/health`.")
+    printed = " ".join(done.stderr[done.stderr.index("error: ") :].split())
+    assert f"The evaluation server {url} cannot be reached" in printed
+    assert printed.endswith(f"`curl {url}/health`.")
 
 
 @pytest.mark.slow

@@ -153,10 +153,10 @@ def test_each_computes_what_its_problem_does(cases, tmp_path):
             out = torch.full_like(expected, float("nan")).contiguous()
             delivered = run((Described * len(inputs))(*map(described, inputs)), ctypes.c_void_p(out.data_ptr()))
             assert delivered == expected.numel(), case.name
-            torch.testing.assert_close(out, expected, rtol=2e-4, atol=2e-4, msg=partial(_told, case))
+            torch.testing.assert_close(out, expected, rtol=2e-4, atol=2e-4, msg=partial(_explained, case))
 
 
-def _told(case, why):
+def _explained(case, why):
     return f"{case.name}: {why}\n{case.text}"
 
 

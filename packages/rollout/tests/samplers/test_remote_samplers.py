@@ -77,12 +77,12 @@ def test_two_samplers_share_the_work_take_one_payload_tell_errors_and_survive_de
         await kill(members[0], ray)
         with pytest.raises(SamplerDiedError, match="sampler 0"):
             await members[0].score(PROMPT)
-        again, told = await asyncio.gather(
+        again, rescored = await asyncio.gather(
             asyncio.gather(*(pool.generate(PROMPT, Sampling(max_tokens=8, seed=s)) for s in range(4))),
             asyncio.gather(*(member.score(PROMPT) for member in pool.members)),
         )
         assert {v for c in again for v in c.weight_versions} == {5}
-        assert told == [pytest.approx(scores[1])] * 2
+        assert rescored == [pytest.approx(scores[1])] * 2
         assert (members[0].restarts, members[1].restarts) == (1, 0)
         await check_that_one_that_may_not_restart_is_an_error(members[1], ray)
         await pool.close()

@@ -23,7 +23,7 @@ async def _nothing(_bucket: Bucket, _memory: SlotMemory) -> None:
 async def stream_to_pool(
     pool: SamplerPool, tensors: Tensors, version: int, *, bucket_bytes: int = 1 << 18, before: Hook = _nothing
 ) -> list[StreamReceipt]:
-    """Send all tensors; `before` is awaited with each full bucket before the samplers are told of it."""
+    """Send all tensors; `before` is awaited with each full bucket before the samplers are notified of it."""
     announced = [(name, str(t.dtype).removeprefix("torch."), t.shape) for name, t in tensors.items()]
     layout = StreamLayout.of(version, announced, bucket_bytes)
     memory = slot_memory(next(iter(tensors.values())).device, 2, layout.bucket_bytes)

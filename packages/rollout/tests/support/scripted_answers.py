@@ -26,8 +26,8 @@ def verdict_of(kernel):
         case "broken":
             return Verdict("compile_error", False, False, error_message="It does not compile.")
         case "foreign":
-            told = "The candidate is written in CUDA C++, and this evaluator judges Triton."
-            return Verdict("compile_error", False, False, error_message=told, flags=("other_language",))
+            message = "The candidate is written in CUDA C++, and this evaluator judges Triton."
+            return Verdict("compile_error", False, False, error_message=message, flags=("other_language",))
         case "invalid":
             return Verdict("invalid", False, False, error_message="The evaluator failed.")
     raise AssertionError(kernel)

@@ -25,7 +25,7 @@ async def stream(
     bucket_bytes: int = 1 << 18,
     spoil: Spoil = lambda bucket, memory: bucket,
 ) -> StreamReceipt:
-    """Send all tensors; `spoil` may change a bucket before the sampler is told of it."""
+    """Send all tensors; `spoil` may change a bucket before the sampler is notified of it."""
     layout = layout_of(tensors, version, bucket_bytes)
     memory = slot_memory(next(iter(tensors.values())).device, 2, layout.bucket_bytes)
     writer = StreamWriter(layout, memory.slots)

@@ -25,14 +25,14 @@ class TimingJudge:
 
     def evaluate(self, problem, source, *, trials, seed, timeout_s, operators, baseline, on_running):
         on_running(True)
-        told = json.loads(source) if source.startswith("{") else {}
+        orders = json.loads(source) if source.startswith("{") else {}
         with self.lease.shared():
-            time.sleep(told.get("trials_s", 0.0))
+            time.sleep(orders.get("trials_s", 0.0))
         try:
             with self.lease.alone():
-                if told.get("dies"):
+                if orders.get("dies"):
                     os._exit(1)
-                time.sleep(told.get("timed_s", 0.01))
+                time.sleep(orders.get("timed_s", 0.01))
         except NoWindowError as error:
             return invalid(str(error))
         return Verdict("correct", compiled=True, correct=True, runtime_ms=1.0, reference_ms=2.0, speedup=2.0)
@@ -40,9 +40,9 @@ class TimingJudge:
 
 def main(fd):
     channel = _native.Channel(fd)
-    told, line = messages.receive(channel).fields, Line(channel)
-    windows = line.windows() if told.flag("windows") else None
-    config = EvaluatorConfig.model_validate_json(told.text("config"))
+    fields, line = messages.receive(channel).fields, Line(channel)
+    windows = line.windows() if fields.flag("windows") else None
+    config = EvaluatorConfig.model_validate_json(fields.text("config"))
     line.send(Kind.READY, {"device": "none", "arch": 90})
     with suppress(_native.PeerClosed):
         Service(line, TimingJudge(config, windows), windows).serve()

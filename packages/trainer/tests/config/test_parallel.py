@@ -107,7 +107,7 @@ def test_commands_refuse_them_before_ranks_start(
     for arguments in ((*share, "--num-processes", "2"), ("--num-processes", "3", "--set", "parallel.sequence=2")):
         assert command("sft", str(sft_file), "--set", "policy.attention=varlen", *arguments) == 2
     assert command("plan", str(sft_file), *share, "--num-processes", "2") == 2
-    told = " ".join("".join(capsys.readouterr()).split())
-    assert "has 3 attention heads, which 2 ranks cannot share evenly" in told
-    assert "which 2 ranks cannot share evenly. Set a divisor of 3." in told
+    printed = " ".join("".join(capsys.readouterr()).split())
+    assert "has 3 attention heads, which 2 ranks cannot share evenly" in printed
+    assert "which 2 ranks cannot share evenly. Set a divisor of 3." in printed
     assert not (sft_file.parent / "run" / "records").exists()

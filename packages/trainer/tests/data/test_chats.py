@@ -72,7 +72,7 @@ def test_a_bad_row_says_why(row: dict[str, Any], reason: str) -> None:
     assert reason in caught.value.reason
 
 
-def test_a_form_that_is_named_is_taken_and_its_lack_is_told() -> None:
+def test_a_form_that_is_named_is_taken_and_its_lack_is_reported() -> None:
     assert chat_of({"messages": CHAT, "prompt": "p", "completion": "c"}, "prompt_completion")[0]["content"] == "p"
     with pytest.raises(BadRow, match="no column conversations"):
         chat_of({"messages": CHAT}, "sharegpt")

@@ -28,7 +28,7 @@ def evaluation(*correct: bool) -> list[dict]:
     return [row for problem in range(8) for sample in range(2) for row in trajectory(problem, sample, *correct)]
 
 
-def test_a_gain_of_the_first_turn_that_repairs_hide_is_told():
+def test_a_gain_of_the_first_turn_that_repairs_hide_is_reported():
     found = held_out_summary(evaluation(False, True), evaluation(True))
     assert (found["sft"]["correct"], found["grpo"]["correct"]) == (1.0, 1.0)
     assert found["difference"] == {"correct": 0.0, "ci95": [0.0, 0.0], "problems": 8}

@@ -245,12 +245,12 @@ def test_weights_that_do_not_fit_their_model_are_not_exported(
     torch.save(stored, file)
     with pytest.raises(CheckpointError, match="does not fit the model") as caught:
         consolidate(path, tmp_path / "out")
-    told = {
+    messages = {
         "missing": f"it lacks {name}",
         "of another form": f"{name} is [",
         "without a place": "model.layers.99.weight has no place",
     }
-    assert told[harm] in str(caught.value)
+    assert messages[harm] in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -270,6 +270,6 @@ def test_vllm_and_transformers_give_exports_the_same_logprobs(tiny: Path, alone:
         capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr[-3000:]
-    told = [line for line in ended.stdout.splitlines() if line.startswith("[")]
-    for line, logprobs in zip(told, expected.values(), strict=True):
+    printed = [line for line in ended.stdout.splitlines() if line.startswith("[")]
+    for line, logprobs in zip(printed, expected.values(), strict=True):
         torch.testing.assert_close(torch.tensor(json.loads(line))[1:], logprobs[1:], atol=1e-4, rtol=0)

@@ -1,4 +1,4 @@
-"""A rank that is gone is told of in a sentence; other failures keep their own."""
+"""A rank that is gone is reported in a sentence; other failures keep their own."""
 
 import pytest
 from torch.distributed import DistNetworkError
@@ -11,7 +11,7 @@ GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection cl
 
 
 @pytest.mark.parametrize("error", [RuntimeError(GLOO), DistNetworkError("failed to recv, got 0 bytes")])
-def test_a_lost_rank_is_told_of_with_what_to_do(error: RuntimeError) -> None:
+def test_a_lost_rank_is_reported_with_what_to_do(error: RuntimeError) -> None:
     with pytest.raises(LaunchError, match=r"Another rank of the run has ended.*--resume"), peers_needed():
         raise error
 

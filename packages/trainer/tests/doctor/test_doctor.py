@@ -81,7 +81,7 @@ def test_a_check_is_left_out_where_one_that_it_needs_has_failed() -> None:
         stop_at_errors(checks)
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_that_is_wrong_is_reported_at_once() -> None:
     errors = [ConfigError("One is wrong.", "Correct it."), OSError("the disk is away")]
     with pytest.raises(UnfitRunError) as caught:
         stop_at_errors([Check(str(number), wrong(error)) for number, error in enumerate(errors)])
@@ -141,8 +141,8 @@ def test_a_damaged_policy_is_one_finding(load: Load, tmp_path: Path) -> None:
 
 
 def test_a_task_that_is_not_there_is_refused_with_the_file(load: Load) -> None:
-    told = "There is no environment `kernelbench_multi`; installed are .* Did you mean `kernelbench_multiturn`"
-    with pytest.raises(ConfigError, match=told):
+    message = "There is no environment `kernelbench_multi`; installed are .* Did you mean `kernelbench_multiturn`"
+    with pytest.raises(ConfigError, match=message):
         load("rollout.environment.type=kernelbench_multi")
 
 
@@ -210,8 +210,8 @@ def test_memory_and_shared_memory(load: Load, monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_lock_holds_tested_versions(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(one.state == "ok" for one in machine.versions(load()))
-    told = [one.what for one in machine.versions(load())]
-    assert [one.what for one in machine.versions(load("policy.kernels=liger")) if one.what not in told] == [
+    known = [one.what for one in machine.versions(load())]
+    assert [one.what for one in machine.versions(load("policy.kernels=liger")) if one.what not in known] == [
         "version of liger-kernel"
     ]
     monkeypatch.setattr(machine, "version", lambda _: "99.1")
@@ -251,10 +251,10 @@ def test_the_command(
     # Whatever this machine has; containers often have little shared memory.
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=64 << 30))
     monkeypatch.setattr("warpsmith.trainer.doctor.command.this_machine", lambda: machines.named("cpu-24g"))
-    code, told = command("doctor", str(file)), capsys.readouterr().out
-    assert code == 0, told
-    assert "0 errors" in told
-    assert "…" not in told
+    code, printed = command("doctor", str(file)), capsys.readouterr().out
+    assert code == 0, printed
+    assert "0 errors" in printed
+    assert "…" not in printed
     assert command("doctor", str(file), "--json", "--set", "policy.path=nowhere") == 1
     findings = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
     assert findings["policy's files"]["state"] == "error"

@@ -152,8 +152,8 @@ def test_servers_that_do_not_answer_are_refused(grpo: Grpo) -> None:
 
 
 def test_an_environment_that_is_not_there_is_refused_with_the_file(grpo: Grpo) -> None:
-    told = "no environment `kernelbench_multi`; installed are .* Did you mean `kernelbench_multiturn`"
-    with pytest.raises(ConfigError, match=told):
+    message = "no environment `kernelbench_multi`; installed are .* Did you mean `kernelbench_multiturn`"
+    with pytest.raises(ConfigError, match=message):
         grpo("rollout.environment.type=kernelbench_multi")
 
 
@@ -201,7 +201,7 @@ def test_the_command_refuses_in_one_paragraph_before_any_rank_starts(grpo: Grpo,
 
 
 @pytest.mark.slow
-@pytest.mark.long  # two ranks that import everything; launch/test_rank_deaths.py has one that told why it ends
+@pytest.mark.long  # two ranks that import everything; launch/test_rank_deaths.py has one that says why it ends
 @pytest.mark.parametrize("processes", [1, 2])
 def test_so_does_the_rank_that_asks_for_the_rest(grpo: Grpo, tiny: Path, tmp_path: Path, processes: int) -> None:
     grpo()

@@ -68,7 +68,7 @@ def test_the_ranks_get_the_arguments_and_a_port_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "death", "told", "says"),
+    ("code", "death", "exit_code", "says"),
     [
         (0, None, 0, ""),
         (2, Death(0, 7, 2), 2, ""),
@@ -78,11 +78,11 @@ def test_the_ranks_get_the_arguments_and_a_port_of_their_own() -> None:
         (-9, None, 137, "DeepSpeed's launcher was ended by signal 9 (Killed)"),
     ],
 )
-def test_a_rank_that_cannot_speak_any_more_is_told_of_with_its_log(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, code: int, death: Death | None, told: int, says: str
+def test_a_rank_that_cannot_speak_any_more_is_reported_with_its_log(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, code: int, death: Death | None, exit_code: int, says: str
 ) -> None:
     log_of(tmp_path, 1).write_text("of an earlier start\n=== rank 1, pid 7\nlast words\n")
-    assert launcher.exit_code(code, death, tmp_path, oom_kills()) == told
+    assert launcher.exit_code(code, death, tmp_path, oom_kills()) == exit_code
     said = capsys.readouterr().err
     assert says in " ".join(said.split())
     assert said.endswith(f"The last lines of {log_of(tmp_path, 1)}:\n    last words\n") == (

@@ -47,9 +47,11 @@ def test_a_name_becomes_a_directory_for_this_process_and_its_ranks(cache: Path, 
     config, overrides = with_local_models(config_of(tmp_path / "run"), resume=False)
     assert config.policy.path == cache / "snapshots" / OLD
     # A rank has these and finds nothing to do.
-    told = with_overrides(SftConfig, {"run": {"dir": str(tmp_path / "run")}, "policy": {"path": NAME}}, overrides)
-    assert told == config
-    assert with_local_models(told, resume=False) == (config, [])
+    config_of_rank = with_overrides(
+        SftConfig, {"run": {"dir": str(tmp_path / "run")}, "policy": {"path": NAME}}, overrides
+    )
+    assert config_of_rank == config
+    assert with_local_models(config_of_rank, resume=False) == (config, [])
     assert shape_of(config.policy.path).layers > 0
 
 

@@ -86,10 +86,10 @@ def launched(folder: Path, death: str, **environment: str) -> tuple[int, str, Pa
 def test_the_error_that_ends_the_run_quotes_the_rank_that_died(
     tmp_path: Path, death: str, code: int, how: str, last: str
 ) -> None:
-    told, said, run_dir = launched(tmp_path, death)
+    exit_code, said, run_dir = launched(tmp_path, death)
     before, named, after = said.partition("error: Rank 1 (pid ")
     paragraph, found, quote = after.partition(f"The last lines of {log_of(logs_of(run_dir), 1)}:")
-    assert told == code, said
+    assert exit_code == code, said
     assert named and found, said
     assert how in " ".join(paragraph.split())
     assert last in quote
@@ -99,9 +99,9 @@ def test_the_error_that_ends_the_run_quotes_the_rank_that_died(
 
 
 @pytest.mark.slow
-def test_a_rank_that_told_why_it_ends_is_not_told_of_again(tmp_path: Path) -> None:
-    told, said, _ = launched(tmp_path, "exit")
-    assert told == 2
+def test_a_rank_that_said_why_it_ends_is_not_reported_again(tmp_path: Path) -> None:
+    exit_code, said, _ = launched(tmp_path, "exit")
+    assert exit_code == 2
     assert "error: " not in said
 
 

@@ -67,8 +67,10 @@ def test_a_model_that_does_not_fit_is_refused_with_the_reason(
 ) -> None:
     file = tmp_path / "run.toml"
     assert command("init", "--model", "models/qwen3-14b", "--machine", "cpu-24g", "--kind", kind, "-o", str(file)) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert f"A {kind.upper()} run of qwen3-14b (15 billion parameters) does not fit cpu-24g: A host would need" in told
+    printed = " ".join(capsys.readouterr().err.split())
+    assert (
+        f"A {kind.upper()} run of qwen3-14b (15 billion parameters) does not fit cpu-24g: A host would need" in printed
+    )
     assert not file.exists()
 
 

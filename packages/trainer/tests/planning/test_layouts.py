@@ -116,9 +116,9 @@ def test_the_refusal_names_every_gpu_that_is_missing(
         "GPU 7 is to judge but does not exist: 2xh200 has 2, 0 to 1.",
     ]
     assert command("plan", str(file), "--machine", "6xh100-80") == 2
-    told = capsys.readouterr().out
-    assert "GPU 6 is to sample but does not exist" in told
-    assert "  placement.rollout = [4]\n  placement.evaluation = [5]\n  rollout.samplers = 1\n" in told
+    printed = capsys.readouterr().out
+    assert "GPU 6 is to sample but does not exist" in printed
+    assert "  placement.rollout = [4]\n  placement.evaluation = [5]\n  rollout.samplers = 1\n" in printed
 
 
 @pytest.mark.parametrize("machine", ["cpu-24g", "4x3090"])
@@ -127,8 +127,8 @@ def test_where_nothing_fits_that_is_said(
 ) -> None:
     assert proposed(file, machine) is None
     assert command("plan", str(file), "--machine", machine) == 2
-    told = " ".join(capsys.readouterr().out.split())
-    assert "No known change makes it fit, nor do three at once: use a larger machine" in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "No known change makes it fit, nor do three at once: use a larger machine" in printed
 
 
 def test_numbers_alone_cost_nothing_else(file: Path) -> None:
@@ -183,8 +183,8 @@ def test_gpus_that_are_left_open(file: Path) -> None:
 def test_samplers_that_would_wait_for_gpus_are_refused(file: Path) -> None:
     given = ("placement.train=[0,1]", "placement.rollout=[]", "placement.evaluation=[2]")
     config = load_grpo(file, given)
-    (told,) = misplaced(config, places_of(config, 4), 4, "4xh200")
-    assert told.startswith("Samplers need 3 GPUs (rollout.samplers = 3, of 1 each), but 2 train")
+    (message,) = misplaced(config, places_of(config, 4), 4, "4xh200")
+    assert message.startswith("Samplers need 3 GPUs (rollout.samplers = 3, of 1 each), but 2 train")
     assert not misplaced(load_grpo(file, [*given, "run.ray_address=auto"]), places_of(config, 4), 4, "")
     change = proposed(file, "4xh200", *given)
     assert change is not None
@@ -287,9 +287,9 @@ def test_a_task_that_is_not_there_is_refused_before_memory_is_computed(
 ) -> None:
     wrong = ("--set", 'rollout.environment.type="kernelbench_multi"')
     assert command("plan", str(file), "--machine", "8xh100-80", *wrong) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert "There is no environment `kernelbench_multi`; installed are kernelbench, kernelbench_generate, " in told
-    assert "Did you mean `kernelbench_multiturn`?" in told
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "There is no environment `kernelbench_multi`; installed are kernelbench, kernelbench_generate, " in printed
+    assert "Did you mean `kernelbench_multiturn`?" in printed
 
 
 def test_a_plan_is_made_without_torch(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Plans of memory: shapes, machines, what fits, what is refused, and the change that mends it."""
+"""Plans of memory: shapes, machines, what fits, what is refused, and the change that makes it fit."""
 
 import json
 from collections.abc import Callable
@@ -288,9 +288,9 @@ Command = Callable[..., int]
 
 def test_the_command_says_what_it_found(file: Path, command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("plan", str(file), "--machine", "2xh100-80") == 2
-    told = capsys.readouterr().out
-    assert "does not fit" in told
-    assert "zero." in told
+    printed = capsys.readouterr().out
+    assert "does not fit" in printed
+    assert "zero." in printed
     assert command("plan", str(file), "--machine", "2xh100-80", "--model", "smollm2-135m", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["fits"]

@@ -107,7 +107,7 @@ def test_what_diverges_from_the_reference_policy_loses_score_and_so_advantage(tu
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_a_run_leaves_truncated_completions_out_where_it_is_told_to(turns_table, masked) -> None:
+def test_a_run_leaves_truncated_completions_out_where_it_is_configured_to(turns_table, masked) -> None:
     table, given = turns_table([{}, {"finish_reason": "length"}]), []
     config = TrainerConfig(
         run=GrpoRunSection(dir=Path("unused")), policy={"path": "unused"}, algorithm={"mask_truncated": masked}
@@ -274,7 +274,7 @@ def test_a_step_that_trains_nothing_has_no_figures_of_an_update(turns_table, tmp
     assert columns(done.figures) == {}
 
 
-def test_a_divergence_is_told_of_only_where_there_is_a_reference_policy(
+def test_a_divergence_is_reported_only_where_there_is_a_reference_policy(
     turns_table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def one_of_each(self, turns, plan, old, sums, progress) -> None:  # type: ignore[no-untyped-def]
@@ -303,8 +303,8 @@ def test_a_batch_without_a_valid_turn_is_refused_with_the_commonest_reason(turns
     lost, bad = LOST, {**LOST, "invalid_reason": "problem: no Model"}
     for fine in ([{}, lost], [{}, bad]):
         refuse_lost(turns_table(fine), "step-1")
-    told = r"None of the 3 turns of step-1 .* 2 were lost to: evaluation: gone Fix that, then continue with --resume"
-    with pytest.raises(CollectionError, match=told):
+    message = r"None of the 3 turns of step-1 .* 2 were lost to: evaluation: gone Fix that, then continue with --resume"
+    with pytest.raises(CollectionError, match=message):
         refuse_lost(turns_table([lost, bad, lost]), "step-1")
     earlier = {**bad, "invalid_reason": "turn 2 of the trajectory was lost: problem: no Model"}
     with pytest.raises(CollectionError, match=r"2 were lost to: problem: no Model Fix or remove these problems"):

@@ -134,7 +134,7 @@ def test_the_rounds_are_bounded_and_a_batch_without_spread_is_kept(turns_table: 
     assert part["group"].unique().to_pylist() == ["step-1/0", "step-1/1", "step-1/2"]
 
 
-def test_a_lost_round_ends_the_search_and_is_told(turns_table: Table) -> None:
+def test_a_lost_round_ends_the_search_and_is_reported(turns_table: Table) -> None:
     rounds, said = Rounds(turns_table, flat=True, lost_from=2), []
     found = source(rounds, said).collect(1, Progress())
     # What was handed out stays handed out: a resumed run has the same order.
@@ -194,7 +194,7 @@ def test_spread_is_what_the_estimator_judges_by(turns_table: Table) -> None:
 
 
 @pytest.mark.parametrize(("name", "known"), [("grpo", True), ("ppo", False)])
-def test_only_where_samples_are_compared_is_their_spread_told(turns_table: Table, name: str, known: bool) -> None:
+def test_only_where_samples_are_compared_is_their_spread_reported(turns_table: Table, name: str, known: bool) -> None:
     run = SimpleNamespace(config=config(type=name, dynamic_sampling=False))
     figures = GrpoRun.figures_of(run, turns_table([{}]).select(TRAINING_COLUMNS))  # type: ignore[arg-type]
     assert figures["sampled_groups"] == 1

@@ -206,7 +206,7 @@ def test_a_killed_run_resumes_within_the_bound_and_trains_what_it_recorded(confi
 
 
 def kill_after(config: Path, run: Path, turns: int, *more: object) -> None:
-    """Start a run and kill all of it once it has told of so many turns."""
+    """Start a run and kill all of it once it has reported so many turns."""
     process = started(config, run, 1, *more)
     assert process.stdout is not None
     for line in process.stdout:

@@ -125,12 +125,12 @@ def test_sft_learns_and_writes_what_it_did(sft_run: tuple[Path, Path]) -> None:
     steps = RunReader(run).table("steps").to_pylist()
     assert [row["step"] for row in steps] == [1, 2, 3, 4, 5, 6]
     assert steps[-1]["loss"] < steps[0]["loss"]
-    told = dict(steps[2]["metrics"])
-    assert told["eval_perplexity"] == pytest.approx(math.exp(told["eval_loss"]))
-    assert 0 < told["eval_accuracy"] < 1
-    assert told["epoch"] == pytest.approx(24 / 62, abs=0.03)
-    apart = [told[f"eval_loss/{name}"] for name in ("generated", "chats")]
-    assert min(apart) <= told["eval_loss"] <= max(apart)
+    metrics = dict(steps[2]["metrics"])
+    assert metrics["eval_perplexity"] == pytest.approx(math.exp(metrics["eval_loss"]))
+    assert 0 < metrics["eval_accuracy"] < 1
+    assert metrics["epoch"] == pytest.approx(24 / 62, abs=0.03)
+    apart = [metrics[f"eval_loss/{name}"] for name in ("generated", "chats")]
+    assert min(apart) <= metrics["eval_loss"] <= max(apart)
     assert (run / "final_model" / "tokenizer.json").is_file()
     assert list((run / "wandb").glob("offline-run-*"))
     assert [path.name for path in sorted((run / "checkpoints").iterdir())] == ["step-00000003", "step-00000006"]

@@ -61,9 +61,9 @@ def test_each_command_is_refused_in_a_directory_that_has_an_owner(
         arguments = ["--output", str(run), "--sft", f"{configs}/demo-sft.toml", "--grpo", f"{configs}/demo.toml"]
     with owned(run):
         assert command(kind, *arguments, *resume) == 2
-        told = " ".join(capsys.readouterr().err.split())
-        assert f"{run} is in use by" in told
-        assert f"(pid {os.getpid()} on" in told
+        printed = " ".join(capsys.readouterr().err.split())
+        assert f"{run} is in use by" in printed
+        assert f"(pid {os.getpid()} on" in printed
     assert not run.exists()
 
 
@@ -95,16 +95,16 @@ def test_a_supervisors_restart_waits_for_no_lease_and_nothing_is_recorded_twice(
         assert time.monotonic() < deadline
         time.sleep(0.2)
     second = trainer(config, "--resume")
-    told = " ".join(second.communicate(timeout=60)[1].split())
+    printed = " ".join(second.communicate(timeout=60)[1].split())
     assert second.returncode == 2
-    assert f"is in use by `{sys.executable} -m warpsmith.trainer sft {config}` (pid {first.pid} on" in told
+    assert f"is in use by `{sys.executable} -m warpsmith.trainer sft {config}` (pid {first.pid} on" in printed
     family = psutil.Process(first.pid).children(recursive=True)
     first.send_signal(signal.SIGKILL)
     first.wait()
     third = trainer(config, "--resume", "--seconds", "1")
-    told = third.communicate(timeout=300)[1]
-    assert third.returncode == 0, told
-    assert "Watching" not in told
+    printed = third.communicate(timeout=300)[1]
+    assert third.returncode == 0, printed
+    assert "Watching" not in printed
     assert not [process for process in family if process.is_running()]
     steps = RunReader(run).table("steps")["step"].to_pylist()
     # The step that the kill met may be recorded and in no checkpoint; it is made again.

@@ -42,11 +42,11 @@ with RunWriter(folder) as writer:
                 step, weight_version=step, started_at=datetime.now(timezone.utc), seconds=1.0, figures={"loss": 0.5}
             )
             log.warn("title", "text")
-        strike("before it is told of the end")
+        strike("before it is notified of the end")
 """
 
 
-@pytest.mark.parametrize("moment", ["never", "while it runs", "before it is told of the end"])
+@pytest.mark.parametrize("moment", ["never", "while it runs", "before it is notified of the end"])
 def test_a_service_that_is_lost_costs_nothing_but_itself(tmp_path, moment):
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(tmp_path / "run"), moment],
@@ -74,8 +74,8 @@ run = RunSection(dir=folder)
 with RunWriter(folder) as writer, StepLog(writer, run, WandbSection(mode="offline"), run) as log:
     # As a run does that was killed after step 3 and resumed from its checkpoint of step 1.
     for step in (1, 2, 3, 2, 3):
-        told = {name: value + step for name, value in figures.items()} | {"not_a_number": float("nan")}
-        log.step(step, weight_version=step, started_at=datetime.now(timezone.utc), seconds=0.5, figures=told)
+        step_figures = {name: value + step for name, value in figures.items()} | {"not_a_number": float("nan")}
+        log.step(step, weight_version=step, started_at=datetime.now(timezone.utc), seconds=0.5, figures=step_figures)
     log.held_out(3, {"solved_rate": 0.75})
     summary = wandb.run.summary
     found = {name: dict(summary[name]) if hasattr(summary[name], "keys") else summary[name] for name in summary.keys()}
@@ -120,7 +120,7 @@ def test_weights_and_biases_gets_every_figure_of_the_table_on_the_axis_of_steps(
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = {name: value for name, value in json.loads(done.stdout).items() if not name.startswith("_")}
+    summary = {name: value for name, value in json.loads(done.stdout).items() if not name.startswith("_")}
     *_, row = RunReader(tmp_path / "run").table("steps", latest=True).to_pylist()
     assert dict(row["metrics"]) == {name: value + 3 for name, value in figures.items()}
     aggregates = {
@@ -128,7 +128,7 @@ def test_weights_and_biases_gets_every_figure_of_the_table_on_the_axis_of_steps(
         "loss": {"last": 6.0, "min": 4.0},
         "held_out/solved_rate": {"last": 0.75, "max": 0.75},
     }
-    assert told == {**dict(row["metrics"]), "weight_version": 3, "seconds": 0.5, "step": 3, **aggregates}
+    assert summary == {**dict(row["metrics"]), "weight_version": 3, "seconds": 0.5, "step": 3, **aggregates}
     rows, defined = logged(tmp_path / "run")
     assert [row["step"] for row in rows] == [1, 2, 3, 2, 3, 3]
     assert [row.get("reward_mean") for row in rows] == [1.25, 2.25, 3.25, 2.25, 3.25, None]

@@ -92,7 +92,7 @@ def test_the_command_prints_the_view_of_a_run(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["nothing", "no step"])
-def test_a_run_without_steps_is_told(tmp_path, content):
+def test_a_run_without_steps_is_reported(tmp_path, content):
     run = tmp_path / "run"
     if content == "no step":
         with RunWriter(run):

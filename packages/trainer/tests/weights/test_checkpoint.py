@@ -249,7 +249,7 @@ DAMAGED_FILES = {
 
 
 @pytest.mark.parametrize("name", DAMAGED_FILES)
-def test_a_damaged_file_is_told_of_as_one(tmp_path: Path, alone: Ranks, name: str) -> None:
+def test_a_damaged_file_is_reported_as_one(tmp_path: Path, alone: Ranks, name: str) -> None:
     random_state = tmp_path / "random.pt"
     random_state.write_bytes(DAMAGED_FILES[name])
     with pytest.raises(CheckpointError, match=r"random\.pt cannot be read: .*older checkpoint") as caught:

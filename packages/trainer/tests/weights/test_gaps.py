@@ -111,7 +111,7 @@ def test_a_sampler_that_follows_an_update_in_part_is_caught(seed: int, size: flo
 @given(SEEDS)
 @settings(max_examples=20)
 def test_kept_weights_are_caught_once_the_updates_since_the_first_probe_show(seed: int) -> None:
-    """Each update is too small to be told from rounding: the change since the first probe is judged as well."""
+    """Each update is too small to stand out from rounding: the change since the first probe is judged as well."""
     course = Course(seed).begun()
     first = course.trainer.copy()
     drift = course.random.laplace(size=TOKENS) * np.minimum(1.0, -first)

@@ -24,7 +24,7 @@ PAYLOAD = WeightPayload(3, (), np.zeros(0, np.uint8))
 
 @dataclass
 class ScriptedEngine:
-    """An engine that answers what it is told to, or never. It samples token 9, with the log-probability `sampled`."""
+    """An engine that answers what it is asked to, or never. It samples token 9, with the log-probability `sampled`."""
 
     scores: Sequence[float] = field(default_factory=lambda: list(EXPECTED))
     sampled: float = -4.0

@@ -48,7 +48,7 @@ def faulty_actor() -> type:
     """Return the class of the actor; made in here, it goes to the actor's process by value."""
 
     class Faulty(SamplerActor):
-        """An engine's actor that does an update wrongly when told to."""
+        """An engine's actor that does an update wrongly on request."""
 
         def __init__(self, path: str, config: dict[str, Any], version: int, fault: str) -> None:
             super().__init__(path, config, version)
@@ -149,7 +149,7 @@ def torn(payload: WeightPayload, after: int) -> WeightPayload:
 
 
 class Spoiler(HostCopy):
-    """A copy that is asked to damage each bucket before the samplers are told of it."""
+    """A copy that is asked to damage each bucket before the samplers are notified of it."""
 
     def __init__(self, nbytes: int, spoil: Callable[[Bucket, torch.Tensor], None]) -> None:
         super().__init__(nbytes, pinned=False)
@@ -181,7 +181,7 @@ class Lab:
         self.loop.run(sync.publish(payload, engine or self.engine, deadline_s, "float32"))
 
     def stream(self, state: State, spoil: Callable[[Bucket, torch.Tensor], None] = lambda *_: None) -> None:
-        """Send weights bucket by bucket, as rank 0 does; `spoil` may damage a slot before it is told of."""
+        """Send weights bucket by bucket, as rank 0 does; `spoil` may damage a slot before it is announced."""
         self.version += 1
         layout = StreamLayout.of(self.version, [(n, "float32", t.shape) for n, t in state.items()], 1 << 18)
         memory = SharedMemorySlots(SLOTS, layout.bucket_bytes)

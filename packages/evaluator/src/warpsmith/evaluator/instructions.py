@@ -1,4 +1,4 @@
-"""What a model is told about a task: the rules by which candidates are judged, and a prompt of one turn. Torch-free.
+"""The instructions for a task: the rules by which candidates are judged, and a prompt of one turn. Torch-free.
 
 Each kernel language has a form of its own: how a candidate is written, what its host code may do, an example.
 """
@@ -212,8 +212,8 @@ def task(problem: str, operators: OperatorPolicy = "none", language: str = "trit
 
 def chat(problem: str, operators: OperatorPolicy = "none", language: str = "triton") -> list[dict[str, str]]:
     """Return the same as a conversation: a system message and `task`."""
-    told = [("system", system(language)), ("user", task(problem, operators, language))]
-    return [{"role": role, "content": content} for role, content in told]
+    messages = [("system", system(language)), ("user", task(problem, operators, language))]
+    return [{"role": role, "content": content} for role, content in messages]
 
 
 SYSTEM: Final = system()

@@ -75,12 +75,12 @@ def test_what_is_no_cubin_is_refused(garbage):
         cubin.kernels_of(garbage, 90)
 
 
-def test_what_a_kernel_uses_is_told_of_each_launch(compiled):
+def test_what_a_kernel_uses_is_reported_for_each_launch(compiled):
     (binary,) = compiled(("main.cpp", CPP), ("cuda.cu", CUDA))["binaries"]
     name = "_Z6kernelc4PairPf"
-    told = CudaCpp().resources_of({"kernel": name, "options": {"build": "b"}}, binary)
-    assert (told["name"], told["static_shared_bytes"], told["spill_bytes"]) == ("kernel", 128, 0)
-    assert told["registers"] > 0
+    resources = CudaCpp().resources_of({"kernel": name, "options": {"build": "b"}}, binary)
+    assert (resources["name"], resources["static_shared_bytes"], resources["spill_bytes"]) == ("kernel", 128, 0)
+    assert resources["registers"] > 0
     assert CudaCpp().resources_of({"kernel": "_Z5otherv", "options": {}}, binary) == {}
 
 
@@ -94,7 +94,7 @@ def test_errors_name_the_line_of_the_candidates_own_file_and_what_to_write_inste
     assert message.count("\n") <= 12
 
 
-def test_errors_in_several_sources_are_all_told_once(compiled):
+def test_errors_in_several_sources_are_all_reported_once(compiled):
     found = compiled(("main.cpp", CPP.replace("&run", "&ran")), ("cuda.cu", CUDA.replace("run(at", "(at")))
     assert not found["ok"]
     assert "main.cpp(3): error: " in found["message"]
@@ -117,7 +117,7 @@ def test_errors_in_several_sources_are_all_told_once(compiled):
         ("#include", 'asm(".incbin \\"/etc/hostname\\"");\n#include', "an assembler directive that reads a file"),
     ],
 )
-def test_what_a_source_cannot_have_is_told_with_what_to_do(compiled, before, after, said):
+def test_what_a_source_cannot_have_is_reported_with_what_to_do(compiled, before, after, said):
     assert said in refused(compiled, CUDA.replace(before, after, 1))
 
 

@@ -415,7 +415,7 @@ other = load_inline("other", "at::Tensor other(at::Tensor x, at::Tensor y, doubl
 '''
 
 
-def test_kernels_and_variables_of_one_name_in_two_builds_are_told_apart(judged, monkeypatch):
+def test_kernels_and_variables_of_one_name_in_two_builds_are_distinguished(judged, monkeypatch):
     """And a variable that is written in each call has one value in each recording."""
     monkeypatch.setitem(globals(), "BUILD", BUILD + OTHER)
     found = undecided(judged("return other.other(module.plain(x, y), y, 4.0)", init="module.fill_table(2.5)"))

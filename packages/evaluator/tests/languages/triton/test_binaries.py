@@ -195,7 +195,7 @@ def test_the_facts_of_a_launch_are_those_of_its_options(tmp_path):
     assert not any(one.cooperative or one.scratch_bytes for one in (plain, wide, clustered))
 
 
-def test_memory_that_a_launch_needs_is_told(tmp_path):
+def test_memory_that_a_launch_needs_is_reported(tmp_path):
     (binary,) = compiled(tmp_path, DESCRIPTORS, launch(CASES["descriptors"][1]))
     # Two descriptors of 128 bytes for each program.
     assert binary.scratch_bytes >= 256

@@ -63,9 +63,9 @@ def constant(value: object) -> list[object]:
 
 
 def test_a_launch_reports_what_is_read_and_nothing_else():
-    told = captures.with_captured(launched.fn, {"n": 1})
-    assert told["n"] == 1
-    kind, names = told[captures.ARGUMENT].described()
+    with_captures = captures.with_captured(launched.fn, {"n": 1})
+    assert with_captures["n"] == 1
+    kind, names = with_captures[captures.ARGUMENT].described()
     assert kind == "captured"
     read = {"exponential": ["library", "triton.language.exp"], "SCALE": constant(3)}
     pair = ["tuple", [["value", 1], ["value", -0.0]]]
@@ -124,7 +124,7 @@ def test_what_the_text_does_not_determine_must_be_reported(kernels):
         kernels.kernel("computed", {"M": ["unsupported", "dict"]})
 
 
-def test_a_kernel_of_torchs_is_told_by_its_name_in_the_rendered_source():
+def test_a_kernel_of_torchs_is_recognized_by_its_name_in_the_rendered_source():
     from torch._inductor.runtime import triton_helpers
 
     assert captures.described_function(triton_helpers.maximum) == ["kernel", "inductor_maximum"]

@@ -37,7 +37,7 @@ def test_a_kernel_compiles_for_a_chip_that_is_not_here(tmp_path, arch, add_candi
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
         ({"waves_per_eu": 2}, "waves_per_eu"),
         ({"num_stages": ["unsupported", "list"]}, "no plain value"),
@@ -45,10 +45,10 @@ def test_a_kernel_compiles_for_a_chip_that_is_not_here(tmp_path, arch, add_candi
         ({"num_ctas": 16}, "1 to 8 blocks"),
     ],
 )
-def test_what_no_launch_takes_does_not_compile(tmp_path, add_candidate, option, told):
+def test_what_no_launch_takes_does_not_compile(tmp_path, add_candidate, option, message):
     found = compiled(add_candidate, tmp_path, LAUNCH | {"options": option})
     assert not found["ok"]
-    assert told in found["message"]
+    assert message in found["message"]
 
 
 def test_the_message_names_the_candidates_own_line(tmp_path, add_candidate):
@@ -67,7 +67,7 @@ def test_a_block_that_is_no_power_of_two_does_not_compile(tmp_path, add_candidat
     assert str(tmp_path) not in found["message"]
 
 
-def test_shared_memory_beyond_the_chip_is_told_apart(tmp_path):
+def test_shared_memory_beyond_the_chip_is_distinguished(tmp_path):
     source = (
         "import triton\nimport triton.language as tl\n@triton.jit\ndef k(a, b, c, N: tl.constexpr, K: tl.constexpr):\n"
         "    n, k = tl.arange(0, N), tl.arange(0, K)\n"

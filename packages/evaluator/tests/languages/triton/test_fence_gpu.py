@@ -275,7 +275,7 @@ def test_what_leaves_its_tensors_comes_to_nothing(name, block, arch, hostile, me
     assert torch.equal(arena.out[:block], expected)
 
 
-def test_each_byte_at_a_border_is_told_apart(arch, hostile, memory):
+def test_each_byte_at_a_border_is_distinguished(arch, hostile, memory):
     """An access of 16 bytes of which the last lies beyond is refused whole; the one before it is performed."""
     kernel = loaded(hostile, launch_of("reads_beyond", x=I32, out=I32, shift=16, BLOCK=512), arch, memory)
     arena = Arena()
@@ -349,7 +349,7 @@ def test_a_descriptor_that_leaves_its_tensor_is_refused(arch, honest, memory):
 
 def test_what_the_checks_cost(arch, honest, memory, record_property):
     """No bound but a wide one: correctness replays may be slower, not by orders of magnitude."""
-    told = {}
+    measured = {}
     for name in ("add", "softmax", "matmul_eight_warps", "attention"):
         launch = LAUNCHES[name]
         kernel = loaded(honest, launch, arch, memory)
@@ -359,10 +359,10 @@ def test_what_the_checks_cost(arch, honest, memory, record_property):
         grid = GRIDS.get(name, (1,))
         plain, _ = kernel.prepared(grid, values)
         twin, _ = kernel.prepared(grid, values, FencePlan(record.data_ptr(), extents))
-        told[name] = [seconds(one) for one in (plain, twin)]
-        record_property(name, told[name])
-    print({name: [round(1e6 * one, 1) for one in pair] for name, pair in told.items()})
-    assert all(twin < 50 * plain for plain, twin in told.values())
+        measured[name] = [seconds(one) for one in (plain, twin)]
+        record_property(name, measured[name])
+    print({name: [round(1e6 * one, 1) for one in pair] for name, pair in measured.items()})
+    assert all(twin < 50 * plain for plain, twin in measured.values())
 
 
 def seconds(launch: Any, times: int = 200) -> float:

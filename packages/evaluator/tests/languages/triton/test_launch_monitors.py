@@ -169,7 +169,7 @@ def test_a_launch_hands_on_its_values_by_name(monitor, launched):
     assert type(launched[0][1]["n"]) is int
 
 
-def test_facts_about_a_kernel_are_told(monitor):
+def test_facts_about_a_kernel_are_reported(monitor):
     facts = run(monitor, X, Y, 7)
     assert (facts.name, facts.n_regs, facts.n_spills, facts.shared) == ("kernel", 32, 0, 512)
 

@@ -214,7 +214,7 @@ class RolloutConfig(_Section):
         default_factory=HistoryConfig, description="How a prompt shows earlier attempts; the best one is always kept."
     )
     feedback: FeedbackConfig = Field(
-        default_factory=FeedbackConfig, description="Which figures of a correct kernel a later turn is told."
+        default_factory=FeedbackConfig, description="Which figures of a correct kernel a later turn is shown."
     )
     gamma: float = Field(
         default=0.4, ge=0, le=1, description="Discount of a later turn's score in the return of an earlier turn."
@@ -333,10 +333,10 @@ def unasked_languages(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> Ite
     An environment of another package has prompts of its own.
     """
     own = not isinstance(rollout.environment, OtherEnvironmentConfig)
-    if own and (told := unasked(evaluator.language)):
+    if own and (reason := unasked(evaluator.language)):
         yield (
-            f"evaluator.language: {told}. Set one of them, or rollout.environment.type to an environment whose prompts "
-            "ask for it"
+            f"evaluator.language: {reason}. Set one of them, or rollout.environment.type to an environment whose "
+            "prompts ask for it"
         )
 
 
@@ -359,12 +359,12 @@ class SessionConfig(RolloutConfig):
 
     @model_validator(mode="after")
     def _every_key_is_read(self) -> Self:
-        told = [*unheard_by_servers(self, self.evaluator), *unasked_languages(self, self.evaluator)]
-        told += late_baselines(self, self.evaluator)
+        errors = [*unheard_by_servers(self, self.evaluator), *unasked_languages(self, self.evaluator)]
+        errors += late_baselines(self, self.evaluator)
         if self.samplers > 1:
-            told.append("samplers: this command starts one; remove the key, or use several in a training run")
+            errors.append("samplers: this command starts one; remove the key, or use several in a training run")
         if self.sampler.lora_rank:
-            told.append("sampler.lora_rank: this command samples whole weights; remove the key")
-        if told:
-            raise ValueError("; ".join(told))
+            errors.append("sampler.lora_rank: this command samples whole weights; remove the key")
+        if errors:
+            raise ValueError("; ".join(errors))
         return self

@@ -73,7 +73,7 @@ _FEWER_BYTES: Final = _Wording(
     "Write the whole file again, correct and with fewer bytes than the module to improve, in a single ```python code "
     "block.",
 )
-"""What an optimizer is told where nothing is timed."""
+"""The wording for an optimizer where nothing is timed."""
 WHOLE: Final = HistoryConfig()
 
 
@@ -198,9 +198,9 @@ def _in_language(wording: _Wording, language: str) -> _Wording:
 def _full_start(start: Attempt | None, figures: FeedbackConfig) -> str:
     if start is None:
         return ""
-    told = feedback(start, figures=figures)
+    findings = feedback(start, figures=figures)
     aim = "improve" if _counts_bytes(start) else "make faster"
-    return f"The module to {aim}:\n```python\n{(start.kernel or '').strip()}\n```\n{told}"
+    return f"The module to {aim}:\n```python\n{(start.kernel or '').strip()}\n```\n{findings}"
 
 
 def _compact_start(start: Attempt | None) -> str:

@@ -87,7 +87,7 @@ def test_a_sampler_of_whole_weights_takes_no_adapter():
 
 
 @pytest.mark.parametrize(("rank", "largest"), [(1, 8), (8, 8), (9, 16), (300, 320), (512, 512)])
-def test_vllm_is_told_a_rank_that_it_knows(tmp_path, rank, largest):
+def test_vllm_is_given_a_rank_that_it_knows(tmp_path, rank, largest):
     config = SamplerConfig(lora_rank=rank)
     arguments = settings.engine_arguments(tmp_path, config, make_transport(config))
     assert (arguments["enable_lora"], arguments["max_lora_rank"]) == (True, largest)

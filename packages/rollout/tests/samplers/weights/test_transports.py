@@ -1,4 +1,4 @@
-"""Weight transports: what a worker is told to read, how long it exists, and vLLM itself loading by each of them."""
+"""Weight transports: what a worker is asked to read, how long it exists, and vLLM itself loading by each of them."""
 
 import asyncio
 import time

@@ -354,8 +354,8 @@ def _as_ranks(
         return
     ranks = ranks_of(train, processes)
     parallel.check_world(ranks)
-    told = {**environment, **command_began()}
-    code = launch(arguments, ranks, master_port, run_dir=run_dir, devices=train, environment=told)
+    ranks_environment = {**environment, **command_began()}
+    code = launch(arguments, ranks, master_port, run_dir=run_dir, devices=train, environment=ranks_environment)
     if code:
         if code == WarpsmithError.exit_code:
             rank_log.discard_if_alone(run_dir)

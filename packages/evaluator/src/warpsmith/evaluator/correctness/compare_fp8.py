@@ -40,7 +40,7 @@ def _places(tensor: torch.Tensor) -> torch.Tensor:
 def one_step_nearer(got: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Return `got` moved by one step of its format towards `value` where they differ, in float64.
 
-    NaN and infinities move to some number: the caller must have told them apart.
+    NaN and infinities move to some number: the caller must have distinguished them.
     """
     place = _places(got)
     place = place + torch.sign(_places(value) - place)

@@ -47,7 +47,7 @@ class DeviceKind(ABC):
         times: whether calls can be timed on it.
         shares_memory: whether all workers share its memory: one that runs out of it can have met memory that others
             hold.
-        is_numbered: whether a machine can have several, told apart by a number.
+        is_numbered: whether a machine can have several, distinguished by a number.
         roles: which zygote forks which workers.
         workers_at_once: workers of a role that start at the same time.
         max_tensor_bytes: default limit of one set of inputs or outputs.

@@ -33,7 +33,7 @@ class KernelAction(Action):  # type: ignore[misc]
 
 
 class KernelObservation(Observation):  # type: ignore[misc]
-    """What a model is told.
+    """What a model receives.
 
     Attributes:
         text: the task after `reset`, else the findings about the kernel.

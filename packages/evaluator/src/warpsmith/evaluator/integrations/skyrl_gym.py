@@ -48,9 +48,9 @@ class KernelEnv(BaseTextEnv):  # type: ignore[misc]
         grade = shared_grader(self._servers, operators=self._operators).grade(action, self._problem)
         self._statuses.append(grade.verdict.status)
         done = grade.verdict.correct or self.turns >= self.max_turns
-        told = [] if done else [{"role": "user", "content": grade.feedback}]
+        observations = [] if done else [{"role": "user", "content": grade.feedback}]
         return BaseTextEnvStepOutput(
-            observations=told, reward=grade.score, done=done, metadata={"verdict": grade.verdict.to_record()}
+            observations=observations, reward=grade.score, done=done, metadata={"verdict": grade.verdict.to_record()}
         )
 
     def get_metrics(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from warpsmith.records.errors import UsageError
 __all__ = ["KernelAgentLoop"]
 
 MAX_TURNS: Final = 3
-"""Turns of an episode, unless told otherwise."""
+"""Turns of an episode by default."""
 
 
 @dataclass
@@ -161,8 +161,8 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]
 
     async def _tell(self, episode: _Episode) -> bool:
         """Append the findings; return whether there was room for them and for an answer."""
-        told = {"role": "user", "content": self._inert(episode.grades[-1].feedback)}
-        messages = [*episode.messages, told]
+        message = {"role": "user", "content": self._inert(episode.grades[-1].feedback)}
+        messages = [*episode.messages, message]
         merged, mask, logprobs = await self.ct_merge_context_msg(
             episode.messages, messages, episode.tokens, episode.mask, episode.logprobs
         )
@@ -196,7 +196,7 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]
             response_logprobs=None if episode.logprobs is None else episode.logprobs[:most],
             routed_experts=None if experts is None else experts[: begin + most],
             reward_score=_score(best),
-            # The prompt, and for each turn the answer and what it was told, but for the last.
+            # The prompt, and for each turn the answer and its findings, which the last has not.
             num_turns=2 * len(scores),
             metrics=AgentLoopMetrics(num_preempted=episode.preempted, **episode.timings),
             extra_fields={

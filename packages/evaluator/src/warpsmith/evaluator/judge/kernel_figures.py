@@ -42,9 +42,9 @@ _Launch = tuple[str, tuple[int, int, int], tuple[int, ...]]
 
 
 def _readable(launches: list[Any], resources: Sequence[Any]) -> Iterator[_Launch]:
-    for (_, _, grid, _, options), told in zip(launches, resources, strict=True):
+    for (_, _, grid, _, options), reported in zip(launches, resources, strict=True):
         try:
-            fields = codec.Fields(told | _chosen(options) if isinstance(told, dict) else told)
+            fields = codec.Fields(reported | _chosen(options) if isinstance(reported, dict) else reported)
             numbers = tuple(fields.integer(name) for name in _NUMBERS)
             name = well_formed(fields.text("name", 200))
         except WireError:

@@ -46,9 +46,9 @@ def main(arguments: list[str]) -> None:
 
 def _serve(channel: _native.Channel) -> None:
     """Serve until the client closes its end of the channel, which can happen at any time."""
-    told, line = messages.receive(channel).fields, Line(channel)
-    config = EvaluatorConfig.model_validate_json(told.text("config"))
-    windows = line.windows() if told.flag("windows") else None
+    fields, line = messages.receive(channel).fields, Line(channel)
+    config = EvaluatorConfig.model_validate_json(fields.text("config"))
+    windows = line.windows() if fields.flag("windows") else None
     hide_memory()
     os.nice(config.nice)
     torch.set_num_threads(1)

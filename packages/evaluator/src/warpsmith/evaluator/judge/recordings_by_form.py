@@ -71,8 +71,8 @@ class Recordings:
         if machine.runs_kernels and machine.language.records_on_device:
             return FALLBACK
         cause = error.__cause__
-        told = cause if isinstance(cause, CandidateFailedError | SuspectError) else None
-        if machine.runs_kernels and (told is None or told.failure.category == "needs_device"):
+        own_cause = cause if isinstance(cause, CandidateFailedError | SuspectError) else None
+        if machine.runs_kernels and (own_cause is None or own_cause.failure.category == "needs_device"):
             raise CandidateFailedError(
                 "rejected",
                 "needs_device",
@@ -80,8 +80,8 @@ class Recordings:
                 "what depends on a tensor's content in a kernel; launch kernels in forward, on tensors that forward "
                 "or the module holds.",
             ) from error
-        if told is not None:
-            raise told
+        if own_cause is not None:
+            raise own_cause
         raise CandidateFailedError(
             "undecided", "needs_device", f"Host code can only be recorded on a GPU, and there is none: {error}."
         ) from error

@@ -341,7 +341,7 @@ class KernelLanguage(ABC):
         return True
 
     @abstractmethod
-    def category_told(self, error: BaseException) -> str | None:
+    def carried_category(self, error: BaseException) -> str | None:
         """Return the error category that an error of the language carries; None for others."""
 
     @abstractmethod

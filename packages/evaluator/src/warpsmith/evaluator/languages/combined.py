@@ -241,9 +241,9 @@ class Combined(KernelLanguage):
         """See `KernelLanguage`: `records_on_device` is false."""
         raise UnsupportedDeviceError(f"Host code of {self.title} is only recorded without a device.")
 
-    def category_told(self, error: BaseException) -> str | None:
+    def carried_category(self, error: BaseException) -> str | None:
         """See `KernelLanguage`."""
-        return next(filter(None, (part.category_told(error) for part in self._parts.values())), None)
+        return next(filter(None, (part.carried_category(error) for part in self._parts.values())), None)
 
     def category_of_kind(self, error: BaseException) -> str | None:
         """See `KernelLanguage`."""

@@ -44,7 +44,7 @@ BATCHES_OF_ONE: Final = 1 / 2
 DISTINCT_ATTEMPTS: Final = 8
 TELLING: Final = 1 / 2
 """How often a size is one that the candidate's source names, or beside one."""
-UNTOLD: Final = 4
+UNINFORMATIVE: Final = 4
 """Multiples of it tell nothing: a block may cover them exactly."""
 
 
@@ -98,17 +98,17 @@ class Resizing:
         equal sizes get different ones if possible, unless the sizes are regular.
         """
         drawn: dict[str, int] = {}
-        told: set[str] = set()
+        telling_names: set[str] = set()
         taken: dict[int, set[int]] = {}
         groups: list[tuple[tuple[str, ...], int]] = [((name,), size) for name, size in self.sizes.items()]
         groups += [(group, self.sizes[_whole(group[0])]) for group in self.parts]
         for names, size in groups:
             telling = self._telling(size, written, rng) if self.is_free else []
-            told.update(names if telling else ())
+            telling_names.update(names if telling else ())
             other = self._other(size, taken.setdefault(size, set()), rng, telling)
             taken[size].add(other)
             drawn |= dict.fromkeys(names, other)
-        batches = [name for name in self.batches if name not in told]
+        batches = [name for name in self.batches if name not in telling_names]
         if batches and rng.random() < BATCHES_OF_ONE:
             batch = rng.choice(batches)
             drawn = {name: size for name, size in drawn.items() if _whole(name) != batch} | {batch: 1}
@@ -139,7 +139,7 @@ class Resizing:
         if rng.random() >= TELLING:
             return []
         beside = [number + side for number in written if type(number) is int for side in (0, 0, -1, 1)]
-        return [one for one in beside if -(-size // 2) <= one < size and one % UNTOLD]
+        return [one for one in beside if -(-size // 2) <= one < size and one % UNINFORMATIVE]
 
     def _other(self, size: int, taken: set[int], rng: random.Random, telling: Sequence[int] = ()) -> int:
         if self.keeps_narrow and size <= COARSEST:

@@ -404,8 +404,8 @@ def _built_levels(
         draws = DrawPlan("everything", {**known.levels, **levels, site: IN_RANGE})
         if site in candidates and _tolerates(session, known, sample, draws, rng):
             levels[site] = IN_RANGE
-    told = {site for site in numbers if not site.startswith(PLAIN_INTEGERS)}
-    return levels, not levels.keys() >= {*same, *told}
+    non_integers = {site for site in numbers if not site.startswith(PLAIN_INTEGERS)}
+    return levels, not levels.keys() >= {*same, *non_integers}
 
 
 def _same_slots(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, TensorSlot]:

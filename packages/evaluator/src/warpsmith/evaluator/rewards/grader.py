@@ -21,7 +21,7 @@ Extract: TypeAlias = Callable[[str], str | None]
 """Takes the candidate's source out of a completion; None if it has none."""
 
 CONCURRENCY: Final = 16
-"""Evaluations that a grader asks for at once, unless told otherwise."""
+"""Evaluations that a grader asks for at once by default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,8 +85,8 @@ def driver_folder() -> str:
 
     Triton would ask `ldconfig`, which a worker may not run.
     """
-    told = os.environ.get("TRITON_LIBCUDA_PATH", "")
-    usual = [told, *searched_folders(), *(f"{root}/lib64" for root in NVIDIA_LIBRARIES), *_LIBRARIES]
+    configured = os.environ.get("TRITON_LIBCUDA_PATH", "")
+    usual = [configured, *searched_folders(), *(f"{root}/lib64" for root in NVIDIA_LIBRARIES), *_LIBRARIES]
     for folder in (*filter(None, usual), *_listed()):
         if Path(folder, DRIVER).exists():
             return folder

@@ -107,8 +107,8 @@ def _status(result: WorkloadResult, format: FormatName) -> Status | None:
 
 
 def _log(result: WorkloadResult) -> str:
-    told = f"{result.status}: {result.error_message}" if result.error_message else result.status
-    return f"{told}\nflags: {', '.join(result.flags)}" if result.flags else told
+    line = f"{result.status}: {result.error_message}" if result.error_message else result.status
+    return f"{line}\nflags: {', '.join(result.flags)}" if result.flags else line
 
 
 def _correctness(result: WorkloadResult) -> Correctness:

@@ -104,9 +104,9 @@ def categorise(error: BaseException, language: KernelLanguage) -> str:
 
 
 def _of_the_evaluator(error: BaseException, language: KernelLanguage) -> str | None:
-    told = language.category_told(error)
-    if told is not None:
-        return told
+    carried = language.carried_category(error)
+    if carried is not None:
+        return carried
     text = str(error)
     for message, category in _MESSAGES.items():
         if message in text:

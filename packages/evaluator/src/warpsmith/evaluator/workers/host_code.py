@@ -79,9 +79,9 @@ class Candidate:
         device.limit(DEVICE_SHARE)
         self.streams = fake_cuda.Streams()
         if device.kind.interprets:
-            told = gpu_stand_in.properties_of(properties)
-            self.streams = gpu_stand_in.install(told, disguised=True)
-            language.stand_in(told)
+            stand_in_properties = gpu_stand_in.properties_of(properties)
+            self.streams = gpu_stand_in.install(stand_in_properties, disguised=True)
+            language.stand_in(stand_in_properties)
         if detached:
             asks = {"build": partial(_build, channel)} if language.builds_ahead else {}
             hooks = language.record_detached(has_device=bool(properties), **asks)

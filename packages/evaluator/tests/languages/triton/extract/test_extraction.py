@@ -688,10 +688,10 @@ def test_what_a_kernel_takes_of_the_function_around_it_is_named_and_bound_nowher
     assert "import triton.language as lang" in found.source
 
 
-def test_kernels_of_one_name_in_two_functions_are_told_apart_by_their_lines():
+def test_kernels_of_one_name_in_two_functions_are_distinguished_by_their_lines():
     found = extract(MADE)
     assert len(set(found.kernels)) == 2
-    assert set(found.told) == {"k@8", "k@14"}
+    assert set(found.text_names) == {"k@8", "k@14"}
     assert {found.text_name("k@8"), found.text_name("k@14")} == set(found.kernels)
     assert found.text_name("k") not in found.kernels
     assert not any(fence.RESERVED in name for name in found.kernels)

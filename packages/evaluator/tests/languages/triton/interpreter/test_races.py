@@ -183,7 +183,7 @@ def test_an_exchange_for_what_another_program_has_updated_meanwhile_races(exchan
 
 
 def test_an_exchange_after_all_updates_does_not_race(exchanges):
-    """The last program, told by a counter, sets the counter back."""
+    """The last program, identified by a counter, sets the counter back."""
     for program in (1, 2, 3):
         exchanges.update(program, at(0), 4)
     assert not exchanges.exchange(3, at(0), 4, np.array([0], dtype=np.int32)).any()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import httpx
 
 CHECK_RETRIES: Final = 2
-"""Retries of the first look at an endpoint: a wrong address should be told soon."""
+"""Retries of the first look at an endpoint: a wrong address should be reported soon."""
 
 
 class Endpoint:

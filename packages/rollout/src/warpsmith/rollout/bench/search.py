@@ -341,8 +341,8 @@ def _as_cached(known: Outcome) -> Outcome:
 def _without_code(answer: Answer) -> Verdict:
     """Return the verdict on an answer without code, which says so if it is empty or was cut off."""
     if answer.finish_reason == "length":
-        told = f"The answer was cut off after {answer.completion_tokens} tokens, before it had any code."
-        return replace(no_code(), error_message=told)
+        message = f"The answer was cut off after {answer.completion_tokens} tokens, before it had any code."
+        return replace(no_code(), error_message=message)
     if not strip_thoughts(answer.text).strip():
         return replace(no_code(), error_message="The answer is empty.")
     return no_code()

@@ -222,9 +222,9 @@ def clean(
     found.not_computed.update(one.reason for one in known if one is not None and one.reason)
     if not found.kept:
         reasons = Counter(removal.reason for _, removal in found.removed)
-        told = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
+        counts = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
         raise DatasetError(
-            f"No row of {dataset.path} is left: {told}.",
+            f"No row of {dataset.path} is left: {counts}.",
             "It consists of the benchmark's problems, or nothing in it is verified: use another data set, or fewer "
             "problems with --against.",
         )

@@ -18,8 +18,8 @@ def check_rollout_keys(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> No
         ValueError: naming them all, and for each what to do.
     """
     unread = [*_unread_of_rollout(rollout), *unheard_by_servers(rollout, evaluator)]
-    if told := [*unread, *unasked_languages(rollout, evaluator), *late_baselines(rollout, evaluator)]:
-        raise ValueError("; ".join(told))
+    if errors := [*unread, *unasked_languages(rollout, evaluator), *late_baselines(rollout, evaluator)]:
+        raise ValueError("; ".join(errors))
 
 
 def _unread_of_rollout(rollout: RolloutConfig) -> Iterator[str]:

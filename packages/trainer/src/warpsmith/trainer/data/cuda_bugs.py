@@ -148,5 +148,5 @@ def undefined_name(solution: str, rng: random.Random) -> Attempt | None:
         name = rng.choice(known)
         wrong = f"fast_{name}"
     broken = solution.replace(name, wrong, 1)
-    told = f'identifier "{wrong.partition(".")[0]}" is undefined'
-    return Attempt(broken, refused_by_nvcc(broken, re.compile(re.escape(wrong)), told))
+    message = f'identifier "{wrong.partition(".")[0]}" is undefined'
+    return Attempt(broken, refused_by_nvcc(broken, re.compile(re.escape(wrong)), message))

@@ -9,7 +9,7 @@ def deepspeed_config(zero: ZeroSection, optimizer: OptimizerSection, dtype: str,
     """Return the dictionary for `deepspeed.initialize`.
 
     This package controls accumulation: the loss is already normalised over the whole batch, and the number of
-    micro-batches varies. So DeepSpeed is told one micro-batch per step and scales nothing.
+    micro-batches varies. So DeepSpeed is given one micro-batch per step and scales nothing.
     """
     bf16 = dtype == "bfloat16"
     return {

@@ -89,10 +89,10 @@ def shard_of(parameter: nn.Parameter) -> Shard | None:
     """Return how a parameter is split over ranks; None if every rank has it whole."""
     from deepspeed.checkpoint.constants import DS_AUTOTP_UC_META
 
-    told = vars(parameter).get(DS_AUTOTP_UC_META)
-    if told is None or told["replicated"]:
+    metadata = vars(parameter).get(DS_AUTOTP_UC_META)
+    if metadata is None or metadata["replicated"]:
         return None
-    return Shard(tuple(told["logical_shape"]), told["partition_dim"], tuple(told["partition_sizes"]))
+    return Shard(tuple(metadata["logical_shape"]), metadata["partition_dim"], tuple(metadata["partition_sizes"]))
 
 
 @contextmanager
@@ -144,8 +144,8 @@ def joined_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
     first: dict[str, Tensor] = dict(states[0]["module"])
     if len(states) == 1:
         return first
-    told = states[0][UNIVERSAL_CHECKPOINT_INFO]
-    rows, same = told[PARAMETER_WITH_ROW_PARALLELISM_PATTERNS], told[TP_REPLICATED_PARAMETER_PATTERNS]
+    info = states[0][UNIVERSAL_CHECKPOINT_INFO]
+    rows, same = info[PARAMETER_WITH_ROW_PARALLELISM_PATTERNS], info[TP_REPLICATED_PARAMETER_PATTERNS]
     aliases = {value.data_ptr(): name for name, value in reversed(list(first.items()))}
     found = {}
     for name, value in first.items():

@@ -33,8 +33,8 @@ def _tables(known: Mapping[tuple[str, str | None], Place], tables: Mapping[str, 
         for key, value in keys.items():
             field = place.fields[key]
             unit = unit_of(key, field)
-            told = f"{field.description or _types(known, name)}{f' Unit: {unit}.' if unit else ''}"
-            yield from (f"# {line}" for line in textwrap.wrap(told, _WIDTH - 2))
+            comment = f"{field.description or _types(known, name)}{f' Unit: {unit}.' if unit else ''}"
+            yield from (f"# {line}" for line in textwrap.wrap(comment, _WIDTH - 2))
             yield f"{key} = {as_toml(value)}"
     for key, value in tables.items():
         if isinstance(value, Mapping):

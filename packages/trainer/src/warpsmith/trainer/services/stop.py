@@ -65,13 +65,13 @@ def _descendants(process: psutil.Process) -> list[psutil.Process]:
 
 def _gone(process: psutil.Process, seconds: float, name: str, say: Callable[[str], None]) -> bool:
     """Wait for the end of a process, and say every half minute that it is awaited."""
-    began = told = time.monotonic()
+    began = last_said = time.monotonic()
     while _lives(process):
         now = time.monotonic()
         if now - began >= seconds:
             return False
-        if now - told >= _TELL_EVERY_S:
-            told = now
+        if now - last_said >= _TELL_EVERY_S:
+            last_said = now
             say(f"{name}: still ending, {now - began:.0f} s of at most {seconds:.0f} s")
         time.sleep(_POLL_S)
     return True

@@ -55,13 +55,13 @@ def _by_agent(figures: Figures) -> str:
 
 def _agent(name: str, figures: Figures) -> str:
     own = {key: figures.get(f"agent_{name}/{key}", _NAN) for key in ("turns", "solved_rate", "reward_mean")}
-    told = name + ": turns {turns:.0f}, solved {solved_rate:.2f}, reward {reward_mean:.3f}".format_map(own)
+    text = name + ": turns {turns:.0f}, solved {solved_rate:.2f}, reward {reward_mean:.3f}".format_map(own)
     measures = {"speedup": "{:.2f}x over the start", "bytes": "the start moves {:.2f}x its bytes"}
     for measure, words in measures.items():
         gain = figures.get(f"agent_{name}/{measure}_over_start_mean")
         if gain is not None:
-            return f"{told}, {words.format(gain)}, improved {figures[f'agent_{name}/improved_rate']:.2f}"
-    return told
+            return f"{text}, {words.format(gain)}, improved {figures[f'agent_{name}/improved_rate']:.2f}"
+    return text
 
 
 def _by_turn(figures: Figures, name: str) -> list[float]:

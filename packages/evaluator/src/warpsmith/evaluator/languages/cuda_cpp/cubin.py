@@ -98,7 +98,7 @@ class _Section:
 
 
 def symbol(mangled: str) -> str:
-    """Return a kernel's name without what the compiler adds, if that can be told."""
+    """Return a kernel's name without what the compiler adds, if that can be determined."""
     found = _MANGLED.match(mangled)
     return found[2][: int(found[1])] if found else mangled
 

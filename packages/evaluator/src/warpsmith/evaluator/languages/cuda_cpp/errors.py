@@ -30,7 +30,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
 }
 
 
-def category_told(error: BaseException) -> str | None:
+def carried_category(error: BaseException) -> str | None:
     """Return the category that an error carries; None for others."""
     return error.category if isinstance(error, BuildFailedError) else None
 

@@ -170,11 +170,11 @@ class CudaCpp(KernelLanguage):
 
         return isinstance(value, RawArgument)
 
-    def category_told(self, error: BaseException) -> str | None:
+    def carried_category(self, error: BaseException) -> str | None:
         """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.cuda_cpp import errors
 
-        return errors.category_told(error)
+        return errors.carried_category(error)
 
     def category_of_kind(self, error: BaseException) -> str | None:
         """See `KernelLanguage`."""

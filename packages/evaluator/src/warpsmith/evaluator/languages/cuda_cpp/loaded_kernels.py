@@ -156,7 +156,7 @@ class BuiltKernel:
 
     @property
     def symbol(self) -> str:
-        """The kernel's name, without what the compiler adds if that can be told."""
+        """The kernel's name, without what the compiler adds if that can be determined."""
         return symbol(self._name)
 
     @property

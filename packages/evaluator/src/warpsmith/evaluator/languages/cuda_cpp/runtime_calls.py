@@ -49,14 +49,14 @@ class Module:
         shared: most dynamic shared memory of a kernel's blocks, in bytes, where host code has set it.
         written: what host code has copied from its own memory to variables, by name, offset and size, the last at the
             end.
-        told: whether the current call's recording begins with those copies.
+        copies_recorded: whether the current call's recording begins with those copies.
     """
 
     digest: str
     kernels: dict[str, Kernel]
     shared: dict[str, int] = field(default_factory=dict)
     written: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
-    told: bool = False
+    copies_recorded: bool = False
 
     def keep(self, name: str, offset: int, content: bytes) -> None:
         """Keep what was copied to a variable."""
@@ -99,7 +99,7 @@ class Runtime:
     def begin_call(self) -> None:
         """Begin a call of forward: its recording has no copies to variables yet."""
         for module in self._modules:
-            module.told = False
+            module.copies_recorded = False
 
     def operations(self, module: Module) -> dict[str, Operation]:
         """Add a module; return what its runtime can ask for, by name."""
@@ -142,7 +142,7 @@ class Runtime:
         wrong = _refused(module, name, grid, block, shared)
         if wrong:
             return wrong
-        self._tell(module)
+        self._record_copies(module)
         options = {
             "build": module.digest,
             "block": list(block),
@@ -211,20 +211,20 @@ class Runtime:
         if source is None:
             content = ctypes.string_at(origin, size)
             module.keep(name, offset, content)
-            if self._monitor.on_launch is not None and module.told:
+            if self._monitor.on_launch is not None and module.copies_recorded:
                 self._add_symbol(module, name, offset, RawArgument(content))
             return SUCCESS
-        self._tell(module)
+        self._record_copies(module)
         self._add_symbol(module, name, offset, RawArgument(bytes(_WORD), ((0, source),)), size)
         return SUCCESS
 
-    def _tell(self, module: Module) -> None:
+    def _record_copies(self, module: Module) -> None:
         """Begin the recording's use of a module with what its variables held before."""
-        if module.told:
+        if module.copies_recorded:
             return
         for (name, offset, _), content in module.written.items():
             self._add_symbol(module, name, offset, RawArgument(content))
-        module.told = True
+        module.copies_recorded = True
 
     def _add_symbol(self, module: Module, name: str, offset: int, source: RawArgument, size: int | None = None) -> None:
         options = {"build": module.digest, "variable": name, "offset": offset}

@@ -75,8 +75,10 @@ def twins_of(ptx: str, kernels: Mapping[str, Kernel], assemble: Callable[[str], 
     except FenceError as error:
         return _fields(b"", errors=dict.fromkeys(kernels, str(error)))
     except ValueError as error:
-        told = " ".join(str(error).split())[:500]
-        return _fields(b"", errors=dict.fromkeys(kernels, f"The checked form of the kernels does not compile: {told}"))
+        message = " ".join(str(error).split())[:500]
+        return _fields(
+            b"", errors=dict.fromkeys(kernels, f"The checked form of the kernels does not compile: {message}")
+        )
     fields = _fields(code, slots=made.slots, errors=made.errors, workspaces=sorted(made.workspaces))
     return fields | {"fenced_variables": list(variables_of(code)) if code else []}
 
@@ -84,8 +86,8 @@ def twins_of(ptx: str, kernels: Mapping[str, Kernel], assemble: Callable[[str], 
 def _fields(
     code: bytes, *, slots: int = 0, errors: Mapping[str, str], workspaces: list[str] | None = None
 ) -> dict[str, Any]:
-    told = {name: error[:1000] for name, error in errors.items()}
-    found = {"fenced": code, "slots": slots, "fence_errors": told, "workspaces": workspaces or []}
+    shortened = {name: error[:1000] for name, error in errors.items()}
+    found = {"fenced": code, "slots": slots, "fence_errors": shortened, "workspaces": workspaces or []}
     return found | {"fenced_variables": []}
 
 

@@ -191,8 +191,8 @@ def prepare(kernels: KernelSet, launch: dict[str, Any], arch: Chip) -> Prepared:
     """Return a launch specialized for a chip as in Triton; KernelCompilationError for an invalid launch."""
     target = target_of(arch)
     backend = make_backend(target)
-    told, described = str(launch["kernel"]), dict(launch["arguments"])
-    kernel, name = kernels.launched(told, described), own_name(told)
+    recorded_name, described = str(launch["kernel"]), dict(launch["arguments"])
+    kernel, name = kernels.launched(recorded_name, described), own_name(recorded_name)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
     arguments = {key: _stand_in(value, kernels) for key, value in described.items() if key != captures.ARGUMENT}
     options = _checked_options(name, dict(launch["options"]))
@@ -311,16 +311,16 @@ def _resources(compiled: Any, name: str, arch: Chip) -> dict[str, Any]:
 
 def _resources_on_amd(compiled: Any, name: str, chip: str) -> dict[str, Any]:
     """Return the same from what the assembly says; vector registers are a thread's, and `private` is its memory."""
-    told = dict(_ASSEMBLY_FACTS.findall(str(compiled.asm["amdgcn"])))
-    if "vgpr_count" not in told:
+    facts = dict(_ASSEMBLY_FACTS.findall(str(compiled.asm["amdgcn"])))
+    if "vgpr_count" not in facts:
         return {}
     return {
         "name": name,
         "threads": lanes(chip) * int(compiled.metadata.num_warps),
-        "registers": int(told["vgpr_count"]) + int(told.get("agpr_count", 0)),
-        "spill_bytes": int(told.get("private_segment_fixed_size", 0)),
-        "static_shared_bytes": int(told.get("group_segment_fixed_size", 0)),
-        "dynamic_shared_bytes": max(int(compiled.metadata.shared) - int(told.get("group_segment_fixed_size", 0)), 0),
+        "registers": int(facts["vgpr_count"]) + int(facts.get("agpr_count", 0)),
+        "spill_bytes": int(facts.get("private_segment_fixed_size", 0)),
+        "static_shared_bytes": int(facts.get("group_segment_fixed_size", 0)),
+        "dynamic_shared_bytes": max(int(compiled.metadata.shared) - int(facts.get("group_segment_fixed_size", 0)), 0),
     }
 
 

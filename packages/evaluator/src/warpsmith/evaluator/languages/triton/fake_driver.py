@@ -25,12 +25,12 @@ class FakeDriver:
         self.utils = SimpleNamespace(get_device_properties=self._facts)
 
     def _facts(self, device: Any = 0) -> dict[str, int]:
-        told = self._properties
+        properties = self._properties
         return {
-            "max_shared_mem": getattr(told, "shared_memory_per_block_optin", 232448),
-            "max_num_regs": getattr(told, "regs_per_multiprocessor", REGISTERS),
-            "multiprocessor_count": told.multi_processor_count,
-            "warpSize": getattr(told, "warp_size", 32),
+            "max_shared_mem": getattr(properties, "shared_memory_per_block_optin", 232448),
+            "max_num_regs": getattr(properties, "regs_per_multiprocessor", REGISTERS),
+            "multiprocessor_count": properties.multi_processor_count,
+            "warpSize": getattr(properties, "warp_size", 32),
             "sm_clock_rate": CLOCK_KHZ,
             "mem_clock_rate": MEMORY_CLOCK_KHZ,
             "mem_bus_width": MEMORY_BUS_BITS,

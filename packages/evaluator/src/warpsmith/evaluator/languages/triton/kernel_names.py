@@ -5,7 +5,7 @@ from typing import Any, Final
 _BEFORE_LINE: Final = "@"
 
 
-def told_name(name: str, line: int, *, nested: bool) -> str:
+def name_in_recordings(name: str, line: int, *, nested: bool) -> str:
     """Return the name of a kernel in recordings.
 
     Args:
@@ -22,9 +22,9 @@ def identity(function: Any) -> str:
     The name is that in the text: a decorator can give a function any `__name__`.
     """
     code = function.__code__
-    return told_name(code.co_name, code.co_firstlineno, nested=code.co_qualname != code.co_name)
+    return name_in_recordings(code.co_name, code.co_firstlineno, nested=code.co_qualname != code.co_name)
 
 
-def own_name(told: str) -> str:
+def own_name(recorded_name: str) -> str:
     """Return the function's own name, of one in a recording."""
-    return told.partition(_BEFORE_LINE)[0]
+    return recorded_name.partition(_BEFORE_LINE)[0]

@@ -79,44 +79,46 @@ class KernelSet(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._made)
 
-    def has(self, told: str) -> bool:
+    def has(self, recorded_name: str) -> bool:
         """Whether there is a kernel that a recording calls so."""
-        return self._extracted.text_name(told) in self._made
+        return self._extracted.text_name(recorded_name) in self._made
 
-    def refused(self, told: str) -> ExtractionError | None:
+    def refused(self, recorded_name: str) -> ExtractionError | None:
         """Return why the kernel that a recording calls so was refused; None for one that was not."""
-        return self._extracted.refused.get(self._extracted.text_name(told))
+        return self._extracted.refused.get(self._extracted.text_name(recorded_name))
 
-    def launched(self, told: str, arguments: Mapping[str, Any]) -> Any:
+    def launched(self, recorded_name: str, arguments: Mapping[str, Any]) -> Any:
         """Return the kernel of a launch, given what a recording calls it and its arguments, as they are described."""
         match arguments.get(captures.ARGUMENT):
             case ["captured", dict(captured)]:
-                found = self.kernel(told, captured)
+                found = self.kernel(recorded_name, captured)
             case _:
-                found = self.kernel(told)
+                found = self.kernel(recorded_name)
         if isinstance(found, _Computing):
-            raise KernelCompilationError(f"{own_name(told)} is a constexpr function, which cannot be launched.")
+            raise KernelCompilationError(
+                f"{own_name(recorded_name)} is a constexpr function, which cannot be launched."
+            )
         return found
 
-    def kernel(self, told: str, captured: Mapping[str, Any] | None = None) -> Any:
+    def kernel(self, recorded_name: str, captured: Mapping[str, Any] | None = None) -> Any:
         """Return a kernel with what it captures bound to constants, as they are described.
 
         Raises:
             KernelCompilationError: there is none of that name, or a name that it reads is not reported.
         """
-        name = self._extracted.text_name(told)
+        name = self._extracted.text_name(recorded_name)
         if name not in self._made:
             raise KernelCompilationError(
-                f"The text of the file has no @triton.jit function {own_name(told)}: a kernel that is made by exec, "
-                "written to another file or imported cannot be judged. Paste its source, and that of every device "
-                "function that it calls, into the file."
+                f"The text of the file has no @triton.jit function {own_name(recorded_name)}: a kernel that is made by "
+                "exec, written to another file or imported cannot be judged. Paste its source, and that of every "
+                "device function that it calls, into the file."
             )
         reported = captured or {}
         wanted, known = self._extracted.captured.get(name, {}), self._extracted.bound.get(name, _NONE)
         if missing := sorted(wanted.keys() - reported.keys(), key=wanted.__getitem__):
             raise KernelCompilationError(
-                f"line {wanted[missing[0]]}: kernel {own_name(told)} uses {', '.join(missing)}, which is not bound "
-                "when it is launched, or is a module. Bind it before the launch, import modules by an import "
+                f"line {wanted[missing[0]]}: kernel {own_name(recorded_name)} uses {', '.join(missing)}, which is not "
+                "bound when it is launched, or is a module. Bind it before the launch, import modules by an import "
                 "statement, or pass it as a tl.constexpr argument."
             )
         bound = {one: value for one, value in reported.items() if one in wanted}
@@ -169,7 +171,7 @@ class KernelSet(Mapping[str, Any]):
 
 
 class _Computing(ConstexprFunction):  # type: ignore[misc]  # before Triton 3.7 it takes no type argument
-    """A function that the compiler calls with constants, as it is told nothing else: no tensor, and not by what."""
+    """A function that the compiler calls with constants alone: it gets no tensor, and does not learn who calls."""
 
     def __call__(self, *args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
         found = _constant(self.fn(*map(_constant, args), **{name: _constant(value) for name, value in kwargs.items()}))

@@ -181,11 +181,11 @@ class Triton(KernelLanguage):
 
         return descriptors.described(value, tensor) if isinstance(value, TensorDescriptor) else describe_argument(value)
 
-    def category_told(self, error: BaseException) -> str | None:
+    def carried_category(self, error: BaseException) -> str | None:
         """See `KernelLanguage`."""
         from warpsmith.evaluator.languages.triton import errors
 
-        return errors.category_told(error)
+        return errors.carried_category(error)
 
     def category_of_kind(self, error: BaseException) -> str | None:
         """See `KernelLanguage`."""

@@ -112,16 +112,16 @@ class DeviceMonitor:
         """Compile a kernel for its arguments, unless that has been done, and launch it."""
         name = identity(function.fn)
         arguments = unwrapped(named_arguments(function, args, kwargs))
-        told = captures.with_captured(function.fn, arguments)
+        with_captures = captures.with_captured(function.fn, arguments)
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
-        kernel = self._kernel(name, told, options)
+        kernel = self._kernel(name, with_captures, options)
         facts = Launched(own_name(name), kernel.registers, kernel.spills, kernel.binary.shared_bytes)
         if warmup:
             return facts.of(function, args, kwargs)
         sizes = checked_grid(grid(arguments) if callable(grid) else grid)
         self.launches += not self.silent
         if self.on_launch is not None and not self.silent:
-            self.on_launch(name, told, options)[2] = sizes
+            self.on_launch(name, with_captures, options)[2] = sizes
         if not self.ghost:
             kernel.launch(sizes, arguments)
         return facts

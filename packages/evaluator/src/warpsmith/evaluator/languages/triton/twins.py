@@ -101,8 +101,8 @@ def twin_of(compiled: Any, beside: Beside, options: Any, arch: int, by_pointers:
     except fence.FenceError as error:
         return _fields(b"", compiled, tiled=True, error=str(error))
     except (PTXASError, OutOfResources, CompilationError) as error:
-        told = " ".join(str(error).split())[:500]
-        return _fields(b"", compiled, tiled=True, error=f"The checked form of a kernel does not compile: {told}")
+        message = " ".join(str(error).split())[:500]
+        return _fields(b"", compiled, tiled=True, error=f"The checked form of a kernel does not compile: {message}")
 
 
 def _fields(code: bytes, compiled: Any, *, tiled: bool, error: str = "") -> dict[str, Any]:

@@ -278,10 +278,10 @@ class AsyncVllmSampler:
         except DeadlinePassedError:
             raise
         except Exception as error:
-            told = await self._typed(error)
+            typed_error = await self._typed(error)
             with _engine_death():
-                if isinstance(told, RolloutError | EngineDeadError):
-                    raise told from error
+                if isinstance(typed_error, RolloutError | EngineDeadError):
+                    raise typed_error from error
             raise _unreadable(error) from error
 
     @asynccontextmanager
@@ -297,10 +297,10 @@ class AsyncVllmSampler:
                 raise settings.late_error(version, what, self.config.update_timeout_s) from error
             if not isinstance(error, Exception):
                 raise
-            told = await self._typed(error)
-            if isinstance(told, BadPayloadError):
-                raise told from error
-            raise settings.half_loaded_error(version, told) from error
+            typed_error = await self._typed(error)
+            if isinstance(typed_error, BadPayloadError):
+                raise typed_error from error
+            raise settings.half_loaded_error(version, typed_error) from error
 
     def _give_up(self, version: int, cause: BaseException) -> None:
         """End the sampler at once: our caller may be gone, and what comes next must not be sampled."""

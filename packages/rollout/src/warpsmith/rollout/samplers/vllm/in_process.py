@@ -355,8 +355,8 @@ class VllmSampler:
             result = stage.run(engine)
         except Exception as error:
             if stage.harmless:
-                told = error if isinstance(error, RolloutError) else DeviceTransferError(f"vLLM failed: {error}.")
-                _fail(stage.future, told)
+                failure = error if isinstance(error, RolloutError) else DeviceTransferError(f"vLLM failed: {error}.")
+                _fail(stage.future, failure)
                 return
             if isinstance(error, BadPayloadError):
                 _fail(stage.future, error)

@@ -61,7 +61,7 @@ def load(bucket: Bucket) -> WorkerCall:
 
 
 def typed(receipts: Sequence[Mapping[str, Any]], error: Exception) -> Exception:
-    """Return the first error of ours that a worker had, or else what vLLM told of it."""
+    """Return the first error of ours that a worker had, or else what vLLM raised."""
     for receipt in receipts:
         if receipt["error"] is not None:
             name, message, remedy = receipt["error"]

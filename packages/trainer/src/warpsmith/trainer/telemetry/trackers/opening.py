@@ -49,7 +49,7 @@ def _opened(name: str, opening: Callable[[], Tracker]) -> Tracker:
         )
     try:
         return opening()
-    except Exception as error:  # A start that fails is told at once, whatever a tracker raises.
+    except Exception as error:  # A start that fails is reported at once, whatever a tracker raises.
         raise TrackerError(
             f"The tracker {name} cannot start: {type(error).__name__}: {error}.", f"Fix that, or unset trackers.{name}."
         ) from error

@@ -109,21 +109,21 @@ class Evaluator:
         self._depth = 0
 
     def value(self, node: ast.expr) -> Value:
-        """Return what `node` stands for, an Unknown where that cannot be told."""
+        """Return what `node` stands for, an Unknown where that cannot be determined."""
         try:
             return self.known(node)
         except NotConstantError as error:
             return Unknown(str(error))
 
     def truth(self, node: ast.expr) -> bool | None:
-        """Return whether `node` holds; None where that cannot be told."""
+        """Return whether `node` holds; None where that cannot be determined."""
         try:
             return _truth(self.known(node))
         except NotConstantError:
             return None
 
     def known(self, node: ast.expr) -> Value:
-        """Return what `node` stands for; NotConstantError where that cannot be told."""
+        """Return what `node` stands for; NotConstantError where that cannot be determined."""
         self.spend(1)
         compute = _COMPUTED.get(type(node))
         if compute is None:
@@ -142,7 +142,7 @@ class Evaluator:
             raise NotConstantError("it takes too many steps")
 
     def holds(self, node: ast.expr) -> bool:
-        """Return whether `node` holds; NotConstantError where that cannot be told."""
+        """Return whether `node` holds; NotConstantError where that cannot be determined."""
         return _truth(self.known(node))
 
     def constant(self, node: ast.Constant) -> Value:
@@ -174,7 +174,7 @@ class Evaluator:
             case Constexpr(value=value) if node.attr == "value":
                 return value
             case Instance(attributes=attributes) if node.attr in attributes:
-                return self._told(attributes[node.attr])
+                return self._resolved(attributes[node.attr])
             case (major, minor, micro) if node.attr in _RELEASE:
                 return (major, minor, micro)[_RELEASE.index(node.attr)]
             case _:
@@ -199,7 +199,7 @@ class Evaluator:
         return _wrapped(compute(one, other), left, right)
 
     def boolean(self, node: ast.BoolOp) -> Value:
-        """`a and b`. What cannot be told decides nothing where another operand decides."""
+        """`a and b`. What cannot be determined decides nothing where another operand decides."""
         decisive = isinstance(node.op, ast.Or)
         unknown: NotConstantError | None = None
         value: Value = not decisive
@@ -249,10 +249,10 @@ class Evaluator:
             raise NotConstantError("a subscript of this is not computed")
         if isinstance(node.slice, ast.Slice):
             return self._sliced(base, node.slice)
-        return self._told(base[_plain(self.known(node.slice))])
+        return self._resolved(base[_plain(self.known(node.slice))])
 
     @staticmethod
-    def _told(found: Value) -> Value:
+    def _resolved(found: Value) -> Value:
         if isinstance(found, Unknown):
             raise NotConstantError(found.why)
         return found

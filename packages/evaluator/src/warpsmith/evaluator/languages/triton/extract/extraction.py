@@ -61,7 +61,7 @@ class Extracted:
         bound: the constants and kernels of the module that a kernel reaches and that `source` binds, by its name. If
             a launch reports something else, that counts.
         records: the fields of the named tuples that the candidate defines, as the rendered source names them.
-        told: the names in `kernels` and `refused`, by what recordings call the kernels (`kernel_names`).
+        text_names: the names in `kernels` and `refused`, by what recordings call the kernels (`kernel_names`).
     """
 
     source: str
@@ -71,11 +71,12 @@ class Extracted:
     captured: Mapping[str, Mapping[str, int]] = field(default_factory=_nothing)
     bound: Mapping[str, frozenset[str]] = field(default_factory=_nothing)
     records: Mapping[str, tuple[str, ...]] = field(default_factory=_nothing)
-    told: Mapping[str, str] = field(default_factory=_nothing)
+    text_names: Mapping[str, str] = field(default_factory=_nothing)
 
-    def text_name(self, told: str) -> str:
+    def text_name(self, recorded_name: str) -> str:
         """Return the name of a kernel that a recording tells of; where there is none, that is in no mapping."""
-        return self.told.get(told, kernel_names.own_name(told) if kernel_names.own_name(told) in self.refused else told)
+        own = kernel_names.own_name(recorded_name)
+        return self.text_names.get(recorded_name, own if own in self.refused else recorded_name)
 
 
 def extract(source: str) -> Extracted:
@@ -101,7 +102,7 @@ def extract_usable(source: str) -> Extracted:
     _refuse_callers(checked, refused)
     reached = frozenset(name for kernel in checked.values() for name in kernel.reached)
     captured = {name: kernel.captured for name, kernel in checked.items()}
-    told = {kernel.identity: kernel.text_name for kernels in module.kernels.values() for kernel in kernels}
+    text_names = {kernel.identity: kernel.text_name for kernels in module.kernels.values() for kernel in kernels}
     return Extracted(
         render(list(checked.values())),
         tuple(checked),
@@ -110,7 +111,7 @@ def extract_usable(source: str) -> Extracted:
         MappingProxyType(captured),
         MappingProxyType({name: frozenset(_constants(kernel)) for name, kernel in checked.items()}),
         MappingProxyType({record.name: tuple(map(field_name, record.fields)) for record in module.records.values()}),
-        MappingProxyType(told),
+        MappingProxyType(text_names),
     )
 
 
@@ -127,7 +128,7 @@ def _constants(kernel: Checked) -> Iterator[str]:
 
 
 def _check_each(module: Module, refused: dict[str, ExtractionError]) -> Iterator[Checked]:
-    for kernel in (one for kernels in module.kernels.values() for one in _told_apart(kernels, refused)):
+    for kernel in (one for kernels in module.kernels.values() for one in _distinguishable(kernels, refused)):
         try:
             checked = check_computing(kernel, module) if kernel.computes else check(kernel, module)
             render([checked])
@@ -140,13 +141,13 @@ def _check_each(module: Module, refused: dict[str, ExtractionError]) -> Iterator
             )
 
 
-def _told_apart(kernels: list[Kernel], refused: dict[str, ExtractionError]) -> list[Kernel]:
-    """Return the kernels of one name, without those of them that recordings cannot tell apart."""
+def _distinguishable(kernels: list[Kernel], refused: dict[str, ExtractionError]) -> list[Kernel]:
+    """Return the kernels of one name, without those of them that recordings cannot distinguish."""
     alike = [kernel for kernel in kernels if kernel.text_name == kernel.name]
     if len(alike) > 1:
         lines = " and ".join(str(kernel.node.lineno) for kernel in alike)
         refused[alike[0].name] = ExtractionError(
-            f"the kernel {alike[0].name} is defined in lines {lines}, and which of them runs cannot be told.",
+            f"the kernel {alike[0].name} is defined in lines {lines}, and which of them runs cannot be determined.",
             "Give every kernel of the file a name of its own.",
             alike[-1].node.lineno,
         )

@@ -16,10 +16,10 @@ class Expressions(Protocol):
     """Computes expressions among the function's names, which are bound while it is followed."""
 
     def known(self, node: ast.expr) -> Value:
-        """Return what `node` stands for; NotConstantError where that cannot be told."""
+        """Return what `node` stands for; NotConstantError where that cannot be determined."""
 
     def holds(self, node: ast.expr) -> bool:
-        """Return whether `node` holds; NotConstantError where that cannot be told."""
+        """Return whether `node` holds; NotConstantError where that cannot be determined."""
 
     def spend(self, steps: int) -> None:
         """Count steps; NotConstantError where there are too many."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from warpsmith.evaluator.languages.triton.kernel_names import told_name
+from warpsmith.evaluator.languages.triton.kernel_names import name_in_recordings
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.languages.triton.extract.values import Binding, Value
@@ -51,4 +51,6 @@ class Kernel:
     def identity(self) -> str:
         """What its launches are recorded under (`kernel_names.identity`)."""
         decorators = self.node.decorator_list
-        return told_name(self.name, decorators[0].lineno if decorators else self.node.lineno, nested=self.nested)
+        return name_in_recordings(
+            self.name, decorators[0].lineno if decorators else self.node.lineno, nested=self.nested
+        )

@@ -201,7 +201,7 @@ class _Scope:
                 case ((ast.Subscript() | ast.Attribute()), _):
                     self._change(target, statement)
                 case _:
-                    _bind_all(self._names, target, "its value cannot be told")
+                    _bind_all(self._names, target, "its value cannot be determined")
 
     def _change(self, target: ast.expr, statement: ast.stmt) -> None:
         """Forget the content of what a part is assigned to; modules stay what they are for kernels."""

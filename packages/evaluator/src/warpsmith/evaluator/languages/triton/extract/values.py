@@ -90,7 +90,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Unknown:
-    """What cannot be told without running the source, and why.
+    """What cannot be determined without running the source, and why.
 
     Attributes:
         why: the reason, as a part of a sentence.

@@ -86,9 +86,9 @@ class StreamWriter:
         found = (name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
         wanted = entries[self._next] if self._next < len(entries) else None
         if wanted is None or found != (wanted.name, wanted.dtype, wanted.shape):
-            told = "nothing" if wanted is None else f"{wanted.name} ({wanted.dtype}, {wanted.shape})"
+            announced = "nothing" if wanted is None else f"{wanted.name} ({wanted.dtype}, {wanted.shape})"
             raise BadPayloadError(
                 f"Weight version {self.layout.version} continues with {found[0]} ({found[1]}, {found[2]}); "
-                f"announced was {told}.",
+                f"announced was {announced}.",
                 "Send the tensors in the order of the layout.",
             )

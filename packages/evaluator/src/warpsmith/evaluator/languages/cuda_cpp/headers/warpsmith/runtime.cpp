@@ -1,7 +1,7 @@
 // What a module of host code is linked with: how Python calls it, and a CUDA runtime that asks Python instead of a GPU.
 //
 // It does not depend on a candidate, so it is compiled once. A function of the runtime that is not here is an
-// unresolved symbol of the module, of which the author is told.
+// unresolved symbol of the module, which is reported to the author.
 
 #include <cuda_runtime_api.h>
 #include <warpsmith/bind.h>
