@@ -1,7 +1,7 @@
 """What differs between the supported versions of Triton's interpreter is the same once `versions` is installed.
 
-What differs was found by comparing the interpreters of Triton 3.6, 3.7, 3.8 and 3.9 method by method. Where an older one
-computes unlike the compiler, it is put in the place of the installed one here: the repair must not need the newer one.
+What differs was found by comparing the interpreters of Triton 3.6, 3.7, 3.8 and 3.9 method by method. Where an older
+one computes unlike the compiler, it takes the place of the installed one here, which the repair must not need.
 """
 
 import ctypes

@@ -28,7 +28,7 @@ def without_hints(access: Operation, given: int) -> Operation:
 
 
 def install() -> None:
-    """Replace in this process what the versions do differently; `_patch_lang` must have run, and all else comes after."""
+    """Replace in this process what versions do differently; after `_patch_lang`, before all others that install."""
     tl.tensor.__index__ = _index
     builder: Any = interpreter.InterpreterBuilder
     builder.binary_op = _wrapping_truth(builder.binary_op)
