@@ -145,12 +145,12 @@ def _all_ones(original: Operation) -> Operation:
     return get_all_ones_value
 
 
-def _to_tensor(_operation: Any, found: Any, kind: Any) -> Any:
+def _to_tensor(_operation: Any, ret: Any, dtype: Any) -> Any:
     """Return a result of a reduction or scan; before Triton 3.9, NumPy 2 refuses scalars that have to wrap."""
-    values = np.asarray(found).astype(interpreter._get_np_dtype(kind))
+    values = np.asarray(ret).astype(interpreter._get_np_dtype(dtype))
     shape = list(values.shape)
-    handle = interpreter.TensorHandle(values if shape else values.reshape(1), kind.scalar)
-    return tl.tensor(handle, tl.block_type(kind, shape) if shape else kind)
+    handle = interpreter.TensorHandle(values if shape else values.reshape(1), dtype.scalar)
+    return tl.tensor(handle, tl.block_type(dtype, shape) if shape else dtype)
 
 
 def _with_mask_handle(pointers_of: Operation) -> Operation:
