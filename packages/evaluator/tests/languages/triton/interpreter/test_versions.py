@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import triton.language as tl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from triton._C.libtriton import ir
 from triton.runtime import interpreter
@@ -168,7 +168,6 @@ def test_the_high_half_of_a_product_is_that_of_the_bits(builder, name):
     assert [int(value) % 2**bits for value in found] == exact
 
 
-@settings(max_examples=300, deadline=None)
 @given(WIDE, WIDE, WIDE)
 def test_a_fused_product_and_sum_of_float32_is_rounded_once(x, y, z):
     with np.errstate(all="ignore"):
