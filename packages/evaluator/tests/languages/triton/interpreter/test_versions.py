@@ -193,6 +193,18 @@ def test_fused_doubles_and_halves_are_rounded_once():
     assert versions.fused(*halves)[0] == np.float16(-(2.0**-20))
 
 
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_fused_numbers_are_those_of_tritons_own_code_where_it_has_some(name):
+    generator, dtype = np.random.default_rng(0), np.dtype(name)
+    bits = generator.integers(0, 2**63, (3, 9999), dtype=np.uint64) << 1 | generator.integers(0, 2, (3, 9999)).astype(
+        "u8"
+    )
+    x, y, z = (np.resize(one, 9999) for one in bits.view(dtype))
+    with np.errstate(all="ignore"):
+        for sums in (z, -(x * y)):
+            np.testing.assert_array_equal(versions.fused(x, y, sums), versions.fma(x, y, sums))
+
+
 def test_a_histogram_counts_only_what_lies_in_its_bins(builder):
     data = handle([-1, 0, 1, 1, 3, 4, 5], np.int64, tl.int64)
     assert builder.create_histogram(data, 4, None).data.tolist() == [1, 2, 0, 1]

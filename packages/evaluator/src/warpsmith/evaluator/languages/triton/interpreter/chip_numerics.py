@@ -60,7 +60,7 @@ def flushed(values: Any) -> Any:
 
 def fused(x: Any, y: Any, z: Any) -> Any:
     """Return x y + z of float32 or float64, rounded once."""
-    return versions.fused(*np.broadcast_arrays(x, y, z))
+    return versions.fma(*np.broadcast_arrays(x, y, z))
 
 
 def check_face(values: Any) -> None:
