@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 import triton.language as tl
+from triton.language.extra import cuda
 from triton.runtime import interpreter
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem
+from warpsmith.evaluator.languages.triton.interpreter import missing_operations
+from warpsmith.evaluator.languages.triton.interpreter.libdevice import UnsupportedOnCpuError
 
 SOURCES = [*Path(tl.__file__).parent.glob("*.py"), *(Path(tl.__file__).parent / "extra" / "cuda").glob("*.py")]
 REPLACED = {
@@ -15,9 +18,10 @@ REPLACED = {
     "create_map_elementwise_ret", "create_grid_dependency_wait", "create_grid_dependency_launch_dependents",
     "create_descriptor_reduce", "new_block", "create_block_with_parent", "get_insertion_point",
     "set_insertion_point_to_start", "restore_insertion_point", "get_loc", "set_loc", "create_name_loc",
-    "create_tensor_descriptor_type", "get_void_ty",
+    "create_tensor_descriptor_type", "get_void_ty", "create_dot_scaled",
 }  # fmt: skip
-"""Used by functions that the interpreter, or we, replace as a whole, and for positions in the compiler's code."""
+"""Used by functions that the interpreter, or we, replace as a whole, and for positions in the compiler's code; and what
+we refuse by a message of ours where a supported version lacks it."""
 
 PROBLEM = """
 import torch
@@ -99,6 +103,20 @@ def test_the_interpreter_has_every_operation_that_the_language_uses():
     assert len(used) > 100
     have = {*dir(interpreter.InterpreterBuilder), *vars(interpreter.interpreter_builder)}
     assert used - have <= REPLACED
+
+
+def test_scaled_products_are_refused_where_the_interpreter_has_none(monkeypatch):
+    for name, held in vars(interpreter.InterpreterBuilder).copy().items():
+        if not name.startswith("__"):
+            monkeypatch.setattr(interpreter.InterpreterBuilder, name, held)
+    for language in (tl, tl.core):
+        monkeypatch.setattr(language, "map_elementwise", language.map_elementwise)
+    for name in ("gdc_wait", "gdc_launch_dependents"):
+        monkeypatch.setattr(cuda, name, getattr(cuda, name))
+    monkeypatch.delattr(interpreter.InterpreterBuilder, "create_dot_scaled", raising=False)
+    missing_operations.install()
+    with pytest.raises(UnsupportedOnCpuError, match=r"before 3\.8"):
+        interpreter.InterpreterBuilder().create_dot_scaled(None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,8 @@ def _facts(compiled: Any, launch: dict[str, Any], arch: Chip) -> dict[str, Any]:
     return {
         "shared_bytes": shared,
         "resources": _resources(compiled, own_name(str(launch["kernel"])), arch),
-        "scratch_bytes": int(compiled.metadata.global_scratch_size),
+        # Triton 3.6 has no scratch memory for AMD's chips, and no field for its size.
+        "scratch_bytes": int(getattr(compiled.metadata, "global_scratch_size", 0)),
         "cubin_bytes": len(compiled.asm["hsaco" if is_amd(arch) else "cubin"]),
         "tf32": has_tf32_dot(ttir),
     }

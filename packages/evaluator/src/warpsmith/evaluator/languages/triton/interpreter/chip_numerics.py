@@ -17,6 +17,8 @@ import triton.language as tl
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime import interpreter
 
+from warpsmith.evaluator.languages.triton.interpreter import versions
+
 Operation = Callable[..., Any]
 FLUSHING: Final = tuple(f"create_{name}" for name in ("exp2", "sin", "cos", "sqrt", "rsqrt", "erf", "floor", "ceil"))
 """Operations whose float32 instructions end in `.ftz`: denormal inputs and outputs become zeros of the same sign."""
@@ -58,9 +60,7 @@ def flushed(values: Any) -> Any:
 
 def fused(x: Any, y: Any, z: Any) -> Any:
     """Return x y + z of float32 or float64, rounded once."""
-    kind = {np.dtype(np.float32): tl.float32, np.dtype(np.float64): tl.float64}[z.dtype]
-    handles = (interpreter.TensorHandle(values, kind) for values in (x, y, z))
-    return interpreter.InterpreterBuilder.create_fma(None, *handles).data
+    return versions.fma(*np.broadcast_arrays(x, y, z))
 
 
 def check_face(values: Any) -> None:
@@ -141,11 +141,12 @@ def _flushing_addition(update: Operation, load: Operation) -> Operation:
 
     The returned old value keeps its denormals.
     """
+    read = versions.without_hints(load, 2)
 
     def updated(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
         if op != interpreter._ir.ATOMIC_OP.FADD or val.data.dtype != np.float32:
             return update(self, op, ptr, val, mask, *rest)
-        there = load(self, ptr, mask, None, None, False).data
+        there = read(self, ptr, mask).data
         active = np.broadcast_to(mask.data, there.shape).astype(bool)
         if not (_is_tiny(there[active]) or _is_tiny(val.data[active])):
             return update(self, op, ptr, val, mask, *rest)

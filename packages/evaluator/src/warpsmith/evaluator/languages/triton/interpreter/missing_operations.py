@@ -23,6 +23,8 @@ def install() -> None:
     builder.create_atomic_rmw = _exchanging_floats(builder.create_atomic_rmw)
     builder.create_descriptor_reduce = _reduce_by_descriptor
     builder.create_int_to_ptr = _refuse_pointer
+    if not hasattr(builder, "create_dot_scaled"):
+        builder.create_dot_scaled = _refuse_scaled_product
     tl.map_elementwise = tl.core.map_elementwise = _map_elementwise
     for name in ("gdc_wait", "gdc_launch_dependents"):
         setattr(cuda, name, _do_nothing)
@@ -61,6 +63,12 @@ def _reduce_by_descriptor(self: Any, kind: Any, desc: Any, value: Any, indices: 
 def _refuse_pointer(_builder: Any, *_: Any) -> Any:
     raise UnsupportedOnCpuError(
         "A number that becomes a pointer cannot be interpreted on the cpu device: pass the tensor as an argument."
+    )
+
+
+def _refuse_scaled_product(_builder: Any, *_: Any) -> Any:
+    raise UnsupportedOnCpuError(
+        "tl.dot_scaled is not interpreted by Triton before 3.8: install a newer one, or evaluate on a GPU."
     )
 
 

@@ -423,11 +423,13 @@ def _as_declared(name: str, kind: str, value: Any) -> Any:
 def number_argument(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return the interpreter's conversion of arguments, changed to treat numbers as Triton's compiler does.
 
-    A float has 32 bits, and the integer 1 is a constant, since Triton specializes a kernel on it.
+    A float has 32 bits, a truth value one, and the integer 1 is a constant, since Triton specializes a kernel on it.
     """
 
     def converted(argument: Any) -> Any:
-        if isinstance(argument, int) and not isinstance(argument, bool) and argument == 1:
+        if isinstance(argument, bool):
+            return tl.tensor(interpreter.TensorHandle(np.array([argument]), tl.int1), tl.int1)
+        if isinstance(argument, int) and argument == 1:
             return 1
         if isinstance(argument, float):
             handle = interpreter.TensorHandle(np.array([argument], dtype=np.float32), tl.float32)

@@ -29,6 +29,7 @@ from warpsmith.evaluator.languages.triton.interpreter import (
     reductions,
     semantics,
     undefined_behavior,
+    versions,
 )
 from warpsmith.evaluator.languages.triton.kernel_names import identity, own_name
 from warpsmith.evaluator.languages.triton.loaded_kernels import bound_arguments
@@ -404,6 +405,7 @@ def keep_language() -> None:
     """
     seen_by_kernels = {"tl": tl, "core": tl.core}
     interpreter._patch_lang(FunctionType(keep_language.__code__, seen_by_kernels))
+    versions.install()
     missing_operations.install()
     semantics.install()
     undefined_behavior.install()
@@ -530,13 +532,15 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
     builder = interpreter.InterpreterBuilder
     load, store = builder.create_masked_load, builder.create_masked_store
     rmw, cas = builder.create_atomic_rmw, builder.create_atomic_cas
-    rng = np.random.default_rng()
+    read, rng = versions.without_hints(load, 2), np.random.default_rng()
 
+    @functools.wraps(load)
     def create_masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         active = np.asarray(mask.data, dtype=bool)
         monitor.check_access(Access("load", _active(ptrs, mask), _item_bytes(ptrs), lanes=active))
         return load(self, ptrs, mask, *rest, **named)
 
+    @functools.wraps(store)
     def create_masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         active, pointers = np.asarray(mask.data, dtype=bool), _active(ptrs, mask)
         value = interpreter.TensorHandle(chip_numerics.blurred(value.data, rng), value.dtype)
@@ -544,7 +548,7 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
         monitor.check_access(Access("store", pointers, _item_bytes(ptrs), stored, active))
         result = store(self, ptrs, value, mask, *rest, **named)
         if not races.are_distinct(pointers):
-            monitor.check_stored(stored, load(self, ptrs, mask, None, None, False).data[active])
+            monitor.check_stored(stored, read(self, ptrs, mask).data[active])
         return result
 
     def create_atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
