@@ -47,7 +47,7 @@ def test_a_dataset_and_a_run_are_given_or_the_example_alone(given):
 
 
 @pytest.mark.parametrize("option", ["--model", "--base-url"])
-def test_who_wants_to_ask_a_model_learns_which_command_does(option, monkeypatch, capsys):
+def test_the_example_names_the_command_that_asks_a_model(option, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["warpsmith-evaluator", "bench", option, "x"])
     with pytest.raises(SystemExit) as ended:
         main()

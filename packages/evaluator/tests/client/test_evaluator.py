@@ -298,7 +298,7 @@ def test_a_killed_judge_is_started_anew_and_leaves_nobody(own_evaluator, add_pro
 
 
 def test_a_judge_sees_its_gpu_alone_from_its_first_moment(monkeypatch):
-    # What a process has asked the driver once stays as it was answered: one that learns it later sees the first GPU.
+    # The driver reads the variable once: a process that sets it later sees the first GPU.
     started = []
 
     def start(command, **options):

@@ -454,8 +454,9 @@ class Evaluator:
     def reference_times(self, problem: GivenProblem, *, baseline: GivenBaseline | None = None) -> ReferenceTimes:
         """Time a problem's reference without a candidate: as it is, and compiled by torch.compile.
 
-        Each form is timed alone, by both clocks, with the device for itself. Several problems can be timed at once: one
-        is then compiled while another is timed, and the compiler gets the device whenever it compares times.
+        Each form is timed by both clocks. Several problems can be timed at once: one is then compiled while another is
+        timed. The compiler gets the device alone whenever it compares times; its other work on the device, the first
+        call of the compiled form among it, runs beside what is timed meanwhile.
 
         Args:
             problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.

@@ -95,7 +95,7 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
     launches.settle()
     evidence.replayed = True
     with lease.shared():
-        recordings, answer = run_without_kernels(evaluation, planned, learned, rng)
+        recordings, answer = run_without_kernels(evaluation, learned, rng)
     evaluation.recordings.end()
     if launches.result().ok:
         note_figures(evaluation, recordings, answer)

@@ -129,8 +129,10 @@ class Service:
         self._tell(fields, Kind.OUTPUTS, lambda problem: {"outputs": self._judge.outputs(problem, seeds)})
 
     def _times(self, fields: codec.Fields) -> None:
-        names = baselines_of(fields.texts("baseline"))
-        self._tell(fields, Kind.TIMES, lambda problem: self._judge.reference_times(problem, names).to_fields())
+        def times(problem: Problem) -> dict[str, Any]:
+            return self._judge.reference_times(problem, baselines_of(fields.texts("baseline"))).to_fields()
+
+        self._tell(fields, Kind.TIMES, times)
 
     def _tell(self, fields: codec.Fields, kind: Kind, ask: Callable[[Problem], dict[str, Any]]) -> None:
         """Send what is found out about a problem, or why it cannot be."""

@@ -24,7 +24,7 @@ from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, FLOATING, TensorSlot, check_slot
 from warpsmith.evaluator.processes.failure_attribution import fault_of_a_reference
 from warpsmith.evaluator.processes.machine import Machine
-from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
+from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
 from warpsmith.evaluator.recordings.operators import COUNTER
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
 from warpsmith.evaluator.reference.form import Form
@@ -263,9 +263,10 @@ class ReferenceSession:
     def _taken(self) -> Worker:
         """Return a fresh worker. One that compiles imports its compiler for seconds, and needs no device meanwhile."""
         worker = self._machine.take(self._role, self._start_timeout_s)
-        if self._role == "baseline":
-            # One that does not answer fails at its first request.
-            worker.answers(self._start_timeout_s)
+        if self._role == "baseline" and not worker.answers(self._start_timeout_s):
+            # Its late answer would be taken for the one to the first request.
+            worker.close()
+            raise WorkerStartError(f"a {self._role} worker did not answer within {self._start_timeout_s:g} s")
         return worker
 
     def _begin(self, source: str, init_seed: int) -> None:
@@ -590,6 +591,7 @@ class ReferenceSession:
             return None
         return {str(name)[:20]: count for name, count in counts.items() if isinstance(count, int) and count >= 0}
 
+    @blame_reference_for_bad_frames()
     def tune(self, mode: str, timeout_s: float) -> int:
         """Let the worker compile the problem's model with torch.compile for the inputs in the arena, and time that.
 

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from typing import Any, Final
 
@@ -49,10 +49,12 @@ class Loan:
 
     Args:
         channel: to the judge, which waits for messages while this worker tunes.
+        settle: waits until the device has none of this worker's work left.
     """
 
-    def __init__(self, channel: _native.Channel) -> None:
+    def __init__(self, channel: _native.Channel, settle: Callable[[], None]) -> None:
         self._channel = channel
+        self._settle = settle
         self._lock = threading.RLock()
         self._depth = 0
 
@@ -68,6 +70,9 @@ class Loan:
                     yield
                 finally:
                     if self._depth == 1:
+                        # What failed may have left work on the device, which is another's from the next message on.
+                        with suppress(Exception):
+                            self._settle()
                         messages.send(self._channel, Kind.DEVICE_RETURNED, {})
             finally:
                 self._depth -= 1

@@ -679,7 +679,7 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
         case Kind.TUNE:
             from warpsmith.evaluator.workers.compiled_reference import Loan
 
-            device_alone = Loan(channel) if fields.flag("borrows") else nullcontext
+            device_alone = Loan(channel, reference.device.settle) if fields.flag("borrows") else nullcontext
             messages.send(channel, Kind.TUNED, {"output_bytes": reference.tune(fields.text("mode"), device_alone)})
         case Kind.RING if reference.device.kind.times:
             # An empty ring ends the timing, and releases its memory.

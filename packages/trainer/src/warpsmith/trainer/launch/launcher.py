@@ -62,7 +62,7 @@ def launch(
 
     Raises:
         PortError: there is no free port, or the given one is taken.
-        ConfigError: no GPUs are named, and this process sees fewer than ranks.
+        ConfigError: no GPUs are named, and CUDA_VISIBLE_DEVICES names fewer than ranks.
         LaunchError: the launcher does not start.
     """
     port = free_port() if master_port is None else checked_port(master_port)
@@ -109,7 +109,7 @@ def visible_devices(processes: int) -> Sequence[int | str]:
     DeepSpeed's launcher replaces CUDA_VISIBLE_DEVICES, so a GPU that a scheduler or a user chose must be named to it.
 
     Raises:
-        ConfigError: this process sees fewer GPUs than ranks.
+        ConfigError: CUDA_VISIBLE_DEVICES names fewer GPUs than ranks.
     """
     chosen = [device.strip() for device in os.environ.get(_VISIBLE, "").split(",") if device.strip()]
     if not chosen or not _has_nvidia():
