@@ -70,6 +70,24 @@ def check_same(path: Path, known: dict[str, Any], here: dict[str, Any]) -> None:
         )
 
 
+def continued(path: Path, rows: str, distributions: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the result in a file to continue, or a new one without rows.
+
+    Args:
+        path: the file.
+        rows: the key of the result's rows.
+        distributions: as for `describe`.
+        settings: what must be as it was in the file.
+    """
+    here = {**describe(distributions), **settings}
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {**here, rows: {}}
+    check_same(path, result, here)
+    for name, value in settings.items():
+        if result.get(name) != value:
+            sys.exit(f"{path} has {name} {result.get(name)!r}, not {value!r}; pass another --out.")
+    return result
+
+
 def _cpu_model() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from _machine import check_same, describe, need_gpu, skip, visible_gpu, write_result
+from _machine import continued, need_gpu, skip, visible_gpu, write_result
 
 from warpsmith.evaluator import BadProblemError, Evaluator, EvaluatorConfig, Problem
 from warpsmith.evaluator.baselines import LASTING
@@ -128,12 +128,7 @@ class Sheet:
     def __init__(self, path: Path, settings: Row) -> None:
         self._path = path
         self._lock = threading.Lock()
-        here = {**describe(("torch", "triton", "warpsmith-evaluator")), **settings}
-        self.result: Row = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {**here, "problems": {}}
-        check_same(path, self.result, here)
-        for name, value in settings.items():
-            if self.result.get(name) != value:
-                sys.exit(f"{path} has {name} {self.result.get(name)!r}, not {value!r}; pass another --out.")
+        self.result: Row = continued(path, "problems", ("torch", "triton", "warpsmith-evaluator"), settings)
 
     def lacks(self, job: Job) -> bool:
         """Whether a job has no final row yet."""

@@ -23,7 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from _machine import check_same, describe, need_gpu, skip, visible_gpu, write_result
+from _machine import continued, need_gpu, skip, visible_gpu, write_result
 from _side_problems import LANGUAGES, SIZES, Solution, problem_of, solutions
 
 from warpsmith.evaluator import BadProblemError, Evaluator, EvaluatorConfig, Problem
@@ -247,12 +247,7 @@ class Sheet:
 
     def __init__(self, path: Path, settings: Row) -> None:
         self._path = path
-        here = {**describe(("torch", "triton", "warpsmith-evaluator")), **settings}
-        self.result: Row = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {**here, "solutions": {}}
-        check_same(path, self.result, here)
-        for name, value in settings.items():
-            if self.result.get(name) != value:
-                sys.exit(f"{path} has {name} {self.result.get(name)!r}, not {value!r}; pass another --out.")
+        self.result: Row = continued(path, "solutions", ("torch", "triton", "warpsmith-evaluator"), settings)
 
     def row(self, solution: Solution, problem: Problem, candidate: str) -> Row:
         """Return the row of a solution; empty if the problem or the solution is not the one that was judged."""

@@ -154,7 +154,7 @@ def test_before_the_first_step_the_time_follows_the_turns_of_the_batch_being_sam
     assert work.rollouts_left_s() is None, "less than an eighth"
     work.turn({})
     assert work.rollouts_left_s() == pytest.approx(5 * 24 * 0.5)
-    assert "about 1 min 0 s of rollouts left, at most" in text_of(work)
+    assert "about 1 min 0 s of rollouts left if none ends early" in text_of(work)
     for _ in range(16):
         work.trajectory()
     assert work.rollouts_left_s() is None, "the next batch has not begun"

@@ -11,7 +11,7 @@ import psutil  # type: ignore[import-untyped,unused-ignore]
 from warpsmith.trainer.services.state import ServiceState, file_of, read, services_of
 
 _POLL_S: Final = 0.2
-_TELL_EVERY_S: Final = 30.0
+_REPORT_EVERY_S: Final = 30.0
 _KILL_AFTER_S: Final = 20.0
 
 
@@ -70,7 +70,7 @@ def _gone(process: psutil.Process, seconds: float, name: str, say: Callable[[str
         now = time.monotonic()
         if now - began >= seconds:
             return False
-        if now - last_said >= _TELL_EVERY_S:
+        if now - last_said >= _REPORT_EVERY_S:
             last_said = now
             say(f"{name}: still ending, {now - began:.0f} s of at most {seconds:.0f} s")
         time.sleep(_POLL_S)

@@ -82,7 +82,7 @@ def _left(work: RecentWork) -> str:
     if left is not None:
         return f"about {duration(left)} left"
     sampling = work.rollouts_left_s()
-    return "" if sampling is None else f"about {duration(sampling)} of rollouts left, at most"
+    return "" if sampling is None else f"about {duration(sampling)} of rollouts left if none ends early"
 
 
 def _phase(work: RecentWork) -> RenderableType:

@@ -118,7 +118,7 @@ class RecentWork:
         return max(0.0, (self.steps - self.done) * mean - spent)
 
     def rollouts_left_s(self) -> float | None:
-        """Estimated seconds for the rollouts of the steps that remain, at most; None before enough turns have ended.
+        """Estimated seconds for the rollouts of the steps that remain; None before enough turns have ended.
 
         For the time before the first step has ended: by the seconds per turn of the batch that is being sampled, a
         held-out one included, if no trajectory of the steps ends early.

@@ -43,6 +43,8 @@ def run_without_kernels(evaluation: Evaluation, learned: Learned, rng: random.Ra
         return recorded, answer
     form = session.inputs
     for trial in trials.plan(CHANGED + 1, rng, learned)[1:]:
+        if not suspects:
+            break
         own = replace(trial, reshaped=False, keeps_integers=True)
         _, answer = trials.prepare(session, learned, own, rng)
         if session.inputs == form:
