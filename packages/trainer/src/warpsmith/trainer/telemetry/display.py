@@ -101,7 +101,9 @@ class RunDisplay:
             return
         self._time_said = True
         steps = self.work.steps - self.work.done
-        self.say(f"Time: the rollouts of {steps} steps take about {duration(seconds)} if none ends early, plus updates.")
+        self.say(
+            f"Time: the rollouts of {steps} steps take about {duration(seconds)} if none ends early, plus updates."
+        )
 
     def trajectory(self, rows: Sequence[Row]) -> None:
         """Show that a trajectory has ended."""
