@@ -87,7 +87,7 @@ def view(buffer: "Shared | Part | torch.Tensor", slot: TensorSlot) -> torch.Tens
         dtype = TORCH_DTYPES[slot.dtype]
         if not slot.numel:
             return torch.empty(slot.shape, dtype=dtype)
-        return _on_host(buffer, dtype, slot.numel, slot.offset).as_strided(slot.shape, slot.stride)
+        return _on_host(buffer, dtype, slot.span, slot.offset).as_strided(slot.shape, slot.stride)
     return placed_in(content(buffer), slot)
 
 
@@ -117,7 +117,7 @@ def equal(one: torch.Tensor, two: torch.Tensor) -> bool:
 
 
 def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
-    """Return the slot of a tensor at offset 0: contiguous, or with its own strides if `keep_strides` and dense."""
+    """Return the slot of a tensor at offset 0: contiguous, or with its own strides if `keep_strides`."""
     name = NAMES.get(tensor.dtype)
     if name is None:
         raise WireError(
@@ -127,14 +127,22 @@ def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
     if tensor.layout != torch.strided:
         raise WireError(f"A tensor of layout {tensor.layout} cannot be sent to another process.", "Use a dense tensor.")
     shape = tuple(tensor.shape)
-    if keep_strides and _is_permuted(tensor):
+    if keep_strides and tensor.numel():
         return TensorSlot(name, shape, tuple(tensor.stride()))
     return contiguous(name, shape)
 
 
-def _is_permuted(tensor: torch.Tensor) -> bool:
-    order = sorted(range(tensor.dim()), key=lambda dim: (tensor.stride(dim), tensor.shape[dim]), reverse=True)
-    return tensor.numel() > 0 and tensor.permute(order).is_contiguous()
+def fill(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Copy `source` into the tensor of its slot with its own strides, and what lies in their gaps along with it."""
+    if source.numel() and target.stride() == source.stride() and not torch.ops.aten.is_non_overlapping_and_dense(source):
+        target, source = _span(target), _span(source)
+    target.copy_(source)
+
+
+def _span(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the memory from a tensor's first to its last element as [span]."""
+    span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.as_strided((span,), (1,))
 
 
 def describe(tree: Any, found: list[torch.Tensor], *, keep_strides: bool = False) -> codec.Value:

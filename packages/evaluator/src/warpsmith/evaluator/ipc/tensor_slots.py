@@ -60,7 +60,10 @@ ALIGNMENT: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class TensorSlot:
-    """One tensor in an arena. `stride` is in elements, `offset` in bytes from the arena's start."""
+    """One tensor in an arena. `stride` is in elements, `offset` in bytes from the arena's start.
+
+    Strides may leave gaps (a slice, a chunk) or store an element for several indices (an expanded row, windows).
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -72,8 +75,21 @@ class TensorSlot:
         return prod(self.shape)
 
     @property
+    def span(self) -> int:
+        """Elements from the first to the last one in memory."""
+        if not self.numel:
+            return 0
+        return 1 + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
+
+    @property
     def nbytes(self) -> int:
-        return self.numel * ITEM_BYTES[self.dtype]
+        """Bytes of the span."""
+        return self.span * ITEM_BYTES[self.dtype]
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of the elements, each place in memory once."""
+        return min(self.numel, self.span) * ITEM_BYTES[self.dtype]
 
     def at(self, offset: int) -> "TensorSlot":
         return replace(self, offset=offset)
@@ -96,20 +112,8 @@ def contiguous(dtype: str, shape: tuple[int, ...]) -> TensorSlot:
     return TensorSlot(dtype, shape, tuple(reversed(strides)))
 
 
-def is_dense(slot: TensorSlot) -> bool:
-    """Whether the strides are a permutation of the contiguous ones: no gaps, no element stored twice."""
-    expected = 1
-    for stride, size in sorted(
-        (stride, size) for stride, size in zip(slot.stride, slot.shape, strict=True) if size > 1
-    ):
-        if stride != expected:
-            return False
-        expected *= size
-    return True
-
-
 def check_slot(slot: TensorSlot, max_bytes: int) -> TensorSlot:
-    """Return `slot` if it describes a dense tensor of a known dtype within `max_bytes`, else raise LayoutError."""
+    """Return `slot` if it describes a tensor of a known dtype within `max_bytes`, else raise LayoutError."""
     if slot.dtype not in ITEM_BYTES:
         raise LayoutError(f"{slot.dtype!r} is not a dtype of the protocol.", f"Use one of {', '.join(ITEM_BYTES)}.")
     if len(slot.shape) > MAX_RANK or len(slot.shape) != len(slot.stride):
@@ -118,14 +122,12 @@ def check_slot(slot: TensorSlot, max_bytes: int) -> TensorSlot:
         )
     if any(size < 0 for size in slot.shape) or any(step < 0 for step in slot.stride):
         raise LayoutError(f"Negative size or stride in shape {slot.shape}, stride {slot.stride}.")
-    if slot.nbytes > max_bytes:
+    # A stride of 0 makes a large tensor of a small memory, and whoever computes with it needs memory for all of it.
+    size = max(slot.nbytes, slot.numel * ITEM_BYTES[slot.dtype])
+    if size > max_bytes:
         raise LayoutError(
-            f"A tensor {slot} takes {slot.nbytes} bytes; at most {max_bytes} were expected.",
+            f"A tensor {slot} takes {size} bytes; at most {max_bytes} were expected.",
             "Make the problem's tensors smaller, or raise max_tensor_bytes (--max-tensor-bytes).",
-        )
-    if slot.numel and not is_dense(slot):
-        raise LayoutError(
-            f"Strides {slot.stride} of shape {slot.shape} leave gaps or overlap; dense ones were expected."
         )
     return slot
 

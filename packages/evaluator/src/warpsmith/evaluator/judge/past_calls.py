@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.ipc.tensor_slots import FLOATING
+from warpsmith.evaluator.ipc.tensor_slots import FLOATING, ITEM_BYTES
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.host_execution.on_device import FORM_ATTEMPTS
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
@@ -66,7 +66,7 @@ class PastCalls:
             arena = self._arenas[id(recording), past.name]
             for slot in given.slots:
                 if slot.dtype in FLOATING and slot.numel:
-                    ends = max(1, slot.numel // 4) * (slot.nbytes // slot.numel)
+                    ends = max(1, slot.span // 4) * ITEM_BYTES[slot.dtype]
                     before, now = tensor_views.raw(arena, slot), tensor_views.raw(self._session.inputs_buffer, slot)
                     before[:ends].copy_(now[:ends])
                     before[-ends:].copy_(now[-ends:])

@@ -76,4 +76,4 @@ def bytes_of(session: ReferenceSession, answer: Answer) -> int:
     """Return the bytes of inputs, parameters and buffers, and outputs."""
     state = codec.Fields(session.state.tree)
     held = (*session.parameters.values(), *state.slot_map("buffers").values())
-    return sum(slot.nbytes for slot in (*session.inputs.slots, *held, *codec.slots(answer.output)))
+    return sum(slot.value_bytes for slot in (*session.inputs.slots, *held, *codec.slots(answer.output)))

@@ -269,7 +269,7 @@ class Reference:
     def fill_inputs(self, tree: codec.Value, arena: "Shared") -> None:
         """Copy the last inputs into the judge's arena."""
         for slot, tensor in zip(codec.slots(tree), self.made, strict=True):
-            tensor_views.view(arena, slot).copy_(tensor)
+            tensor_views.fill(tensor_views.view(arena, slot), tensor)
         self.inputs_tree, self.made = tree, []
         self.inputs_place = self.inputs_form, tree
         self.device.release_if_scarce()
