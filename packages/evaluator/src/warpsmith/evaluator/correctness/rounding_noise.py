@@ -52,11 +52,16 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Args:
         perturb: makes the noise.
+
+    Attributes:
+        rounded: whether some result was inexact. If none was, the computation only selects, moves and compares.
+        converts: whether numbers were made of integers: no perturbed input then shows how they were rounded.
     """
 
     def __init__(self, perturb: Perturbation) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._perturb = perturb
+        self.rounded = self.converts = False
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -70,7 +75,9 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name = func._schema.name.rpartition("::")[2].rstrip("_") or func._schema.name
         exempt = func.is_view or name in CONSTANTS or torch.Tag.nondeterministic_seeded in func.tags
         if exempt or not any(_floating([args, kwargs])):
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            self.converts = self.converts or (any(_integers([args, kwargs])) and any(_floating(result)))
+            return result
         comparable = name in EXACT or (name in DIVISIONS and _divides_exactly(name, args, kwargs))
         wide = _widened(func, args, kwargs) if comparable else None
         result = func(*args, **kwargs)
@@ -89,7 +96,11 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _add_noise(self, tensor: torch.Tensor, wide: Any) -> None:
         noisy = self._perturb.everywhere(tensor)
         if isinstance(wide, torch.Tensor) and wide.shape == tensor.shape:
-            noisy = torch.where(tensor.to(wide.dtype) == wide, tensor, noisy)
+            exact = (tensor.to(wide.dtype) == wide) | torch.isnan(tensor)
+            noisy = torch.where(exact, tensor, noisy)
+            self.rounded = self.rounded or not bool(exact.all())
+        else:
+            self.rounded = True
         tensor.copy_(noisy)
 
 
@@ -97,6 +108,13 @@ def _floating(values: Any) -> Iterator[bool]:
     for value in tree_flatten(values)[0]:
         if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
             yield True
+
+
+def _integers(values: Any) -> Iterator[bool]:
+    """Yield once for each tensor of several integers."""
+    for value in tree_flatten(values)[0]:
+        if isinstance(value, torch.Tensor) and value.numel() > 1 and value.dtype != torch.bool:
+            yield not (value.is_floating_point() or value.is_complex())
 
 
 def _widened(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "list[Any] | None":

@@ -22,6 +22,9 @@ AMPLITUDE: Final[dict[torch.dtype, float]] = {
 A float32 sum of a few thousand terms, accumulated sequentially, has an error of tens of roundings of its terms. TF32
 and half precision inside cause thousands. Half precision is accumulated in float32.
 """
+FINE: Final = {torch.float64: 2.0**-51, torch.float32: 2.0**-22}
+"""One to four roundings of an element: breaks ties, and excuses no other order of numbers that differ by more. A chip's
+exponential, sine or quotient is off by as much."""
 TF32_AMPLITUDE: Final = 2.0**-10
 """Error of TF32 on a float32: it keeps ten bits of the fraction, and chips truncate the others."""
 _FINE_BITS: Final = {torch.float16: (0x1F, torch.int16), torch.bfloat16: (0x7, torch.int16)}
@@ -89,7 +92,11 @@ class Perturbation:
             perturbed: the computation treats them as exact.
         tf32: whether the answer is computed by products in TF32.
         breaks_ties: whether half precision changes twice as much: ties, whose order is undefined, then mostly break.
+        finely: whether float32 and float64 change by a few roundings only.
         inexact: indices of a run's tensors that are not masks or indices; kept from run to run.
+
+    Attributes:
+        sign: 1 for a run with the changes, -1 for one with their negation.
     """
 
     def __init__(
@@ -100,6 +107,7 @@ class Perturbation:
         *,
         tf32: bool,
         breaks_ties: bool = False,
+        finely: bool = False,
         inexact: set[int] | None = None,
     ) -> None:
         self._changes = changes
@@ -107,15 +115,17 @@ class Perturbation:
         self._finest = finest
         self._inexact = set() if inexact is None else inexact
         self._amplitude = AMPLITUDE | ({torch.float32: TF32_AMPLITUDE} if tf32 else {})
+        if finely:
+            self._amplitude |= FINE
         if breaks_ties:
             self._amplitude |= {half: 2 * AMPLITUDE[half] for half in _FINE_BITS}
-        self._sign = 1.0
+        self.sign = 1.0
         self._at = self._seed
         self._number = 0
 
     def start(self, sign: float) -> None:
         """Begin a run with the same changes as the one before if `sign` is 1, or with their negation if it is -1."""
-        self._sign, self._at, self._number = sign, self._seed, 0
+        self.sign, self._at, self._number = sign, self._seed, 0
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a perturbed copy of a tensor; return it unchanged if it is exact or of another kind."""
@@ -136,11 +146,11 @@ class Perturbation:
         amplitude = self._amplitude.get(real)
         if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
             return tensor
-        return torch.addcmul(tensor, tensor, self._next(tensor).to(real), value=amplitude * self._sign)
+        return torch.addcmul(tensor, tensor, self._next(tensor).to(real), value=amplitude * self.sign)
 
     def changes(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return numbers of magnitude 1/2 to 1 in the shape of a tensor, with the run's signs."""
-        return self._next(tensor) * self._sign
+        return self._next(tensor) * self.sign
 
     def _next(self, tensor: torch.Tensor) -> torch.Tensor:
         changes = self._changes.take(self._at, tensor.numel()).reshape(tensor.shape)

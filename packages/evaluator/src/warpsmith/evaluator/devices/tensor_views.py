@@ -134,7 +134,11 @@ def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
 
 def fill(target: torch.Tensor, source: torch.Tensor) -> None:
     """Copy `source` into the tensor of its slot with its own strides, and what lies in their gaps along with it."""
-    if source.numel() and target.stride() == source.stride() and not torch.ops.aten.is_non_overlapping_and_dense(source):
+    if (
+        source.numel()
+        and target.stride() == source.stride()
+        and not torch.ops.aten.is_non_overlapping_and_dense(source)
+    ):
         target, source = _span(target), _span(source)
     target.copy_(source)
 

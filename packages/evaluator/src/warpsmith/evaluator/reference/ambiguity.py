@@ -70,6 +70,17 @@ def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return bool((ordered.diff(dim=-1 if dim is None else dim) == 0).any())
 
 
+def _ranks(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
+    """Whether a call orders numbers whose ties decide the answer.
+
+    The first of equal integers is no accident: `(tokens == mark).int().argmax(-1)` looks for the first mark.
+    """
+    if not (name in RANKINGS or (name in PICKS and not isinstance(result, torch.Tensor))):
+        return False
+    numbers = args[0] if args else kwargs.get("input")
+    return not (name in TAKE_FIRST and isinstance(numbers, torch.Tensor) and not numbers.is_floating_point())
+
+
 _INDICES: Final = frozenset({torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8})
 
 
@@ -188,7 +199,7 @@ class AmbiguityFinder(TorchFunctionMode):
         if name in COMPARISONS and self.quotients.signs:
             self.found = True
             self.undefined |= bool(self._sign) and self.quotients.signs != {self._sign}
-        if name in RANKINGS or (name in PICKS and not isinstance(result, torch.Tensor)):
+        if _ranks(name, args, kwargs, result):
             self.ranks = True
             self.tied = self.tied or _has_ties(name, args, kwargs)
             self.unordered |= name not in TAKE_FIRST and not kwargs.get("stable")

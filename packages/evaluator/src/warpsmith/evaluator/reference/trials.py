@@ -41,6 +41,7 @@ from warpsmith.evaluator.reference.levels import (
     PLAIN,
     SAME_SIGN,
 )
+from warpsmith.evaluator.reference.rare_inputs import answer_to
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.telling_numbers import chosen
@@ -96,6 +97,8 @@ a positive one negative: a maximum of products that starts at zero shows in the 
 REGULAR_WAYS: Final = 2
 """The last ways of changing shapes: a kernel that refuses those as well is right for the sample's shapes alone."""
 NUMBER_BITS: Final = 48
+RARE_SHARE: Final = 0.75
+"""How often the plain trial has rare numbers, if the problem has such; else it is drawn anew."""
 
 
 Start = Literal["few", "many", "turn"]
@@ -122,6 +125,7 @@ class Trial:
         keeps_integers: whether plain integers and truth values among the inputs are the sample's.
         renumbered: whether some are not, once the inputs are made.
         shapes: the changed shapes, once they are made.
+        rare: seed of a plain input set whose answer holds a rare number; None for one that is drawn.
     """
 
     kind: Kind = "plain"
@@ -140,6 +144,7 @@ class Trial:
     keeps_integers: bool = False
     renumbered: bool = False
     shapes: str = ""
+    rare: int | None = None
 
     @property
     def remark(self) -> str:
@@ -187,7 +192,12 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     ]
     starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
     later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
-    return [Trial(), *later]
+    return [_plain(learned, rng), *later]
+
+
+def _plain(learned: Learned, rng: random.Random) -> Trial:
+    """Return the first trial: most often one with rare numbers, if the problem has such."""
+    return Trial(rare=rng.choice(learned.rare) if learned.rare and rng.random() < RARE_SHARE else None)
 
 
 def _starts(learned: Learned) -> list[Start]:
@@ -208,6 +218,11 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     Returns:
         The trial as it was made, and the reference's answer.
     """
+    if trial.rare is not None:
+        session.reset_state()
+        rare = answer_to(session, trial.rare, finite=learned.finite)
+        if rare is not None:
+            return trial, rare
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     learned = _with_integers_kept(learned) if trial.keeps_integers else learned
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)

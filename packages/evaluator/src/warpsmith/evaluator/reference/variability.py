@@ -21,6 +21,7 @@ from warpsmith.evaluator.reference import mutations, shape_variation
 from warpsmith.evaluator.reference.draw_plan import INPUTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
+from warpsmith.evaluator.reference.rare_inputs import DISCRETE, rare_seeds
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
@@ -48,7 +49,6 @@ COUNTED_IN: Final = 8
 MOST_SECONDS: Final = 1.0
 MOST_STATE_BYTES: Final = 16 << 20
 """Time after which, and bytes of buffers beyond which, no later call is followed."""
-DISCRETE: Final = re.compile(r"randint|integers|random_|randrange|multinomial|choice")
 INFINITY: Final = re.compile(r"\binf\b|\binfinity\b", re.IGNORECASE)
 MOST_PLAIN: Final = 48
 PLAIN_S: Final = 2.0
@@ -95,6 +95,7 @@ class Learned:
         on_grid: whether its inputs are small enough to be rounded to multiples of a power of two.
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
         constant: whether some input is the same in every trial of the sample's shapes.
+        rare: seeds of plain input sets whose answers hold rare numbers.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -114,6 +115,7 @@ class Learned:
     unvaried: bool = False
     constant: bool = False
     draws: frozenset[str] = frozenset()
+    rare: tuple[int, ...] = ()
 
 
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
@@ -161,6 +163,8 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     finite = answer.finite and not _is_now_and_then_infinite(session, rng)
     known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
     _refuse_written_parameters(session)
+    known = replace(known, rare=rare_seeds(session, finite=finite) if seen.steady else ())
+    session.reset_state()
     known = replace(known, **_reached(session, answer, rng, finite=finite))
     known = replace(known, state=_tolerated_state(session, known, rng))
     known = replace(known, bias=_first_bias(session, known.state))

@@ -8,7 +8,7 @@ import copy
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -54,6 +54,8 @@ EXACT_COST: Final = 4.0
 """Estimated duration of a run in fp64, with its copy of the model, as a multiple of the own run's."""
 HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
+ROUNDING_PAIRS: Final = 2
+"""Pairs of runs with roundings of what is computed from integers."""
 TIE_PAIRS: Final = 4
 """Pairs of runs for integers in an answer to half-precision inputs, in which a few per cent of numbers are tied."""
 STEP: Final = 1e-3
@@ -117,13 +119,15 @@ class Reference:
         self.other_names = module_state.aliases(self.model)
         buffers = self._named_once(module_state.buffers(self.model))
         self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
+        self._changes = Changes(device.torch_device)
+        with device.as_default():
+            self._table_errors = self._errors_of_tables(seed + 1)
         self.made: list[torch.Tensor] = []
         self.sites: dict[str, int] = {}
         self.built_sites: dict[str, int] = {}
         self.sides: list[int] = []
         self.inputs_tree: codec.Value = []
         self.answers: list[_AnswerTensor] = []
-        self._changes = Changes(device.torch_device)
         # Whether its forward has products that a chip can compute in TF32; determined once.
         self._has_products: bool | None = None
         # Whether its forward has casts, searches or rankings that may be undefined; determined once.
@@ -136,6 +140,10 @@ class Reference:
         self._resized = False
         self._blocks: Blocks | None = None
         self._inexact: set[int] = set()
+        # Whether its forward rounds, and makes numbers of integers; sought on all inputs until it has rounded once.
+        self._rounds = self._converts = False
+        # The sign with which the errors of tables are added; 0 outside of perturbed runs.
+        self._table_sign = 0.0
         self._undefined = self._ranks = self._tied = self._unordered = self._on_grid = False
         # The encoded form of the last inputs and answer, and where the judge put them.
         self.inputs_form = b""
@@ -176,6 +184,27 @@ class Reference:
         return frozenset(
             name for name, one in of_numbers.items() if name in others and tensor_views.equal(one, others[name])
         )
+
+    def _errors_of_tables(self, seed: int) -> dict[str, torch.Tensor]:
+        """Return how far the tables are from those of a constructor whose every result is rounded otherwise.
+
+        A kernel may compute a table, or have one that is nearer to the exact numbers than the problem's own: the sine
+        of an angle of some hundred has its error from the angle's rounding.
+        """
+        if not self.tables:
+            return {}
+        self.device.seed(seed)
+        try:
+            with RoundingNoise(self._roundings(seed)):
+                others = module_state.buffers(self._construct().to(self.device.torch_device))
+        except Exception:  # noqa: BLE001  (foreign code may raise anything; without errors its tables count as exact)
+            return {}
+        apart = {
+            name: torch.nan_to_num(others[name] - self.initial_buffers[name], 0.0, 0.0, 0.0)
+            for name in self._kept_tables()
+            if name in others and others[name].shape == self.initial_buffers[name].shape
+        }
+        return {name: error for name, error in apart.items() if bool(error.any())}
 
     def _named_once(self, named: module_state.Named) -> module_state.Named:
         return {name: tensor for name, tensor in named.items() if name not in self.other_names}
@@ -370,6 +399,8 @@ class Reference:
         own = module_state.buffers(model)
         for name in self.initial_buffers.keys() & own.keys():
             own[name].copy_(cast(self.initial_buffers[name]))
+            if self._table_sign and name in self._table_errors:
+                own[name].add_(self._table_errors[name], alpha=self._table_sign)
 
     def _add_exact(self, arena: "Shared", seed: int) -> None:
         """Add the tensors of a run in fp64, if the problem supports it and answers in the same form."""
@@ -413,8 +444,15 @@ class Reference:
         if self._plain_forms and has_textbook_form(self._plain_forms) and budget.allows(1.0):
             with suppress(Exception), PlainForms(None, self._plain_forms):
                 self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
+        exact = budget.allows(1.0) and self._only_selects(arena, seed)
+        if exact and not self._ranks:
+            self._note_spread([one.own for one in self.answers], self.answers)
+            return
+        if self._converts and not self._on_grid:
+            self._add_roundings(arena, seed, budget)
+        settings: dict[str, Any] = {"tf32": self._in_tf32, "finely": exact, "inexact": self._inexact}
         for pair, (least, noted) in enumerate(runs):
-            settings: dict[str, Any] = {"tf32": self._in_tf32, "inexact": self._inexact, "breaks_ties": pair >= plain}
+            settings["breaks_ties"] = pair >= plain
             perturb = Perturbation(self._changes, seed + pair, least, **settings)
             for sign in (1.0, -1.0):
                 if not budget.allows(1.0):
@@ -427,13 +465,52 @@ class Reference:
                     if self._unordered or not self._on_grid:
                         self._note_spread(self._perturbed(arena, seed, perturb), noted)
 
+    def _only_selects(self, arena: "Shared", seed: int) -> bool:
+        """Whether the reference rounds nothing on these inputs, so that every kernel finds the same numbers.
+
+        Perturbed inputs would excuse the wrong side of every step that an input lies on.
+        """
+        if self._rounds:
+            return False
+        noise = RoundingNoise(self._roundings(seed))
+        try:
+            with noise:
+                self._answer(self.model, arena, seed, lambda tensor: tensor)
+        except Exception:  # noqa: BLE001  (foreign code may raise anything; its numbers then count as rounded)
+            noise.rounded = True
+        self._rounds, self._converts = noise.rounded or bool(self._table_errors), self._converts or noise.converts
+        return not self._rounds
+
+    def _roundings(self, seed: int) -> Perturbation:
+        return Perturbation(self._changes, seed, 1, tf32=False, finely=True)
+
+    def _add_roundings(self, arena: "Shared", seed: int, budget: _Budget) -> None:
+        """Add the distances of runs with roundings of what the reference computes, where it computes with integers."""
+        for pair in range(ROUNDING_PAIRS):
+            perturb = self._roundings(seed + pair)
+            for sign in (1.0, -1.0):
+                if not budget.allows(1.0):
+                    return
+                perturb.start(sign)
+                with suppress(Exception):  # Foreign code may raise anything; other runs remain.
+                    self._note_spread(self._noisy(arena, seed, perturb), self.answers)
+
     def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
         """Return the tensors of a perturbed run."""
         model = copy.deepcopy(self.model)
         for parameter in model.parameters():
             parameter.data = perturb(parameter.data)
-        with self._textbook(perturb):
+        with self._textbook(perturb), self._inexact_tables(perturb):
             return self._answer(model, arena, seed, perturb)[1]
+
+    @contextmanager
+    def _inexact_tables(self, perturb: Perturbation) -> Iterator[None]:
+        """Add the errors of tables to them within the context."""
+        self._table_sign = perturb.sign
+        try:
+            yield
+        finally:
+            self._table_sign = 0.0
 
     def _textbook(self, perturb: Perturbation) -> AbstractContextManager[Any]:
         """Return the context of a run in which functions have the rounding errors of their textbook forms."""
@@ -441,7 +518,7 @@ class Reference:
 
     def _noisy(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
         """Return the tensors of a run in which each rounded result is perturbed, and no input is."""
-        with RoundingNoise(perturb), self._textbook(perturb):
+        with RoundingNoise(perturb), self._textbook(perturb), self._inexact_tables(perturb):
             return self._answer(self.model, arena, seed, lambda tensor: tensor)[1]
 
     def _note_spread(self, tensors: list[torch.Tensor], noted: "list[_AnswerTensor]") -> None:
