@@ -55,6 +55,8 @@ def ray_session(
         "object_store_memory": object_store_bytes,
         "include_dashboard": False,
         "_temp_dir": None if temp_dir is None else str(temp_dir),
+        # Ray would start an idle worker for each CPU at once, which only takes time from those that are used.
+        "_system_config": {"prestart_worker_first_driver": False},
     }
     try:
         ray.init(
