@@ -6,10 +6,13 @@ harmless there: its file names an honest kernel (`# timed like:`, for detached h
 it takes at least nine tenths of that kernel's time. An attack on the sandbox counts only if it succeeded. Honest
 kernels must pass. The peers' checkouts are passed on the command line. Verdicts are written one by one: after an
 interruption the same command continues. `--language cuda_cpp` judges the corpus in CUDA C++: KernelBench's evaluator
-builds each file for a minute or more of two processors.
+builds each file for a minute or more of two processors. `--builds` does that beforehand without a device, in a folder
+that is passed when they are judged.
 
     python benchmarks/attacks.py --kernelbench /path/to/KernelBench --kernelgym /path/to/KernelGYM
-    python benchmarks/attacks.py --kernelbench /path/to/KernelBench --language cuda_cpp --out results/attacks_cuda.json
+    CUDA="--language cuda_cpp --extensions /var/tmp/extensions"
+    python benchmarks/attacks.py $CUDA --builds 12
+    python benchmarks/attacks.py $CUDA --kernelbench /path/to/KernelBench --out results/attacks_cuda.json
 """
 
 import argparse
@@ -17,6 +20,8 @@ import json
 import os
 import platform
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,6 +46,10 @@ DEADLINE_S: Final = {"triton": 60.0, "cuda_cpp": 300.0}
 """For a peer's verdict on one file; of CUDA C++ it builds the file before."""
 BACKENDS: Final = {"triton": "triton", "cuda_cpp": "cuda"}
 """What the peers call a language."""
+BUILT_DEADLINE_S: Final = 60.0
+"""For a peer's verdict on a file whose extensions are built."""
+EXTENSIONS: Final = "/tmp/extensions"
+"""Where a peer finds a file's extensions: its own folder, the only one that it can write to."""
 NOT_CORRECT: Final = {"correct": False, "runtime_ms": None, "flagged": False}
 COMPILE_TIMEOUT_S: Final = 60.0
 LEAST_SHARE: Final = 0.9
@@ -120,17 +129,19 @@ def ours(evaluator: Evaluator, case: Case) -> dict[str, Any]:
     }
 
 
-def theirs(name: str, checkout: Path, case: Case) -> dict[str, Any]:
+def theirs(name: str, checkout: Path, extensions: Path | None, case: Case) -> dict[str, Any]:
     """A peer's verdict; a process that dies, hangs or prints nothing has not called the candidate correct."""
+    built = extensions and folder_of(case, extensions)
+    known = built is not None and built.is_dir()
     started = time.monotonic()
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
         arguments = [name, checkout, case.problem, case.path, answer.fileno(), BACKENDS[case.language]]
         process = subprocess.Popen(
-            [*alone(), sys.executable, HERE / "_peer.py", *map(str, arguments)],
+            [*alone(built if known else None), sys.executable, HERE / "_peer.py", *map(str, arguments)],
             stdin=subprocess.DEVNULL, stdout=said, stderr=said, pass_fds=[answer.fileno()], start_new_session=True,
         )  # fmt: skip
         try:
-            process.wait(DEADLINE_S[case.language])
+            process.wait(BUILT_DEADLINE_S if known else DEADLINE_S[case.language])
         except subprocess.TimeoutExpired:
             return {"status": "hung", **NOT_CORRECT}
         finally:
@@ -152,14 +163,57 @@ def theirs(name: str, checkout: Path, case: Case) -> dict[str, Any]:
     return {**found, "status": status, "seconds": round(time.monotonic() - started, 1)}
 
 
+def folder_of(case: Case, extensions: Path) -> Path:
+    """The folder of a file's extensions."""
+    return extensions / f"{case.kind}_{case.path.stem}"
+
+
+def build_all(every: list[Case], extensions: Path, processes: int, until: float) -> None:
+    """Build the extensions of CUDA C++ files as a peer does; what is not built in time, it builds itself."""
+    extensions.mkdir(parents=True, exist_ok=True)
+    left = [case for case in every if not folder_of(case, extensions).exists()]
+    with ThreadPoolExecutor(processes) as pool:
+        asked = {pool.submit(build, case, extensions, until): case for case in left}
+        for number, done in enumerate(as_completed(asked), start=1):
+            print(f"{number:4} of {len(left)}  {asked[done].key:44} {done.result()}", flush=True)
+
+
+def build(case: Case, extensions: Path, until: float) -> str:
+    """Build a file's extensions, contained as when it is judged; returns how that ended."""
+    started = time.monotonic()
+    if started >= until:
+        return "no time"
+    # A build that is cut off leaves a lock for which the next one would wait, so only a finished one gets the name.
+    unfinished = Path(tempfile.mkdtemp(dir=extensions, prefix="unfinished_"))
+    command = [*alone(unfinished), sys.executable, str(HERE / "_peer.py"), "build", str(case.path)]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=DEADLINE_S[case.language], check=False)
+        status = "built" if done.returncode == 0 else f"exit code {done.returncode}"
+        if done.returncode == 0:
+            unfinished.rename(folder_of(case, extensions))
+    except subprocess.TimeoutExpired:
+        status = "not built in time"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    return f"{status}, {time.monotonic() - started:.1f} s"
+
+
 @cache
-def alone() -> list[str]:
+def alone(extensions: Path | None = None) -> list[str]:
     """Return the prefix of a peer's command that keeps its candidates from killing others or changing their files.
 
     File systems are read-only, /tmp and /dev/shm are empty, files and processes are limited, capabilities are few, and
     remaining processes end with the command, whose shell reaps orphans. Peers confine nothing themselves, and the
     corpus kills, forks and writes. It is not a sandbox: the network, the host's kernel and the GPU are reachable.
+
+    Args:
+        extensions: a folder that stays writable, as `EXTENSIONS`, where torch builds extensions.
     """
+    shared = [] if extensions is None else [
+        f"mkdir {EXTENSIONS}",
+        f"mount --bind {shlex.quote(str(extensions.resolve()))} {EXTENSIONS}",
+        f"mount -o remount,bind,rw {EXTENSIONS}",
+        f"export TORCH_EXTENSIONS_DIR={EXTENSIONS}",
+    ]  # fmt: skip
     steps = [
         f"echo {MOST_PROCESSES} > /proc/sys/kernel/pid_max",
         "echo 1000 > /proc/self/oom_score_adj",
@@ -167,6 +221,7 @@ def alone() -> list[str]:
         "for at in sys sysrq-trigger irq bus; do test ! -e /proc/$at || mount --bind /proc/$at /proc/$at; done",
         "cut -d' ' -f5 /proc/self/mountinfo | grep -vx /proc | while read -r at; do mount -o remount,bind,ro $at; done",
         *(f"mount -t tmpfs -o size=4g tmpfs {folder}" for folder in ("/tmp", "/dev/shm")),
+        *shared,
         f"ulimit -f {MOST_FILE_KIB * 2}",
         "export HOME=/tmp TMPDIR=/tmp",
         f'setpriv --bounding-set=-all,{",".join(f"+{name}" for name in CAPABILITIES)} "$@"; exit $?',
@@ -300,15 +355,24 @@ def main() -> None:
     parser.add_argument("--without-ours", action="store_true", help="run only the peers")
     parser.add_argument("--slots", type=int, default=2, help="candidates at once here")
     parser.add_argument("--threads", type=int, default=4, help="concurrent candidates of a peer if untimed")
+    parser.add_argument("--extensions", type=Path, help="where a peer finds what `--builds` has built; not below /tmp")
+    parser.add_argument("--builds", type=int, default=0, help="build extensions, so many at once, and judge nothing")
     parser.add_argument("--only", default="", help="only files whose name starts with this")
     parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
     parser.add_argument("--language", choices=tuple(FOLDERS), default="triton", help="language of the corpus")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case after this time")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "attacks.json", help="continued if it exists")
     arguments = parser.parse_args()
-    need_gpu()
+    if arguments.builds and (arguments.extensions is None or arguments.language != "cuda_cpp"):
+        parser.error("--builds needs --language cuda_cpp, and --extensions: the folder that takes what it builds")
+    if arguments.extensions and Path("/tmp") in arguments.extensions.resolve().parents:
+        parser.error("peers see an empty /tmp: put --extensions elsewhere")
     until = time.monotonic() + arguments.seconds
     every = [case for case in cases(arguments.language) if case.path.stem.startswith(arguments.only)]
+    if arguments.builds:
+        build_all(every, arguments.extensions, arguments.builds, until)
+        return
+    need_gpu()
     peers = {name: getattr(arguments, name) for name in ("kernelbench", "kernelgym") if getattr(arguments, name)}
     if any(Path("/tmp") in [*checkout.resolve().parents, *HERE.parents] for checkout in peers.values()):
         parser.error("peers see an empty /tmp: put this checkout and theirs elsewhere")
@@ -329,7 +393,9 @@ def main() -> None:
             Sheet(arguments.out, "warpsmith", until).fill(partial(ours, evaluator), every, arguments.slots)
     for name, checkout in peers.items():
         for some, threads in turns(every, arguments.threads):
-            Sheet(arguments.out, name, until).fill(partial(theirs, name, checkout), some, threads, checkout)
+            Sheet(arguments.out, name, until).fill(
+                partial(theirs, name, checkout, arguments.extensions), some, threads, checkout
+            )
     whole = Sheet(arguments.out, "").read()
     text = table({name: outcomes(part["verdicts"], every) for name, part in whole.items()}, every)
     arguments.out.with_suffix(".md").write_text(text, encoding="utf-8")

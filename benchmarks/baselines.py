@@ -10,6 +10,7 @@ command continues. What found no time for want of memory is tried once more alon
 """
 
 import argparse
+import datetime as dt
 import json
 import os
 import statistics
@@ -143,10 +144,15 @@ class Sheet:
             of_problem = self.result["problems"].setdefault(job.key, {"name": job.problem.name})
             before = of_problem.get(job.baseline, {})
             same = before.get("problem_sha256") == job.problem.key
-            row = {**row, "attempts": 1 + (before["attempts"] if same else 0)}
+            row = {**row, "attempts": 1 + (before["attempts"] if same else 0), "date": today()}
             of_problem[job.baseline] = row
             write_result(self._path, self.result)
         return row
+
+
+def today() -> str:
+    """The time of a row: the file's own is that of its first run."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
 
 
 def timed(evaluator: Evaluator, job: Job) -> Row:

@@ -33,6 +33,9 @@ ATTACKS_OF_EVERY_RUN = frozenset(
 )
 """One of each mechanism; the others are `long`: each takes a compilation of seconds, some their whole deadline."""
 
+HEADERS = {"C10_CUDA_": "c10/cuda/CUDAException.h", "at::ceil_div": "ATen/ceil_div.h"}
+"""Headers of torch that `load_inline` does not bring: without them a candidate compiles here alone."""
+
 pytestmark = pytest.mark.slow
 
 
@@ -47,6 +50,12 @@ def _permitted(path: Path, device: str) -> set[str]:
 
 def _parameters(paths: list[Path], left_out: frozenset[str]) -> list[object]:
     return [pytest.param(path, id=path.stem, marks=[pytest.mark.long] * (path.stem in left_out)) for path in paths]
+
+
+@pytest.mark.parametrize("path", CONTROLS, ids=lambda path: path.stem)
+def test_a_control_includes_the_headers_of_what_it_uses(path):
+    source = path.read_text(encoding="utf-8")
+    assert not [header for name, header in HEADERS.items() if name in source and header not in source]
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from warpsmith.evaluator import BadProblemError, EvaluatorError, Problem, UsageE
 from warpsmith.evaluator.client import remote
 from warpsmith.evaluator.client.request import EvaluationRequest
 from warpsmith.evaluator.client.sources import problem_of, source_of
+from warpsmith.evaluator.config import configured
 from warpsmith.records.errors import WarpsmithError
 
 OF_SERVERS_AND_WORKERS = {
@@ -133,3 +134,20 @@ def test_files_that_are_not_there_are_named(tmp_path):
     with pytest.raises(BadProblemError, match="defines no Model"):
         problem_of("x = 1")
     assert isinstance(problem_of(SOURCE), Problem)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"target": "banana"}, "target: String should match"),
+        ({"target": "sm_130"}, "like this: the target sm_130 is not a chip that is known here: sm_75, "),
+        ({"target_arch": 95}, "like this: the target sm_95 is not a chip"),
+        ({"device": "cuda", "target": "sm_90"}, "like this: target 'sm_90' is for the device cpu"),
+    ],
+)
+def test_a_wrong_setting_is_named_once_and_in_our_words(options, says):
+    with pytest.raises(UsageError) as raised:
+        configured(**options)
+    assert says in raised.value.message
+    assert "Value error" not in raised.value.message
+    assert "default factory" not in raised.value.message

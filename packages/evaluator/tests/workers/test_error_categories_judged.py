@@ -36,6 +36,36 @@ def test_an_output_that_cannot_be_compared_is_named(evaluator, add_problem, add_
     assert "Output['sum'] is of type set" in (verdict.error_message or "")
 
 
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (
+            "An answer in prose.\n",
+            "Python module that defines ModelNew, with @triton.jit kernels.\nline 1: An answer in",
+        ),
+        ("fn main() {}\n", "Python module that defines ModelNew, with @triton.jit kernels.\nline 1: fn main()"),
+    ],
+)
+def test_a_source_that_is_no_python_is_told_what_is_expected(evaluator, add_problem, source, says):
+    verdict = evaluator.evaluate(add_problem, source, trials=1)
+    assert (verdict.status, verdict.error_category) == ("compile_error", "syntax_error")
+    assert says in (verdict.error_message or "")
+
+
+def test_a_slip_in_a_candidate_shows_its_line_alone(evaluator, add_problem, add_candidate):
+    broken = add_candidate.replace("return out", "return out)")
+    verdict = evaluator.evaluate(add_problem, broken, trials=1)
+    assert (verdict.status, verdict.error_category) == ("compile_error", "syntax_error")
+    assert ": return out)" in (verdict.error_message or "")
+    assert "Python module" not in (verdict.error_message or "")
+
+
+def test_a_language_that_is_not_installed_is_named_with_the_one_that_is_judged(evaluator, add_problem, add_candidate):
+    verdict = evaluator.evaluate(add_problem, f"import no_such_dsl.language as T\n{add_candidate}", trials=1)
+    assert (verdict.status, verdict.error_category) == ("runtime_error", "import_error")
+    assert "has no no_such_dsl: write kernels in Triton" in (verdict.error_message or "")
+
+
 TORCH_COMPILES = """from torch._C import _cuda_getCurrentRawStream as get_raw_stream
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.runtime import triton_helpers, triton_heuristics

@@ -4,6 +4,7 @@ import torch
 import torch.utils.cpp_extension as extension
 
 SOURCE = r"""
+#include <ATen/ceil_div.h>
 __global__ void pool(const float* x, float* y, int length, int out, int size, int stride) {
   const int o = blockIdx.x * blockDim.x + threadIdx.x;
   const int row = blockIdx.y + blockIdx.z * gridDim.y;

@@ -4,6 +4,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = r"""
+#include <ATen/ceil_div.h>
 __global__ void batch_norm(const float* x, const float* w, const float* b, float* mean_run, float* var_run, float* y,
                            int rows, int columns, float eps, float momentum) {
   const int c = blockIdx.x * blockDim.x + threadIdx.x;

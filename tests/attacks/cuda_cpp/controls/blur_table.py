@@ -6,6 +6,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = """
+#include <c10/cuda/CUDAException.h>
 #include <vector>
 __constant__ float table[4];
 void fill_table(std::vector<double> values) {

@@ -4,6 +4,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = r"""
+#include <c10/cuda/CUDAException.h>
 __global__ void scan_kernel(const float* x, float* y, float* totals, int columns) {
   __shared__ float buffer[2][128];
   int in = 0;

@@ -4,6 +4,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = r"""
+#include <c10/cuda/CUDAException.h>
 constexpr int SIDE = 32;
 __global__ void matmul_kernel(const float* a, const float* b, float* c, int m, int n, int k) {
   extern __shared__ float left[];

@@ -49,7 +49,7 @@ __global__ void layer_norm_kernel(
 torch::Tensor layer_norm(torch::Tensor x, torch::Tensor weight, c10::optional<torch::Tensor> bias, double eps) {
   auto y = torch::empty_like(x);
   const int threads = 128;
-  AT_DISPATCH_FLOATING_TYPES(x.type(), "layer_norm", ([&] {
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "layer_norm", ([&] {
     layer_norm_kernel<scalar_t><<<x.size(0), threads, threads * sizeof(float)>>>(
         x.packed_accessor32<scalar_t, 2, torch::RestrictPtrTraits>(),
         weight.packed_accessor32<scalar_t, 1, torch::RestrictPtrTraits>(),

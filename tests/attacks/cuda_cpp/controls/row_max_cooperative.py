@@ -4,6 +4,7 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = r"""
+#include <c10/cuda/CUDAException.h>
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 __global__ void row_max_kernel(const float* x, float* partial, float* y, int rows, int columns) {

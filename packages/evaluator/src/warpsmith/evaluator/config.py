@@ -1,16 +1,19 @@
 """Configuration of the evaluator. Importable without torch."""
 
-from typing import Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from warpsmith.evaluator.baselines import BASELINE_HELP, EAGER, BaselineName, baselines_of, compiled_ones
 from warpsmith.evaluator.devices.kinds import DeviceKind
 from warpsmith.evaluator.devices.registry import DeviceName, device_kind
-from warpsmith.evaluator.languages.chips import OF_NVIDIA, TARGET_PATTERN, Chip, chip_of
+from warpsmith.evaluator.languages.chips import NVIDIA_CHIPS, TARGET_PATTERN, Chip, chip_name, chip_of, is_amd
 from warpsmith.evaluator.languages.registry import LanguageName
 from warpsmith.evaluator.recordings.library_policy import POLICY_HELP, OperatorPolicy
 from warpsmith.records.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 IsolationTier = Literal["namespaces", "landlock", "none"]
 RecordingWay = Literal["detached", "on_device"]
@@ -26,10 +29,12 @@ Precision = Literal["ieee", "tf32"]
 PRECISION_HELP: Final = (
     "Float32 matrix products: exact (ieee), or TF32 in the reference too, with tolerances to match (tf32)."
 )
+FOLLOWS_FROM_OTHERS: Final = "default_factory_not_called"
+"""pydantic's type of an error of a setting whose default depends on one that is wrong."""
 LEAST_TIMED: Final = 10
 MOST_TIMED: Final = 10_000
 LAST_GPU: Final = 63
-FIRST_ARCH: Final = 75
+FIRST_ARCH: Final = min(NVIDIA_CHIPS)
 LAST_ARCH: Final = 130
 MAX_TIMEOUT_S: Final = 3600
 TIER_STRENGTH: Final[dict[str, int]] = {"none": 0, "landlock": 1, "namespaces": 2}
@@ -190,8 +195,9 @@ class EvaluatorConfig(BaseModel):
     def _check_target(self) -> Self:
         if self.target and not self.device_kind.interprets:
             raise ValueError(f"target {self.target!r} is for the device cpu; a GPU's own chip is used on it")
-        if self.target.startswith(OF_NVIDIA) and not FIRST_ARCH <= int(self.target[len(OF_NVIDIA) :]) <= LAST_ARCH:
-            raise ValueError(f"target {self.target!r} is not among sm_{FIRST_ARCH} to sm_{LAST_ARCH}")
+        if self.device_kind.interprets and not is_amd(self.chip) and self.chip not in NVIDIA_CHIPS:
+            known = ", ".join(map(chip_name, NVIDIA_CHIPS))
+            raise ValueError(f"the target {chip_name(self.chip)} is not a chip that is known here: {known}")
         return self
 
     @model_validator(mode="after")
@@ -213,11 +219,16 @@ def configured(**options: Any) -> EvaluatorConfig:
     try:
         return EvaluatorConfig(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        causes = [f"{'.'.join(map(str, one['loc'])) or 'the settings'}: {one['msg']}" for one in error.errors()]
+        causes = [_in_words(one) for one in error.errors() if one["type"] != FOLLOWS_FROM_OTHERS]
         raise UsageError(
             f"The evaluator cannot be configured like this: {'; '.join(causes)}.",
             "Change the option of that name; docs/evaluator-reference.md has the bounds.",
         ) from error
+
+
+def _in_words(error: "ErrorDetails") -> str:
+    where, what = ".".join(map(str, error["loc"])), error["msg"].removeprefix("Value error, ")
+    return f"{where}: {what}" if where else what
 
 
 def tiers_of(isolation: str) -> dict[str, Any]:

@@ -110,6 +110,7 @@ def test_errors_in_several_sources_are_all_reported_once(compiled):
             marks=pytest.mark.long,
         ),
         ("#include", "#include <cublas_v2.h>\n#include", "Libraries such as cublas_v2.h are not available"),
+        ("#include", "#include </absent/file>\n#include", "/absent/file is not available. There are"),
         pytest.param(
             *("#include", "#include <absent.h>\n#include", "absent.h is not available. There are the CUDA toolkit's"),
             marks=pytest.mark.long,

@@ -70,6 +70,13 @@ def test_a_toolkit_that_does_not_know_the_chip_names_those_it_knows(found):
         found.check_chip(61)
 
 
+@pytest.mark.parametrize("chip", [{"target": "sm_101"}, {"target_arch": 101}])
+def test_a_chip_that_the_toolkit_does_not_know_is_refused_before_a_judge_starts(found, monkeypatch, chip):
+    monkeypatch.setattr(toolkit, "_said", lambda *_: "sm_90\nsm_100\n")
+    with pytest.raises(toolkit.ToolkitError, match="cannot compile for sm_101; it knows sm_90, sm_100"):
+        language_of("cuda_cpp").check(EvaluatorConfig(language="cuda_cpp", device="cpu", **chip))
+
+
 def test_what_a_compilation_executes_and_reads_is_there(found):
     names = {path.name for path in found.programs}
     assert {"nvcc", "cicc", "ptxas", "cudafe++", "cc1plus", "collect2"} <= names

@@ -5,6 +5,8 @@ from typing import Final, TypeAlias
 Chip: TypeAlias = int | str
 """An NVIDIA chip by its compute capability, 90 for sm_90, or an AMD chip by its name, such as `gfx942`."""
 
+NVIDIA_CHIPS: Final = (75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121)
+"""From Turing on. A compiler knows those of its time; of a number that is none, Triton's ends its process."""
 OF_NVIDIA: Final = "sm_"
 OF_AMD: Final = "gfx"
 TARGET_PATTERN: Final = r"^(sm_\d{2,3}|gfx\d{1,4}[0-9a-f]{0,2})?$"

@@ -47,7 +47,13 @@ def _trace(error: BaseException, source_path: Path) -> str:
         for frame in traceback.extract_tb(cause.__traceback__)
         if frame.filename == str(source_path)
     ]
-    return "\n".join(dict.fromkeys(frames[-TRACE_LINES:]))
+    # A line that does not parse is in no frame.
+    unparsed = [
+        f"line {cause.lineno}: {cause.text.strip()}"
+        for cause in _causes(error)
+        if isinstance(cause, SyntaxError) and cause.filename == str(source_path) and cause.text
+    ]
+    return "\n".join(dict.fromkeys([*frames[-TRACE_LINES:], *unparsed]))
 
 
 def _causes(error: BaseException) -> list[BaseException]:

@@ -334,7 +334,23 @@ def _failure(message: Message, error: BaseException, path: Path, language: Kerne
     root = root_cause(error)
     report = failure(message.kind.name.lower(), root, path)
     trace = report["trace"] or failure("", error, path)["trace"]
-    return report | {"trace": trace, "category": categorise(error, language)}
+    text = f"{report['message']}{_hint(root, path, language)}"
+    return report | {"message": text, "trace": trace, "category": categorise(error, language)}
+
+
+def _hint(error: BaseException, path: Path, language: KernelLanguage) -> str:
+    """Return what is expected, where a source is no Python or needs what is not installed; else nothing."""
+    match error:
+        case SyntaxError(filename=str(name)) if name == str(path) and "ModelNew" not in path.read_text(
+            "utf-8", "replace"
+        ):
+            return f". A candidate is a Python module that defines ModelNew, with {language.kernel_form}."
+        case ModuleNotFoundError(name=str(name)):
+            return (
+                f". The judge's environment has no {name}: write kernels in {language.title}, and host code with torch."
+            )
+        case _:
+            return ""
 
 
 def _step(

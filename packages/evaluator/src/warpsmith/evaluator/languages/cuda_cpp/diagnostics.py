@@ -17,9 +17,7 @@ _MEMBER: Final = re.compile(
     r"|['‘](?P<name2>\w+)['’] is not a member of ['‘](?P<owner2>(?:torch|at|c10|caffe2|pybind11)[\w:]*)['’]"
     r"|['‘](?:class |struct )?(?P<owner3>(?:torch|at|c10)::[\w:]*)['’] has no member named ['‘](?P<name3>\w+)['’]"
 )
-_HEADER: Final = re.compile(
-    r"cannot open source file \"(?P<name>[^\"]+)\"|(?P<name2>\S+\.\w+): No such file or directory"
-)
+_HEADER: Final = re.compile(r"cannot open source file \"(?P<name>[^\"]+)\"|(?P<name2>\S+): No such file or directory")
 _LIBRARIES: Final = ("cublas", "cudnn", "cufft", "cusparse", "cusolver", "curand", "cutlass", "cute/", "nccl", "nvrtc")
 ALLOCATE: Final = (
     "Host code may allocate (torch::empty, zeros, full, empty_like), view, copy, check with TORCH_CHECK and launch "

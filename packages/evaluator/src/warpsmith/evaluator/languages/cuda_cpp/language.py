@@ -72,7 +72,7 @@ class CudaCpp(KernelLanguage):
                 "CUDA C++ host code cannot be recorded with recording = on_device.",
                 "Use recording = detached (--recording detached).",
             )
-        toolkit.find().check_chip(config.target_arch)
+        toolkit.find().check_chip(int(config.chip))
 
     def is_in(self, source: str) -> bool | None:
         """See `KernelLanguage`: whether it names what builds extensions."""

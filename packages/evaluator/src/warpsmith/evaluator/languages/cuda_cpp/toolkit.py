@@ -100,7 +100,7 @@ class Toolkit:
         if f"sm_{arch}" not in known:
             raise ToolkitError(
                 f"The CUDA toolkit in {self.root} cannot compile for sm_{arch}; it knows {', '.join(known)}.",
-                f"Set target_arch to one of these, or use another toolkit. {INSTALL}",
+                f"Set target to one of these (--target), or use another toolkit. {INSTALL}",
             )
 
 
