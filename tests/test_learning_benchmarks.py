@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from warpsmith.rollout.datasets import kernelbench_jsonl
 from warpsmith.trainer.config import load_grpo, load_sft
@@ -99,5 +100,41 @@ def test_starts_have_a_kernel_more_than_the_answers(tmp_path, monkeypatch):
     chats = [json.loads(line)["messages"] for line in (tmp_path / "optimizer.jsonl").read_text().splitlines()]
     assert len(chats) == len(problems["train"])
     assert all("# make faster" in chat[0]["content"] and "KiB" in chat[0]["content"] for chat in chats)
+    # No repairs: of the agents' single turns nothing else is asked.
+    assert all([message["role"] for message in chat] == ["user", "assistant"] for chat in chats)
+    assert all(chat[-1]["content"].count("@triton.jit") == 1 for chat in chats)
     sources = load_sft(two_agents.SFT).data.parts
     assert [Path(source.path[0]).name for source in sources] == ["generator.jsonl", "optimizer.jsonl"]
+
+
+def test_problems_whose_kernels_are_timed_exceed_a_gpus_cache(tmp_path, monkeypatch):
+    import two_agents
+
+    monkeypatch.setattr(two_agents, "DRAWN", {"train": 20, "held_out": 10})
+    two_agents.write_data(tmp_path, seed=3, timed=True)
+    assert all(
+        two_agents.TIMED_TOUCHED.least <= touched(row.text) for row in kernelbench_jsonl(tmp_path / "train.jsonl")
+    )
+    chats = [json.loads(line)["messages"] for line in (tmp_path / "optimizer.jsonl").read_text().splitlines()]
+    assert chats
+    assert not any("KiB" in chat[0]["content"] for chat in chats)
+
+
+def touched(problem):
+    """Bytes of the inputs and of the output, which has the shape of each."""
+    made: dict = {}
+    exec(problem, made)
+    with FakeTensorMode():
+        inputs = made["get_inputs"]()
+    return 4 * (len(inputs) + 1) * inputs[0].numel()
+
+
+def test_the_timed_run_has_one_gpu_for_all_and_an_evaluation_halfway(tmp_path):
+    import two_agents
+
+    changes = [*two_agents.grpo_changes(tmp_path, tmp_path, 3), *two_agents.timed_changes(2)]
+    config = load_grpo(two_agents.GRPO, changes)
+    assert config.placement.train == config.placement.rollout == config.placement.evaluation == (2,)
+    assert config.evaluator.device == "cuda"
+    assert config.held_out is not None
+    assert config.held_out.every < config.run.steps
