@@ -45,6 +45,9 @@ SPOILT = {
 }
 """One change to a pair's candidate that makes it wrong."""
 
+HOST_CODE = ["library_entry_unwraps_kernel"]
+"""Styles whose host code asks a kernel or a launch for more than a launch needs."""
+
 NO_FAULTS = {"no_fp64"}
 """Flags that say something of the problem and nothing of the candidate."""
 
@@ -83,6 +86,14 @@ def test_library_operators_are_recorded_on_the_device_too(name: str) -> None:
         verdict = running.evaluate(*pair(name), trials=TRIALS, operators="library")
     assert (verdict.status, verdict.recording) == ("correct", "on_device"), verdict.error_message
     assert verdict.operators
+
+
+@pytest.mark.parametrize("name", HOST_CODE)
+def test_host_code_of_a_library_is_recorded_on_the_device_too(name: str) -> None:
+    """There kernels are interpreted, and must look as those that a compiler takes."""
+    with Evaluator(EvaluatorConfig(slots=1, timeout_s=TIMEOUT_S, recording="on_device")) as running:
+        verdict = running.evaluate(*pair(name), trials=TRIALS)
+    assert (verdict.status, verdict.recording) == ("correct", "on_device"), verdict.error_message
 
 
 @pytest.mark.parametrize(

@@ -623,6 +623,20 @@ def test_facts_of_a_kernel_are_plausible_where_there_is_no_gpu(judge, source):
     assert judge.why == []
 
 
+def test_an_error_on_the_device_does_not_hide_the_one_before_it(judge):
+    otherwise = "if type(kernel).__name__ != 'JITFunction': raise KeyError('no such attribute')"
+    verdict = judged(judge, candidate("raise ValueError('powers of two')", init=otherwise))
+    assert (verdict.status, verdict.error_category) == ("runtime_error", "key_error")
+    assert "KeyError: 'no such attribute'" in verdict.error_message
+    assert "(before that, without a device: ValueError: powers of two" in verdict.error_message
+
+
+def test_the_same_error_in_both_ways_is_told_once(judge):
+    verdict = judged(judge, candidate("raise ValueError('powers of two')"))
+    assert verdict.error_message.count("powers of two") - verdict.error_message.count("raise ValueError") == 1
+    assert "without a device" not in verdict.error_message
+
+
 def test_launches_that_depend_on_a_content_are_rejected_and_say_so(judge):
     first = problem("x * x.flatten()[0]")
     verdict = judged(judge, SCALED, of=first)

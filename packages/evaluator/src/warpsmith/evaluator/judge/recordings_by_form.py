@@ -1,8 +1,10 @@
 """The recordings of one candidate: each form of inputs is recorded on first use, detached if possible."""
 
 import random
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
@@ -13,11 +15,15 @@ from warpsmith.evaluator.judge.host_execution.registry import FALLBACK, HOST_EXE
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.past_calls import PastCalls
 from warpsmith.evaluator.judge.problem_facts import bytes_of
-from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
+from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, SuspectError
 from warpsmith.evaluator.recordings import module_state
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
+
+
+_TOLD: Final = MAX_TEXT // 5
+"""Most characters of each message where two are told: a trial's remark follows, behind half of MAX_TEXT."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,9 @@ class Recordings:
         try:
             self._load_in(execution)
         except NeedsDeviceError as error:
-            self._load_in(self._fallback(error))
+            fallback = self._fallback(error)
+            with _telling_first_cause(error):
+                self._load_in(fallback)
 
     def _fallback(self, error: NeedsDeviceError) -> type[HostExecution]:
         """Return the execution that records host code that the configured one cannot.
@@ -183,8 +191,10 @@ class Recordings:
         try:
             return self._recorded(answer, placed)
         except NeedsDeviceError as error:
-            self._load_in(self._fallback(error))
-        return self._recorded(answer, placed)
+            fallback = self._fallback(error)
+            with _telling_first_cause(error):
+                self._load_in(fallback)
+                return self._recorded(answer, placed)
 
     def _recorded(self, answer: Answer, placed: Form) -> tuple[list[Recording], bool]:
         assert self._execution is not None
@@ -208,3 +218,28 @@ class Recordings:
         """End the worker."""
         if self._execution is not None:
             self._execution.close()
+
+
+@contextmanager
+def _telling_first_cause(error: NeedsDeviceError) -> Iterator[None]:
+    """Add to an error that host code raises on the device what it raised without one, if that is another.
+
+    The first is often the real cause: the second can come from a difference between the two ways.
+    """
+    try:
+        yield
+    except CandidateFailedError as failed:
+        first, second = error.__cause__, failed.failure
+        if (
+            isinstance(first, CandidateFailedError)
+            and first.failure.category != "needs_device"
+            and second.status in {"runtime_error", "compile_error"}
+            and _first_line(first.failure.message) != _first_line(second.message)
+        ):
+            told = f"{second.message[:_TOLD]}\n(before that, without a device: {first.failure.message[:_TOLD]})"
+            failed.failure = replace(second, message=told)
+        raise
+
+
+def _first_line(message: str) -> str:
+    return message.partition("\n")[0]

@@ -13,6 +13,7 @@ import numpy as np
 import triton.language as tl
 from numpy.random import default_rng  # imported here, before a fork: numpy would import it in each worker
 from triton.runtime import interpreter
+from triton.runtime.interpreter import InterpretedFunction
 
 from warpsmith.evaluator.languages.triton.interpreter.semantics import UnclearMeaningError
 
@@ -69,7 +70,7 @@ def _lines(tensors: Sequence[Any], axis: int) -> tuple[Arrays, tuple[int, ...]]:
 
 def _combiner(function: Any, tensors: Sequence[Any]) -> Combine:
     """Return a kernel's function on arrays of any shape, whose elements it sees as scalars."""
-    body = function.rewrite() if isinstance(function, interpreter.InterpretedFunction) else function
+    body = function.rewrite() if isinstance(function, InterpretedFunction) else function
     types = [tensor.dtype for tensor in tensors]
 
     def scalars(arrays: Arrays) -> list[Any]:

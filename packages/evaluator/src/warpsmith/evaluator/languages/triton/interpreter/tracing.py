@@ -24,6 +24,7 @@ from warpsmith.evaluator.devices.tensor_views import NAMES
 from warpsmith.evaluator.languages.triton import captures
 from warpsmith.evaluator.languages.triton.interpreter import (
     chip_numerics,
+    jit_functions,
     missing_operations,
     races,
     reductions,
@@ -445,8 +446,10 @@ def keep_truth_values() -> None:
 def install(monitor: LaunchMonitor, facts: Any = None) -> None:
     """Route every launch and every memory access of Triton's interpreter in this process through `monitor`.
 
-    A launch and `kernel.warmup(...)` return `facts` instead of a compiled kernel.
+    A launch and `kernel.warmup(...)` return `facts` instead of a compiled kernel. Without facts no host code runs here.
     """
+    if facts is not None:
+        jit_functions.install()
     races.let_barriers_count()
     races.shuffle_lanes()
     _watch_launches(monitor, facts)
