@@ -5,7 +5,8 @@ import torch.nn.functional as F
 class Model(nn.Module):
     def forward(self, lp, y):
         T, B, C = lp.shape
-        il = torch.full((B,), T, dtype=torch.int64); tlen = torch.full((B,), y.shape[1], dtype=torch.int64)
+        il = torch.full((B,), T, dtype=torch.int64, device=y.device)
+        tlen = torch.full((B,), y.shape[1], dtype=torch.int64, device=y.device)
         return F.ctc_loss(lp.log_softmax(-1), y, il, tlen, blank=0, reduction="none")
 def get_inputs():
     return [torch.randn(14, 3, 40), torch.randint(1, 40, (3, 4))]
