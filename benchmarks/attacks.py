@@ -188,7 +188,8 @@ def build(case: Case, extensions: Path, until: float) -> str:
     command = [*alone(unfinished), sys.executable, str(HERE / "_peer.py"), "build", str(case.path)]
     try:
         done = subprocess.run(command, capture_output=True, timeout=DEADLINE_S[case.language], check=False)
-        status = "built" if done.returncode == 0 else f"exit code {done.returncode}"
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [""]
+        status = "built" if done.returncode == 0 else f"exit code {done.returncode}: {last[0][:200]}"
         if done.returncode == 0:
             unfinished.rename(folder_of(case, extensions))
     except subprocess.TimeoutExpired:
