@@ -66,6 +66,45 @@ def test_what_is_rounded_is_changed_a_little(eighths, name):
     assert 0 < apart.max() < 1e-3 * plain.abs().max()
 
 
+def noted(function, *tensors):
+    perturb = Perturbation(Changes(torch.device("cpu")), 0, 1, tf32=False, finely=True)
+    with torch.no_grad(), RoundingNoise(perturb) as noise:
+        function(*tensors)
+    return noise.rounded, noise.converts
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_what_rounds_nothing_is_known_for_it(eighths, name):
+    assert not noted(EXACT[name], eighths)[0]
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_what_rounds_is_known_for_it(eighths, name):
+    assert noted(ROUNDED[name], eighths)[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "converts"),
+    [
+        (lambda steps: steps.float() * 0.1, True),
+        (lambda steps: steps * 0.1, True),
+        (lambda steps: torch.ones(9)[steps], False),
+        (lambda steps: steps + 1, False),
+        (lambda steps: (steps > 1).float(), False),
+    ],
+)
+def test_numbers_made_of_integers_are_seen(function, converts):
+    assert noted(function, torch.arange(9))[1] is converts
+
+
+def test_fine_changes_are_a_few_roundings():
+    x = torch.rand(4096, generator=torch.Generator().manual_seed(0)) + 1.0
+    changed = Perturbation(Changes(torch.device("cpu")), 0, 1, tf32=False, finely=True).everywhere(x)
+    apart = ((changed - x) / x).abs()
+    assert 0 < apart.max() <= 2.0**-21
+    assert (apart > 0).float().mean() > 0.9
+
+
 def test_a_step_behind_a_rounding_is_crossed_in_one_of_two_signs():
     def quantised(x):
         return torch.round(x / (x.abs().amax(1, keepdim=True) / 127))

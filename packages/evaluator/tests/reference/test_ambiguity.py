@@ -83,6 +83,21 @@ def test_what_puts_numbers_in_order_is_seen(ranking):
 
 
 @pytest.mark.parametrize(
+    ("ranking", "ranks"),
+    [
+        (lambda marks: marks.int().argmax(-1), False),
+        (lambda marks: marks.long().max(-1), False),
+        (lambda marks: torch.argmin(marks.to(torch.uint8), -1), False),
+        (lambda marks: marks.float().argmax(-1), True),
+        (lambda marks: marks.int().topk(1), True),
+        (lambda marks: marks.int().sort(), True),
+    ],
+)
+def test_the_first_of_equal_integers_is_no_accident(ranking, ranks):
+    assert seen(lambda: ranking(torch.tensor([[False, True, True]])))[2] is ranks
+
+
+@pytest.mark.parametrize(
     "search",
     [
         lambda numbers: torch.searchsorted(numbers, FINITE),
