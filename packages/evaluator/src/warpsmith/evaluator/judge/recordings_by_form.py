@@ -21,7 +21,6 @@ from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
-
 _TOLD: Final = MAX_TEXT // 5
 """Most characters of each message where two are told: a trial's remark follows, behind half of MAX_TEXT."""
 

@@ -460,15 +460,17 @@ def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
     original = interpreter.InterpretedFunction.run
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        if warmup:
-            return facts and facts.of(self, args, kwargs)
         names: Sequence[str] = self.arg_names
-        arguments = bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
+        bound = bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
+        arguments = captures.with_captured(self.fn, bound)
+        compiled = facts and facts.of(self, arguments, kwargs)
+        if warmup:
+            return compiled
         options = {key: _describe_option(value) for key, value in kwargs.items() if key not in names}
-        event = monitor.launch(identity(self.fn), captures.with_captured(self.fn, arguments), options)
+        event = monitor.launch(identity(self.fn), arguments, options)
         if event is not None:
             original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
-        return facts
+        return compiled
 
     interpreter.InterpretedFunction.run = run
     interpreter.GridExecutor.__call__ = _run_programs
