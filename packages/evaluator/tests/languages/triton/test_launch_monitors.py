@@ -1,5 +1,6 @@
 """Launches of a candidate on a GPU, as far as no GPU takes part: arguments, grids, what is asked for, what is tuned."""
 
+import re
 import weakref
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -319,6 +320,46 @@ def test_a_compiled_kernel_keeps_no_tensor_alive(recorded):
     del x
     assert gone() is None
     assert compiled is not None
+
+
+# --- arguments that are not what they seem ---
+
+
+@pytest.mark.parametrize(
+    ("tensor", "dtype", "expected", "shape"),
+    [
+        (X.view(torch.int32), tl.float32, torch.float32, [8]),
+        (torch.zeros(4, 2, dtype=torch.uint8), tl.float8e4nv, torch.float8_e4m3fn, [4, 2]),
+        (torch.zeros(4, 2, dtype=torch.uint8).t(), tl.int8, torch.int8, [2, 4]),
+        (torch.zeros(4, 2, dtype=torch.uint8), tl.int32, torch.int32, [2]),
+        (X, torch.int32, torch.int32, [8]),
+    ],
+)
+def test_a_reinterpreted_tensor_is_a_view_of_its_memory(recorded, tensor, dtype, expected, shape):
+    loose[(1,)](triton.reinterpret(tensor, dtype), n=3)
+    passed = recorded[0][0]["x"]
+    assert (passed.dtype, list(passed.shape), passed.data_ptr()) == (expected, shape, tensor.data_ptr())
+
+
+@pytest.mark.parametrize(("tensor", "dtype"), [(torch.zeros(3, 2).t(), tl.int8), (X, tl.float8e4b15)])
+def test_what_cannot_be_reinterpreted_says_so(recorded, tensor, dtype):
+    with pytest.raises(ArgumentError, match="cannot be reinterpreted as"):
+        loose[(1,)](triton.reinterpret(tensor, dtype), 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (np.int64(3), r"Argument n of loose is of type int64, which no kernel takes.*Pass int\(n\)"),
+        ((1, np.float32(3)), r"Argument n\[1\] of loose is of type float32.*float\(n\[1\]\)"),
+        ([1], "Argument n of loose is of type list.*Pass tensors, numbers"),
+    ],
+)
+def test_an_argument_of_a_type_that_no_kernel_takes_says_what_to_pass(recorded, value, says):
+    with pytest.raises(ArgumentError) as caught:
+        loose[(1,)](X, value)
+    assert re.search(says, str(caught.value), re.DOTALL)
+    assert not recorded
 
 
 # --- tuning ---

@@ -14,10 +14,15 @@ from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
 from warpsmith.evaluator.devices.base import Device
-from warpsmith.evaluator.languages.triton import captures
+from warpsmith.evaluator.languages.triton import captures, reinterpreted
 from warpsmith.evaluator.languages.triton.autotune import Tuning
 from warpsmith.evaluator.languages.triton.compiled_kernels import CompiledKernel, KnownKernel
-from warpsmith.evaluator.languages.triton.interpreter.tracing import MAX_GRID, GridError, describe_argument
+from warpsmith.evaluator.languages.triton.interpreter.tracing import (
+    MAX_GRID,
+    GridError,
+    check_arguments,
+    describe_argument,
+)
 from warpsmith.evaluator.languages.triton.kernel_names import identity, own_name
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel, bound_arguments
 from warpsmith.evaluator.recordings.errors import DetachedError
@@ -61,6 +66,8 @@ class DeviceMonitor:
         """Compile a kernel for its arguments, unless that has been done, and launch it."""
         name = identity(function.fn)
         arguments = unwrapped(named_arguments(function, args, kwargs))
+        if not warmup:
+            check_arguments(function.fn.__name__, arguments)
         with_captures = captures.with_captured(function.fn, arguments)
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
         kernel = self._kernel(name, with_captures, options)
@@ -113,6 +120,7 @@ class DetachedMonitor:
         compiled = self._facts.of(function, with_captures, kwargs)
         if warmup or self.on_launch is None:
             return compiled
+        check_arguments(function.fn.__name__, arguments)
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
         sizes = checked_grid(grid(arguments) if callable(grid) else grid)
         self.launches += 1
@@ -304,6 +312,7 @@ def install(monitor: DeviceMonitor | DetachedMonitor, tuning: DeviceTuning | NoT
     """Route every kernel launch in this process through `monitor`, autotuned ones first through `tuning`."""
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        args, kwargs = reinterpreted.tensors_of(args, kwargs)
         return monitor.run(self, args, kwargs, grid, warmup=warmup)
 
     def tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
