@@ -45,7 +45,12 @@ SPOILT = {
 }
 """One change to a pair's candidate that makes it wrong."""
 
-HOST_CODE = ["library_entry_unwraps_kernel"]
+HOST_CODE = [
+    "library_entry_unwraps_kernel",
+    "library_entry_relaunches_compiled",
+    "muladd_inductor_wrapper",
+    "reinterpreted_bits",
+]
 """Styles whose host code asks a kernel or a launch for more than a launch needs."""
 
 NO_FAULTS = {"no_fp64"}

@@ -61,6 +61,7 @@ from warpsmith.evaluator.workers import gpu_stand_in
 gpu_stand_in.install(disguised=True)
 asked = {
     "chosen": lambda n: torch.cuda.device(n).__enter__(),
+    "guarded": lambda n: torch.cuda._DeviceGuard(n).__enter__(),
     "set": torch.cuda.set_device,
     "properties": torch.cuda.get_device_properties,
     "capability": torch.cuda.get_device_capability,
@@ -83,7 +84,7 @@ def test_torch_answers_for_one_gpu_alone():
     # In a process of its own: what torch says is changed for good.
     done = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)
     said = [line.split() for line in done.stdout.splitlines()]
-    assert len(said) == 8 * 7
+    assert len(said) == 9 * 7
     assert all(answer == ("answers" if number in {"0", "cuda", "cuda:0"} else "refused") for _, number, answer in said)
 
 
@@ -113,6 +114,10 @@ with gpu_stand_in.GpuHost(disguised=True) as host:
     torch.cuda.current_stream().wait_event(done)
     assert done.elapsed_time(torch.cuda.Event()) > 0
     y.record_stream(side)
+    with torch.cuda._DeviceGuard(0):
+        wrapped = torch._C._dynamo.guards._empty_strided_cuda((2, 3), (1, 2), torch.float16)
+    assert (wrapped.shape, wrapped.stride(), wrapped.dtype) == ((2, 3), (1, 2), torch.float16) and wrapped.is_cuda
+    assert torch.cuda._maybe_exchange_device(torch.cuda._exchange_device(0)) == 0
     torch.set_default_device("cuda")
     torch.zeros(3)
     assert not host.host_memory

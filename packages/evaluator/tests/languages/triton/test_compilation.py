@@ -43,12 +43,26 @@ def test_a_kernel_compiles_for_a_chip_that_is_not_here(tmp_path, arch, add_candi
         ({"num_stages": ["unsupported", "list"]}, "no plain value"),
         ({"num_warps": 64}, "2048 threads"),
         ({"num_ctas": 16}, "1 to 8 blocks"),
+        ({"launch_cooperative_grid": True}, "launch_cooperative_grid=True; only False is taken"),
+        ({"sanitize_overflow": True}, "sanitize_overflow=True; only False is taken"),
+        ({"launch_pdl": 2}, "launch_pdl=2; only False or True is taken"),
     ],
 )
 def test_what_no_launch_takes_does_not_compile(tmp_path, add_candidate, option, message):
     found = compiled(add_candidate, tmp_path, LAUNCH | {"options": option})
     assert not found["ok"]
     assert message in found["message"]
+
+
+def test_options_without_effect_are_ignored_on_chips_that_have_them(tmp_path, add_candidate):
+    without = {"launch_pdl": True, "launch_cooperative_grid": False, "sanitize_overflow": False}
+    launches = [LAUNCH, LAUNCH | {"options": LAUNCH["options"] | without}]
+    found = compile_source(add_candidate, launches, tmp_path, 90, binaries=True)
+    assert found["ok"], found["message"]
+    one, other = found["binaries"]
+    assert (one["cubin"], one["cooperative"]) == (other["cubin"], False)
+    amd = compiled(add_candidate, tmp_path, LAUNCH | {"options": {"launch_pdl": True}}, "gfx942")
+    assert "launch_pdl, which is neither an argument" in amd["message"]
 
 
 def test_the_message_names_the_candidates_own_line(tmp_path, add_candidate):

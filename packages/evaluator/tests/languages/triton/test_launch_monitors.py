@@ -1,5 +1,7 @@
 """Launches of a candidate on a GPU, as far as no GPU takes part: arguments, grids, what is asked for, what is tuned."""
 
+import re
+import weakref
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -8,10 +10,13 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.runtime import autotuner
+from triton.runtime.jit import JITFunction
 
 from warpsmith.evaluator.languages.triton import launch_monitors
 from warpsmith.evaluator.languages.triton.interpreter.tracing import GridError
 from warpsmith.evaluator.languages.triton.launch_monitors import (
+    DetachedMonitor,
     DeviceMonitor,
     DeviceTuning,
     KernelFailedError,
@@ -216,6 +221,145 @@ def test_what_does_not_compile_is_asked_for_again(launched, asked):
 def test_an_option_of_no_kind_is_handed_on_by_its_kind(monitor, asked):
     run(monitor, X, Y, 7, num_warps=4, odd=[1])
     assert asked[0]["options"] == {"num_warps": 4, "odd": ["unsupported", "list"]}
+
+
+# --- launches of a compiled kernel ---
+
+
+@triton.jit(do_not_specialize=["n"])
+def loose(x, n):
+    tl.store(x, n)
+
+
+FACTOR = tl.constexpr(2)
+
+
+@triton.jit
+def capturing(x):
+    tl.store(x, FACTOR)
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """Route launches of this process to a monitor without a device; return the arguments of those that it hears of."""
+    monkeypatch.setattr(JITFunction, "run", JITFunction.run)
+    monkeypatch.setattr(autotuner.Autotuner, "run", autotuner.Autotuner.run)
+    heard = []
+    monitor = DetachedMonitor()
+    monitor.on_launch = lambda name, arguments, options: heard.append([arguments, options, None]) or heard[-1]
+    launch_monitors.install(monitor, launch_monitors.NoTuning())
+    return heard
+
+
+def test_what_a_launch_returns_is_launched_as_the_kernel_itself(recorded):
+    compiled = kernel[(4,)](X, Y, 7, BLOCK=32, num_warps=8)
+    assert compiled[(2, 1, 1)](Y, X, 9, 32, None) is None
+    assert recorded[1] == [{"x": Y, "y": X, "n": 9, "BLOCK": 32, "SCALE": None}, {"num_warps": 8}, [2, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ((X, Y, 7), (X, Y, 7, 128, None)),
+        ((X, Y, 7, 128), (X, Y, 7, 64, None)),
+        ((X, Y, 7, 64, 1.0), (X, Y, 7, 64, 1)),
+        ((X, Y, 16), (X, Y, 17, 64, None)),
+        ((X, Y, 1), (X, Y, 2, 64, None)),
+        ((X, Y, 7), (X, Y, 2**31, 64, None)),
+        ((X, Y, 7), (X, Y, 7.0, 64, None)),
+        ((X, Y, 7), (X, Y, True, 64, None)),
+        ((X, Y, 7), (X[1:], Y, 7, 64, None)),
+        ((X, Y, 7), (X.double(), Y, 7, 64, None)),
+        ((X, Y, 7), (X, None, 7, 64, None)),
+        ((X, Y, (7, 16)), (X, Y, (7, 17), 64, None)),
+    ],
+)
+def test_a_compiled_kernel_is_not_launched_on_what_needs_other_code(recorded, first, then):
+    compiled = kernel[(4,)](*first)
+    with pytest.raises(ArgumentError, match="kernel was compiled for"):
+        compiled[(4, 1, 1)](*then)
+    assert len(recorded) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [((X[1:], Y, 7), (X, Y, 16)), ((X, Y, 7), (X, Y, 1)), ((X, Y, 2**31 + 1), (X, Y, 5)), ((X, Y, 0.5), (X, Y, 2.5))],
+)
+def test_code_that_is_specialized_on_nothing_takes_what_is_special(recorded, first, then):
+    kernel[(4,)](*first)[(4, 1, 1)](*then, 64, None)
+    assert len(recorded) == 2
+
+
+def test_what_a_decorator_keeps_from_being_specialized_may_change(recorded):
+    loose[(4,)](X, 16)[(4, 1, 1)](X, 17)
+    loose[(4,)](X, 1)[(4, 1, 1)](X, 2)
+    assert len(recorded) == 4
+
+
+@pytest.mark.parametrize("arguments", [(X, Y, 7), (X, Y, 7, 64)])
+def test_a_compiled_kernel_takes_all_arguments_and_a_whole_grid(recorded, arguments):
+    compiled = kernel[(4,)](X, Y, 7)
+    with pytest.raises(ArgumentError, match=f"takes 5 arguments; {len(arguments)} were given"):
+        compiled[(4, 1, 1)](*arguments)
+    with pytest.raises(GridError, match="three sizes"):
+        compiled[(4,)](X, Y, 7, 64, None)
+
+
+def test_code_that_captured_another_constant_is_not_launched(recorded, monkeypatch):
+    compiled = capturing[(4,)](X)
+    compiled[(4, 1, 1)](X)
+    monkeypatch.setitem(globals(), "FACTOR", tl.constexpr(3))
+    with pytest.raises(ArgumentError, match="capturing was compiled for"):
+        compiled[(4, 1, 1)](X)
+
+
+def test_a_compiled_kernel_keeps_no_tensor_alive(recorded):
+    x = torch.zeros(8)
+    compiled, gone = kernel[(4,)](x, Y, 7), weakref.ref(x)
+    recorded.clear()
+    del x
+    assert gone() is None
+    assert compiled is not None
+
+
+# --- arguments that are not what they seem ---
+
+
+@pytest.mark.parametrize(
+    ("tensor", "dtype", "expected", "shape"),
+    [
+        (X.view(torch.int32), tl.float32, torch.float32, [8]),
+        (torch.zeros(4, 2, dtype=torch.uint8), tl.float8e4nv, torch.float8_e4m3fn, [4, 2]),
+        (torch.zeros(4, 2, dtype=torch.uint8).t(), tl.int8, torch.int8, [2, 4]),
+        (torch.zeros(4, 2, dtype=torch.uint8), tl.int32, torch.int32, [2]),
+        (X, torch.int32, torch.int32, [8]),
+    ],
+)
+def test_a_reinterpreted_tensor_is_a_view_of_its_memory(recorded, tensor, dtype, expected, shape):
+    loose[(1,)](triton.reinterpret(tensor, dtype), n=3)
+    passed = recorded[0][0]["x"]
+    assert (passed.dtype, list(passed.shape), passed.data_ptr()) == (expected, shape, tensor.data_ptr())
+
+
+@pytest.mark.parametrize(("tensor", "dtype"), [(torch.zeros(3, 2).t(), tl.int8), (X, tl.float8e4b15)])
+def test_what_cannot_be_reinterpreted_says_so(recorded, tensor, dtype):
+    with pytest.raises(ArgumentError, match="cannot be reinterpreted as"):
+        loose[(1,)](triton.reinterpret(tensor, dtype), 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (np.int64(3), r"Argument n of loose is of type int64, which no kernel takes.*Pass int\(n\)"),
+        ((1, np.float32(3)), r"Argument n\[1\] of loose is of type float32.*float\(n\[1\]\)"),
+        ([1], "Argument n of loose is of type list.*Pass tensors, numbers"),
+    ],
+)
+def test_an_argument_of_a_type_that_no_kernel_takes_says_what_to_pass(recorded, value, says):
+    with pytest.raises(ArgumentError) as caught:
+        loose[(1,)](X, value)
+    assert re.search(says, str(caught.value), re.DOTALL)
+    assert not recorded
 
 
 # --- tuning ---

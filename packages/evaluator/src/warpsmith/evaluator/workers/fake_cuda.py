@@ -184,6 +184,22 @@ def _zero(*_: Any, **__: Any) -> int:
     return 0
 
 
+def _exchanged(device: Any) -> int:
+    """Return the current GPU, and make another one the current: there is none."""
+    check(device)
+    return 0
+
+
+def show_allocations() -> None:
+    """Let what the output of `torch.compile` allocates by be an operator, which torch's modes see."""
+
+    def empty_strided(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+
+    binding: Any = torch._C
+    binding._dynamo.guards._empty_strided_cuda = empty_strided
+
+
 def install(properties: SimpleNamespace, *, usable: bool) -> Streams:
     """Replace torch's functions for GPUs in this process, which must belong to foreign code.
 
@@ -197,6 +213,9 @@ def install(properties: SimpleNamespace, *, usable: bool) -> Streams:
         **dict.fromkeys(_ZERO.split(), _zero),
         **dict.fromkeys(_NO_CONTEXT, _range),
         "device": _Chosen,
+        "_DeviceGuard": _Chosen,
+        "_exchange_device": _exchanged,
+        "_maybe_exchange_device": _exchanged,
         "set_device": check,
         "synchronize": streams.wait,
         "set_stream": streams.make_current,
@@ -228,6 +247,7 @@ def install(properties: SimpleNamespace, *, usable: bool) -> Streams:
     # The output of torch.compile imports it; a build of torch for CPUs does not have it.
     binding: Any = torch._C
     binding._cuda_getCurrentRawStream = _zero
+    show_allocations()
     _install_nvtx()
     if usable:
         _install_accelerator(streams, properties)

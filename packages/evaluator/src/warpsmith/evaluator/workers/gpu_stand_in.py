@@ -91,6 +91,7 @@ def install_for_problem() -> None:
 def install_beside_device() -> None:
     """Spare a candidate on a real GPU what needs a C compiler or a user of the machine."""
     eager.install()
+    fake_cuda.show_allocations()
     provide_user()
 
 

@@ -3,6 +3,7 @@
 import builtins
 import importlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +36,13 @@ from warpsmith.evaluator.languages.triton.twins import Beside, twin_of
 MODULE_NAME: Final = "candidate_kernels"
 OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug"})
 """Launch options that are passed to the compiler; any other is rejected, as Triton rejects unknown ones."""
+WITHOUT_EFFECT: Final = {
+    "launch_pdl": (False, True),
+    "launch_cooperative_grid": (False,),
+    "sanitize_overflow": (False,),
+}
+"""Launch options that are ignored, with the values for which they are: a replay's launches run one after the other, so
+that none starts early; grids are not cooperative, and the compiler's overflow checks belong to `debug`."""
 WARP: Final = 32
 MAX_THREADS: Final = 1024
 MAX_CTAS: Final = 8
@@ -195,7 +203,7 @@ def prepare(kernels: KernelSet, launch: dict[str, Any], arch: Chip) -> Prepared:
     kernel, name = kernels.launched(recorded_name, described), own_name(recorded_name)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
     arguments = {key: _stand_in(value, kernels) for key, value in described.items() if key != captures.ARGUMENT}
-    options = _checked_options(name, dict(launch["options"]))
+    options = _checked_options(name, dict(launch["options"]), vars(backend.parse_options({})))
     bound, specialization, rest = bind(**arguments, **options)
     parsed, signature, constexprs, attributes = kernel._pack_args(backend, rest, bound, specialization, options)
     _check_size(name, parsed)
@@ -206,9 +214,16 @@ def prepare(kernels: KernelSet, launch: dict[str, Any], arch: Chip) -> Prepared:
     return Prepared(source, target, given, backend.parse_options(given))
 
 
-def _checked_options(kernel: str, options: dict[str, Any]) -> dict[str, Any]:
+def _checked_options(kernel: str, options: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options to compile with, of those of a launch; `known` are those that Triton has for the chip."""
     for name, value in options.items():
-        if name not in OPTION_NAMES:
+        if name in WITHOUT_EFFECT and name in known:
+            if not any(value is ignored for ignored in WITHOUT_EFFECT[name]):
+                raise KernelCompilationError(
+                    f"The launch of {kernel} has {name}={str(value)[:40]}; only "
+                    f"{' or '.join(map(str, WITHOUT_EFFECT[name]))} is taken here. Leave it out."
+                )
+        elif name not in OPTION_NAMES:
             raise KernelCompilationError(
                 f"The launch of {kernel} has a keyword {name}, which is neither an argument of the kernel nor an "
                 f"option that is taken here ({', '.join(sorted(OPTION_NAMES))}). Leave it out."
@@ -217,7 +232,7 @@ def _checked_options(kernel: str, options: dict[str, Any]) -> dict[str, Any]:
             raise KernelCompilationError(
                 f"The launch option {name} of {kernel} is no plain value. Pass a number, a bool or a string."
             )
-    return options
+    return {name: value for name, value in options.items() if name not in WITHOUT_EFFECT}
 
 
 def _check_size(kernel: str, options: Any) -> None:

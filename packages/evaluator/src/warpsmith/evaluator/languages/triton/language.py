@@ -137,21 +137,21 @@ class Triton(KernelLanguage):
         self, report: Callable[[dict[str, Any]], None], is_read_only: "Callable[[torch.Tensor], bool]"
     ) -> Hooks:
         """See `KernelLanguage`; an autotuned kernel runs with its configurations in turn."""
-        from warpsmith.evaluator.languages.triton import autotune, launch_monitors
+        from warpsmith.evaluator.languages.triton import autotune, compiled_kernels
         from warpsmith.evaluator.languages.triton.interpreter import tracing
 
         monitor = tracing.LaunchMonitor(report, is_read_only)
-        tracing.install(monitor, launch_monitors.PLAUSIBLE)
+        tracing.install(monitor, compiled_kernels.PLAUSIBLE)
         turns = autotune.Tuning(monitor.report_only)
         autotune.install(turns)
         return Hooks(monitor, turns)
 
     def record_detached(self, *, has_device: bool, build: RequestBuild | None = None) -> Hooks:
         """See `KernelLanguage`; without a device an autotuned kernel runs with its configurations in turn."""
-        from warpsmith.evaluator.languages.triton import autotune, launch_monitors
+        from warpsmith.evaluator.languages.triton import autotune, compiled_kernels, launch_monitors
 
         # With a device, host code that needs facts about compiled kernels is recorded on it instead.
-        monitor = launch_monitors.DetachedMonitor(None if has_device else launch_monitors.PLAUSIBLE)
+        monitor = launch_monitors.DetachedMonitor(None if has_device else compiled_kernels.PLAUSIBLE)
         turns = launch_monitors.NoTuning() if has_device else autotune.Tuning(lambda _: None)
         launch_monitors.install(monitor, turns)
         return Hooks(monitor, turns)

@@ -6,9 +6,6 @@ at the first launch of a signature it requests the machine code from the judge.
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
-from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
@@ -17,11 +14,17 @@ from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
 from warpsmith.evaluator.devices.base import Device
-from warpsmith.evaluator.languages.triton import captures
+from warpsmith.evaluator.languages.triton import captures, reinterpreted
 from warpsmith.evaluator.languages.triton.autotune import Tuning
-from warpsmith.evaluator.languages.triton.interpreter.tracing import MAX_GRID, GridError, describe_argument
+from warpsmith.evaluator.languages.triton.compiled_kernels import CompiledKernel, KnownKernel
+from warpsmith.evaluator.languages.triton.interpreter.tracing import (
+    MAX_GRID,
+    GridError,
+    check_arguments,
+    describe_argument,
+)
 from warpsmith.evaluator.languages.triton.kernel_names import identity, own_name
-from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, Binary, LoadedKernel, bound_arguments
+from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel, bound_arguments
 from warpsmith.evaluator.recordings.errors import DetachedError
 
 WARM_UPS: Final = 3
@@ -35,55 +38,6 @@ class KernelFailedError(RuntimeError):
     def __init__(self, message: str, category: str) -> None:
         super().__init__(message)
         self.category = category
-
-
-THREADS: Final = 1024
-
-
-@dataclass(frozen=True)
-class Launched:
-    """The result of a launch and of `kernel.warmup(...)`: facts about the compiled kernel, under Triton's names."""
-
-    name: str
-    n_regs: int
-    n_spills: int
-    shared: int
-    n_max_threads: int = THREADS
-    launch: Callable[..., Any] | None = field(default=None, compare=False)
-
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        """Return a function that launches the compiled kernel on a grid; as in Triton, all arguments are positional."""
-        if self.launch is None:
-            raise TypeError("Only what kernel.warmup(...) returns can be launched: launch the kernel itself.")
-        return partial(self.launch, grid)
-
-    def of(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Launched":
-        """Return a copy that can launch the kernel, compiled for these arguments."""
-        names = function.arg_names
-        options = {name: value for name, value in kwargs.items() if name not in names}
-        compiled = dict(zip(names, args, strict=False)) | {name: kwargs[name] for name in names if name in kwargs}
-
-        def launch(grid: Any, *values: Any, stream: Any = None) -> Any:
-            for name, value in zip(names, values, strict=False):
-                if name in constants_of(function.fn) and compiled.get(name, value) != value:
-                    raise ArgumentError(
-                        f"{function.fn.__name__} was compiled for {name}={compiled[name]!r} and is launched with "
-                        f"{value!r}: pass to the compiled kernel the constants that warmup was given."
-                    )
-            return function.run(*values, grid=grid, warmup=False, **options)
-
-        return replace(self, launch=launch)
-
-    @property
-    def metadata(self) -> SimpleNamespace:
-        return SimpleNamespace(name=self.name, shared=self.shared, tmem_size=0, num_warps=4, num_ctas=1, num_stages=3)
-
-    def _init_handles(self) -> None:
-        """Do nothing; Triton's tutorial calls this before it reads the facts."""
-
-
-PLAUSIBLE: Final = Launched("", n_regs=32, n_spills=0, shared=1024)
-"""Facts reported about a kernel without a GPU; whatever host code derives from them, its launch must be right."""
 
 
 class DeviceMonitor:
@@ -112,12 +66,15 @@ class DeviceMonitor:
         """Compile a kernel for its arguments, unless that has been done, and launch it."""
         name = identity(function.fn)
         arguments = unwrapped(named_arguments(function, args, kwargs))
+        if not warmup:
+            check_arguments(function.fn.__name__, arguments)
         with_captures = captures.with_captured(function.fn, arguments)
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
         kernel = self._kernel(name, with_captures, options)
-        facts = Launched(own_name(name), kernel.registers, kernel.spills, kernel.binary.shared_bytes)
+        facts = KnownKernel(own_name(name), kernel.registers, kernel.spills, kernel.binary.shared_bytes)
+        facts = facts.of(function, with_captures, kwargs)
         if warmup:
-            return facts.of(function, args, kwargs)
+            return facts
         sizes = checked_grid(grid(arguments) if callable(grid) else grid)
         self.launches += not self.silent
         if self.on_launch is not None and not self.silent:
@@ -135,13 +92,6 @@ class DeviceMonitor:
         return self._loaded[key]
 
 
-class _NoFacts:
-    """The result of a launch for which nothing is compiled."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise DetachedError(f"host code reads the compiled kernel's {name}")
-
-
 class DetachedMonitor:
     """Records every launch of this process, which has no device, and launches nothing.
 
@@ -154,24 +104,28 @@ class DetachedMonitor:
         facts: the facts to report about compiled kernels; None rejects requests for them.
     """
 
-    def __init__(self, facts: Launched | None = None) -> None:
-        self._facts: Any = facts or _NoFacts()
+    def __init__(self, facts: KnownKernel | None = None) -> None:
+        self._facts = facts or CompiledKernel()
         self.launches = 0
         self.ghost = False
         self.on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None = None
 
     def run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, *, warmup: bool) -> Any:
         """Record a launch."""
-        if warmup and isinstance(self._facts, Launched):
-            return self._facts.of(function, args, kwargs)
-        if warmup or self.on_launch is None:
+        known = isinstance(self._facts, KnownKernel)
+        if (warmup and not known) or (not warmup and self.on_launch is None):
             raise DetachedError("a kernel is compiled or launched outside a call of forward")
         arguments = unwrapped(named_arguments(function, args, kwargs))
+        with_captures = captures.with_captured(function.fn, arguments)
+        compiled = self._facts.of(function, with_captures, kwargs)
+        if warmup or self.on_launch is None:
+            return compiled
+        check_arguments(function.fn.__name__, arguments)
         options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
         sizes = checked_grid(grid(arguments) if callable(grid) else grid)
         self.launches += 1
-        self.on_launch(identity(function.fn), captures.with_captured(function.fn, arguments), options)[2] = sizes
-        return self._facts
+        self.on_launch(identity(function.fn), with_captures, options)[2] = sizes
+        return compiled
 
 
 class NoTuning:
@@ -194,12 +148,6 @@ def named_arguments(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     """Return the arguments by name in the order of the parameters, with defaults; ArgumentError if they do not fit."""
     defaults = {param.name: param.default for param in function.params if param.has_default}
     return bound_arguments(function.fn.__name__, function.arg_names, defaults, args, kwargs)
-
-
-def constants_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of the parameters that are compile-time constants."""
-    marked = function.__annotations__.items()
-    return frozenset(name for name, kind in marked if kind is tl.constexpr or "constexpr" in str(kind))
 
 
 def unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -364,6 +312,7 @@ def install(monitor: DeviceMonitor | DetachedMonitor, tuning: DeviceTuning | NoT
     """Route every kernel launch in this process through `monitor`, autotuned ones first through `tuning`."""
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        args, kwargs = reinterpreted.tensors_of(args, kwargs)
         return monitor.run(self, args, kwargs, grid, warmup=warmup)
 
     def tuned(self: Any, *args: Any, **kwargs: Any) -> Any:

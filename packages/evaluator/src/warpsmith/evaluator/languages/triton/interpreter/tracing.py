@@ -7,10 +7,10 @@ to an input, bf16, which the interpreter silently computes wrongly) and catches 
 import ctypes
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, SupportsFloat, SupportsIndex
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from triton.runtime import interpreter
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator.devices.tensor_views import NAMES
-from warpsmith.evaluator.languages.triton import captures
+from warpsmith.evaluator.languages.triton import captures, reinterpreted
 from warpsmith.evaluator.languages.triton.interpreter import (
     chip_numerics,
     jit_functions,
@@ -33,7 +33,7 @@ from warpsmith.evaluator.languages.triton.interpreter import (
     versions,
 )
 from warpsmith.evaluator.languages.triton.kernel_names import identity, own_name
-from warpsmith.evaluator.languages.triton.loaded_kernels import bound_arguments
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, bound_arguments
 from warpsmith.evaluator.recordings.errors import (
     IllegalAccessError,
     InputMutationError,
@@ -387,6 +387,22 @@ def _describe_constexpr(value: Any) -> list[Any]:
             return captures.described_function(value) or ["unsupported", type(value).__name__]
 
 
+def check_arguments(kernel: str, arguments: Mapping[str, Any]) -> None:
+    """Raise ArgumentError if an argument of a launch is of a type that no kernel takes."""
+    for name, value in arguments.items():
+        match describe_argument(value):
+            case ["unsupported", kind]:
+                number = isinstance(value, SupportsIndex | SupportsFloat)
+                raise ArgumentError(
+                    f"Argument {name} of {kernel} is of type {kind}, which no kernel takes.",
+                    f"Pass int({name}) or float({name})."
+                    if number
+                    else "Pass tensors, numbers, dtypes, tuples of these, tensor descriptors or @triton.jit functions.",
+                )
+        if isinstance(value, tuple):
+            check_arguments(kernel, {f"{name}[{place}]": item for place, item in enumerate(value)})
+
+
 def _describe_option(value: Any) -> Any:
     """Return a plain launch option unchanged; for any other its kind in a list, which the compile worker rejects."""
     return value if isinstance(value, bool | int | float | str | None) else describe_argument(value)
@@ -460,15 +476,19 @@ def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
     original = interpreter.InterpretedFunction.run
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        if warmup:
-            return facts and facts.of(self, args, kwargs)
         names: Sequence[str] = self.arg_names
-        arguments = bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
+        args, kwargs = reinterpreted.tensors_of(args, kwargs)
+        bound = bound_arguments(self.fn.__name__, names, _defaults(self.fn), args, kwargs)
+        arguments = captures.with_captured(self.fn, bound)
+        compiled = facts and facts.of(self, arguments, kwargs)
+        if warmup:
+            return compiled
+        check_arguments(self.fn.__name__, bound)
         options = {key: _describe_option(value) for key, value in kwargs.items() if key not in names}
-        event = monitor.launch(identity(self.fn), captures.with_captured(self.fn, arguments), options)
+        event = monitor.launch(identity(self.fn), arguments, options)
         if event is not None:
             original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
-        return facts
+        return compiled
 
     interpreter.InterpretedFunction.run = run
     interpreter.GridExecutor.__call__ = _run_programs
