@@ -83,6 +83,36 @@ def test_what_rounds_is_known_for_it(eighths, name):
     assert noted(ROUNDED[name], eighths)[0]
 
 
+INEXACT = {
+    "sum that names its dtype": (lambda x: x.sum(-1, dtype=torch.float32), torch.rand(8, 4096)),
+    "mean that names its dtype": (lambda x: x.mean(-1, dtype=torch.float32), torch.rand(8, 4095)),
+    "sum in float64": (lambda x: x.sum(-1), torch.rand(8, 64, dtype=torch.float64)),
+    "scan in float64": (lambda x: x.cumsum(-1), torch.rand(8, 64, dtype=torch.float64)),
+    "bytes to fractions": (lambda x: x / 255.0, torch.arange(256).to(torch.uint8)),
+    "sine of integers": (torch.sin, torch.arange(9)),
+    "tenths": (lambda x: x * 0.1, torch.arange(9)),
+    "several tensors at once": (lambda x: torch._foreach_add_([x.clone()], [x / 3]), torch.rand(64)),
+}
+
+
+@pytest.mark.parametrize("name", INEXACT)
+def test_rounding_that_no_wider_result_shows_is_rounding(name):
+    function, tensor = INEXACT[name]
+    assert noted(function, tensor)[0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.where(x > 0.5, x, -x).max(-1).values,
+        lambda x: x.sort(-1).values.round(),
+        lambda x: x.clamp(0.25, 0.5).gather(-1, x.argsort(-1)),
+    ],
+)
+def test_selecting_in_float64_rounds_nothing(function):
+    assert not noted(function, torch.rand(8, 64, dtype=torch.float64))[0]
+
+
 @pytest.mark.parametrize(
     ("function", "converts"),
     [

@@ -41,6 +41,13 @@ MOVES: Final = frozenset(
 )
 """Operators that only move or select numbers."""
 EXACT: Final = ARITHMETIC | SELECTING | MOVES
+SAME: Final = frozenset(
+    {"neg", "abs", "minimum", "maximum", "min", "max", "amin", "amax", "clamp", "clamp_min", "clamp_max", "relu"}
+    | {"hardtanh", "threshold", "floor", "ceil", "round", "trunc", "sign", "where", "hardshrink", "fmax", "fmin"}
+    | {"cummax", "cummin", "aminmax", "heaviside", "copysign", "sgn"}
+)
+"""Arithmetic that rounds in no dtype."""
+NEVER_ROUND: Final = SAME | SELECTING | MOVES
 CONSTANTS: Final = frozenset(
     {"full_like", "zeros_like", "ones_like", "empty_like", "new_full", "new_zeros", "new_ones", "new_empty"}
 )
@@ -74,10 +81,10 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         name = func._schema.name.rpartition("::")[2].rstrip("_") or func._schema.name
         exempt = func.is_view or name in CONSTANTS or torch.Tag.nondeterministic_seeded in func.tags
-        if exempt or not any(_floating([args, kwargs])):
-            result = func(*args, **kwargs)
-            self.converts = self.converts or (any(_integers([args, kwargs])) and any(_floating(result)))
-            return result
+        if exempt:
+            return func(*args, **kwargs)
+        if not any(_floating([args, kwargs])):
+            return self._of_integers(func, name, args, kwargs)
         comparable = name in EXACT or (name in DIVISIONS and _divides_exactly(name, args, kwargs))
         wide = _widened(func, args, kwargs) if comparable else None
         result = func(*args, **kwargs)
@@ -85,9 +92,23 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # Its intermediate results, such as a mean that it subtracts, are rounded as well.
             result = func(*tree_map(self._noisy, args), **tree_map(self._noisy, kwargs))
         made = tree_flatten(result)[0]
+        wrote = func._schema.is_mutable and not made
+        self.rounded = self.rounded or wrote or (name not in NEVER_ROUND and any(_widest(result)))
         for place, tensor in enumerate(made):
             if isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex()):
                 self._add_noise(tensor, wide[place] if wide is not None and len(wide) == len(made) else None)
+        return result
+
+    def _of_integers(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call an operator without a floating argument; floats that it computes of integers get noise."""
+        result = func(*args, **kwargs)
+        if not (any(_integers([args, kwargs])) and any(_floating(result))):
+            return result
+        self.converts = True
+        if name not in MOVES and isinstance(result, torch.Tensor):
+            comparable = name in ARITHMETIC or (name in DIVISIONS and _divides_exactly(name, args, kwargs))
+            wide = _widened(func, args, kwargs, integers=True) if comparable else None
+            self._add_noise(result, wide[0] if wide else None)
         return result
 
     def _noisy(self, value: Any) -> Any:
@@ -110,6 +131,13 @@ def _floating(values: Any) -> Iterator[bool]:
             yield True
 
 
+def _widest(values: Any) -> Iterator[bool]:
+    """Yield once for each tensor whose rounding no wider dtype shows."""
+    for value in tree_flatten(values)[0]:
+        if isinstance(value, torch.Tensor) and value.dtype in {torch.float64, torch.complex128}:
+            yield True
+
+
 def _integers(values: Any) -> Iterator[bool]:
     """Yield once for each tensor of several integers."""
     for value in tree_flatten(values)[0]:
@@ -117,10 +145,14 @@ def _integers(values: Any) -> Iterator[bool]:
             yield not (value.is_floating_point() or value.is_complex())
 
 
-def _widened(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "list[Any] | None":
+def _widened(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, integers: bool = False) -> "list[Any] | None":
     """Return the results of an operator on float64 copies of its arguments; None if it does not support float64."""
+    copied = _wide_integers if integers else _wide
+    dtype = kwargs.get("dtype")
+    if isinstance(dtype, torch.dtype) and dtype.is_floating_point and func._schema.name != "aten::_to_copy":
+        kwargs = {**kwargs, "dtype": torch.float64}
     try:
-        return tree_flatten(func(*tree_map(_wide, args), **tree_map(_wide, kwargs)))[0]
+        return tree_flatten(func(*tree_map(copied, args), **tree_map(copied, kwargs)))[0]
     except Exception:  # noqa: BLE001  (without a float64 form nothing is known to be exact)
         return None
 
@@ -132,6 +164,10 @@ def _wide(value: Any) -> Any:
         return value.to(torch.complex128, copy=True)
     # Always a copy: an in-place operator writes to its arguments.
     return value.to(torch.float64, copy=True) if value.is_floating_point() else value.clone()
+
+
+def _wide_integers(value: Any) -> Any:
+    return value.to(torch.float64) if isinstance(value, torch.Tensor) and value.dtype != torch.bool else value
 
 
 def _divides_exactly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -132,15 +132,51 @@ def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
     return contiguous(name, shape)
 
 
+def copy_of(buffer: "Shared | Part", slot: TensorSlot) -> torch.Tensor:
+    """Return a copy of a slot's tensor with its strides: torch's own of one with gaps or overlaps is contiguous."""
+    tensor = view(buffer, slot)
+    if not tensor.numel() or torch.ops.aten.is_non_overlapping_and_dense(tensor):
+        return tensor.clone()
+    return _span(tensor).clone().as_strided(tensor.shape, tensor.stride())
+
+
+def overlaps(slot: TensorSlot) -> bool:
+    """Whether several indices of a slot's tensor share a place in memory, as far as its size tells."""
+    return slot.numel > slot.span
+
+
 def fill(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Copy `source` into the tensor of its slot with its own strides, and what lies in their gaps along with it."""
-    if (
-        source.numel()
-        and target.stride() == source.stride()
-        and not torch.ops.aten.is_non_overlapping_and_dense(source)
-    ):
-        target, source = _span(target), _span(source)
-    target.copy_(source)
+    """Copy `source` into the tensor of its slot with its own strides; their gaps become NaN or large integers.
+
+    What lies in the gaps of `source` is not copied: it may be memory that another computation left.
+    """
+    if not source.numel() or torch.ops.aten.is_non_overlapping_and_dense(source):
+        target.copy_(source)
+        return
+    if target.stride() != source.stride():
+        target.copy_(source)
+        return
+    places, item = _places(source), source.element_size()
+    into, taken = (_span(one).view(torch.uint8).view(-1, item) for one in (target, _plain_bits(source)))
+    into.fill_(NAN_BYTE)
+    into[places] = taken[places]
+
+
+def _plain_bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor whose memory holds its numbers: a conjugate or a negation may not be written out yet."""
+    if not (tensor.is_conj() or tensor.is_neg()):
+        return tensor
+    plain = _span(tensor).resolve_conj().resolve_neg()
+    return plain.as_strided(tensor.shape, tensor.stride())
+
+
+def _places(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the places of a tensor's elements in its span, int64 [places], some of them repeatedly."""
+    places = torch.zeros((), dtype=torch.int64, device=tensor.device)
+    for size, step in zip(tensor.shape, tensor.stride(), strict=True):
+        if step:
+            places = (places[..., None] + torch.arange(size, device=tensor.device) * step).flatten()
+    return places.flatten()
 
 
 def _span(tensor: torch.Tensor) -> torch.Tensor:

@@ -88,8 +88,14 @@ class TensorSlot:
 
     @property
     def value_bytes(self) -> int:
-        """Bytes of the elements, each place in memory once."""
-        return min(self.numel, self.span) * ITEM_BYTES[self.dtype]
+        """Bytes of the elements: an expanded dimension counts once, overlapping windows as far as they reach."""
+        places = prod(size for size, step in zip(self.shape, self.stride, strict=True) if step or not size)
+        return min(places, self.span) * ITEM_BYTES[self.dtype]
+
+    @property
+    def dense_bytes(self) -> int:
+        """Bytes of a contiguous copy, or of the span if that is larger."""
+        return max(self.span, self.numel) * ITEM_BYTES[self.dtype]
 
     def at(self, offset: int) -> "TensorSlot":
         return replace(self, offset=offset)
@@ -123,7 +129,7 @@ def check_slot(slot: TensorSlot, max_bytes: int) -> TensorSlot:
     if any(size < 0 for size in slot.shape) or any(step < 0 for step in slot.stride):
         raise LayoutError(f"Negative size or stride in shape {slot.shape}, stride {slot.stride}.")
     # A stride of 0 makes a large tensor of a small memory, and whoever computes with it needs memory for all of it.
-    size = max(slot.nbytes, slot.numel * ITEM_BYTES[slot.dtype])
+    size = slot.dense_bytes
     if size > max_bytes:
         raise LayoutError(
             f"A tensor {slot} takes {size} bytes; at most {max_bytes} were expected.",
@@ -147,14 +153,16 @@ def pack(slots: Iterable[TensorSlot], max_bytes: int) -> tuple[list[TensorSlot],
         The placed slots in the same order, and the arena's size in bytes (at least one alignment unit).
     """
     placed: list[TensorSlot] = []
-    end = 0
+    end = copies = 0
     for slot in slots:
         check_slot(slot, max_bytes)
         placed.append(slot.at(end))
         end += -(-slot.nbytes // ALIGNMENT) * ALIGNMENT
-    if end > max_bytes:
+        copies += slot.dense_bytes
+    if max(end, copies) > max_bytes:
         raise LayoutError(
-            f"The tensors of one set take {end} bytes together; at most {max_bytes} were expected.",
+            f"The tensors of one set take {max(end, copies)} bytes together, with gaps between strided elements; "
+            f"at most {max_bytes} were expected.",
             "Make the problem's tensors smaller, or raise max_tensor_bytes (--max-tensor-bytes).",
         )
     return placed, max(end, ALIGNMENT)

@@ -97,8 +97,8 @@ a positive one negative: a maximum of products that starts at zero shows in the 
 REGULAR_WAYS: Final = 2
 """The last ways of changing shapes: a kernel that refuses those as well is right for the sample's shapes alone."""
 NUMBER_BITS: Final = 48
-RARE_SHARE: Final = 0.75
-"""How often the plain trial has rare numbers, if the problem has such; else it is drawn anew."""
+RARE_SHARE: Final = 0.5
+"""How often the plain trial of several has rare numbers, if the problem has such; else it is drawn anew."""
 
 
 Start = Literal["few", "many", "turn"]
@@ -192,7 +192,7 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     ]
     starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
     later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
-    return [_plain(learned, rng), *later]
+    return [_plain(learned, rng) if later else Trial(), *later]
 
 
 def _plain(learned: Learned, rng: random.Random) -> Trial:

@@ -121,7 +121,7 @@ class Learned:
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
     """Return what is known of the session's problem; learned once per session.
 
-    The random numbers here need not be secret: no candidate sees these inputs.
+    The random numbers here need not be secret, but for those of rare input sets: no candidate sees these inputs.
     """
     if session.learned is None:
         seen = session.seen or _look(session)

@@ -49,9 +49,9 @@ def _trace(error: BaseException, source_path: Path) -> str:
     ]
     # A line that does not parse is in no frame.
     unparsed = [
-        f"line {cause.lineno}: {cause.text.strip()}"
+        f"line {cause.lineno}: {cause.text.strip()[:MAX_MESSAGE]}"
         for cause in _causes(error)
-        if isinstance(cause, SyntaxError) and cause.filename == str(source_path) and cause.text
+        if isinstance(cause, SyntaxError) and cause.filename == str(source_path) and isinstance(cause.text, str)
     ]
     return "\n".join(dict.fromkeys([*frames[-TRACE_LINES:], *unparsed]))
 

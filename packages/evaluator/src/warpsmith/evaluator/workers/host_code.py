@@ -30,7 +30,7 @@ from warpsmith.evaluator.recordings.outputs import OutputError
 from warpsmith.evaluator.recordings.recorder import Recorder
 from warpsmith.evaluator.workers import calling, eager, fake_cuda, gpu_stand_in
 from warpsmith.evaluator.workers.error_categories import CandidateError, categorise
-from warpsmith.evaluator.workers.foreign_code import execute, failure, root_cause
+from warpsmith.evaluator.workers.foreign_code import MAX_MESSAGE, execute, failure, root_cause
 from warpsmith.evaluator.workers.player import Player, player_for
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ def _failure(message: Message, error: BaseException, path: Path, language: Kerne
     root = root_cause(error)
     report = failure(message.kind.name.lower(), root, path)
     trace = report["trace"] or failure("", error, path)["trace"]
-    text = f"{report['message']}{_hint(root, path, language)}"
+    text = f"{report['message']}{_hint(root, path, language)}"[: 2 * MAX_MESSAGE]
     return report | {"message": text, "trace": trace, "category": categorise(error, language)}
 
 

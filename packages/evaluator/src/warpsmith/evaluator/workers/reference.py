@@ -54,6 +54,8 @@ EXACT_COST: Final = 4.0
 """Estimated duration of a run in fp64, with its copy of the model, as a multiple of the own run's."""
 HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
+MOST_TABLE_ERROR: Final = 2.0**-8
+"""Largest error of a table, relative to its largest number: sines of angles of some ten thousand have it."""
 ROUNDING_PAIRS: Final = 2
 """Pairs of runs with roundings of what is computed from integers."""
 TIE_PAIRS: Final = 4
@@ -191,19 +193,18 @@ class Reference:
         A kernel may compute a table, or have one that is nearer to the exact numbers than the problem's own: the sine
         of an angle of some hundred has its error from the angle's rounding.
         """
-        if not self.tables:
+        kept = [name for name in self._kept_tables() if self.initial_buffers[name].dtype.itemsize > 1]
+        if not kept:
             return {}
         self.device.seed(seed)
         try:
             with RoundingNoise(self._roundings(seed)):
                 others = module_state.buffers(self._construct().to(self.device.torch_device))
+            apart = {
+                name: _small(others[name] - self.initial_buffers[name], self.initial_buffers[name]) for name in kept
+            }
         except Exception:  # noqa: BLE001  (foreign code may raise anything; without errors its tables count as exact)
             return {}
-        apart = {
-            name: torch.nan_to_num(others[name] - self.initial_buffers[name], 0.0, 0.0, 0.0)
-            for name in self._kept_tables()
-            if name in others and others[name].shape == self.initial_buffers[name].shape
-        }
         return {name: error for name, error in apart.items() if bool(error.any())}
 
     def _named_once(self, named: module_state.Named) -> module_state.Named:
@@ -387,7 +388,7 @@ class Reference:
     ) -> tuple[codec.Value, list[torch.Tensor]]:
         self._restore_buffers(model, cast)
         # Cloned, because the problem may write to its own inputs.
-        inputs = tensor_views.materialise(self.inputs_tree, lambda slot: cast(tensor_views.view(arena, slot).clone()))
+        inputs = tensor_views.materialise(self.inputs_tree, lambda slot: cast(tensor_views.copy_of(arena, slot)))
         self.device.seed(seed)
         output = calling.called(model, inputs)
         found: list[torch.Tensor] = []
@@ -444,7 +445,7 @@ class Reference:
         if self._plain_forms and has_textbook_form(self._plain_forms) and budget.allows(1.0):
             with suppress(Exception), PlainForms(None, self._plain_forms):
                 self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
-        exact = budget.allows(1.0) and self._only_selects(arena, seed)
+        exact = not self._rounds and budget.allows(EXACT_COST) and self._only_selects(arena, seed)
         if exact and not self._ranks:
             self._note_spread([one.own for one in self.answers], self.answers)
             return
@@ -470,8 +471,6 @@ class Reference:
 
         Perturbed inputs would excuse the wrong side of every step that an input lies on.
         """
-        if self._rounds:
-            return False
         noise = RoundingNoise(self._roundings(seed))
         try:
             with noise:
@@ -594,7 +593,7 @@ class Reference:
         arena, output_bytes = self.memory.buffers["inputs"], 0
         for number in range(count):
             self._restore_buffers(self.model, lambda tensor: tensor)
-            inputs = tensor_views.materialise(self.inputs_tree, lambda slot: tensor_views.view(arena, slot).clone())
+            inputs = tensor_views.materialise(self.inputs_tree, lambda slot: tensor_views.copy_of(arena, slot))
             with device_alone() if number else nullcontext():
                 leaves = pytree.tree_leaves(calling.called(model, inputs))
                 output_bytes = sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))
@@ -617,9 +616,7 @@ class _ModelCall(Call):
     def __init__(self, reference: Reference, arena: tensor_views.Part) -> None:
         self._reference = reference
         # On copies, since a problem may write to its inputs.
-        self._inputs = tensor_views.materialise(
-            reference.inputs_tree, lambda slot: tensor_views.view(arena, slot).clone()
-        )
+        self._inputs = tensor_views.materialise(reference.inputs_tree, lambda slot: tensor_views.copy_of(arena, slot))
         self._arena = arena
         self._output: Any = None
         self._attributes = list(_plain_tensors(reference.model))
@@ -644,6 +641,12 @@ def _plain_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, torc
     for module in model.modules():
         attributes = vars(module)
         yield from ((attributes, name, held) for name, held in attributes.items() if isinstance(held, torch.Tensor))
+
+
+def _small(errors: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """Return the errors of a table without those that are no roundings: beyond a step, or where nothing is exact."""
+    most = MOST_TABLE_ERROR * torch.nan_to_num(table, 0.0, 0.0, 0.0).abs().max()
+    return torch.where(errors.abs() <= most, errors, 0.0)
 
 
 def _is_all(tensor: torch.Tensor, number: int) -> bool:

@@ -16,6 +16,7 @@ from warpsmith.rollout.errors import RayTokenError, SamplerError
 
 _OBJECT_STORE_BYTES = 512 << 20
 _MODE = "RAY_AUTH_MODE"
+_PRESTART = "RAY_prestart_worker_first_driver"
 _TOKEN = "RAY_AUTH_TOKEN"
 _TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
 _TOKEN_FILE = Path(".ray/auth_token")
@@ -50,13 +51,14 @@ def ray_session(
     check_token(address)
     import ray
 
+    if address is None:
+        # Else Ray starts an idle worker for each CPU at once, which only takes time from those that are used.
+        os.environ.setdefault(_PRESTART, "0")
     local = {
         "num_cpus": num_cpus,
         "object_store_memory": object_store_bytes,
         "include_dashboard": False,
         "_temp_dir": None if temp_dir is None else str(temp_dir),
-        # Ray would start an idle worker for each CPU at once, which only takes time from those that are used.
-        "_system_config": {"prestart_worker_first_driver": False},
     }
     try:
         ray.init(

@@ -21,7 +21,7 @@ from warpsmith.evaluator.languages.base import (
     RequestBuild,
     UnsupportedDeviceError,
 )
-from warpsmith.evaluator.languages.chips import Chip
+from warpsmith.evaluator.languages.chips import Chip, is_amd
 from warpsmith.evaluator.languages.cuda_cpp import probe, toolkit
 from warpsmith.evaluator.languages.cuda_cpp.builds import Build
 from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel, symbol
@@ -71,6 +71,10 @@ class CudaCpp(KernelLanguage):
             raise UsageError(
                 "CUDA C++ host code cannot be recorded with recording = on_device.",
                 "Use recording = detached (--recording detached).",
+            )
+        if is_amd(config.chip):
+            raise UsageError(
+                f"CUDA C++ cannot be compiled for {config.chip}.", "Use target = cuda (--target cuda) and target_arch."
             )
         toolkit.find().check_chip(int(config.chip))
 

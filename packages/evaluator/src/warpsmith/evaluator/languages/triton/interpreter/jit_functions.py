@@ -1,4 +1,4 @@
-"""Interpreted kernels that host code can ask whatever it may ask a compiled one.
+"""Interpreted kernels that answer whatever host code may ask a compiled one.
 
 `@triton.jit` returns a `JITFunction`, and an `InterpretedFunction` where kernels are interpreted, which lacks most of
 its attributes. Host code must not see the difference: libraries unwrap decorators until they meet a `JITFunction`, and
