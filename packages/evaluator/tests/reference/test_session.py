@@ -110,7 +110,7 @@ def test_an_answer_without_an_fp64_run_says_so(session_of, forward, is_exact):
 
 
 def test_a_problem_that_raises_on_perturbed_inputs_is_judged_without_its_spread(session_of):
-    forward = "if not torch.equal(x, x.half().float()):\n    raise ValueError('no halves')\nreturn x * 2"
+    forward = "if not torch.equal(x, x.half().float()):\n    raise ValueError('no halves')\nreturn x / 3"
     session = session_of(problem(forward, "torch.randn(8, 8).half().float()"))
     session.make_inputs(1)
     (expected,) = session.answer(0).expected
