@@ -54,6 +54,9 @@ EXACT_COST: Final = 4.0
 """Estimated duration of a run in fp64, with its copy of the model, as a multiple of the own run's."""
 HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
+TABLE_RUNS: Final = 6
+TABLE_S: Final = 1.0
+"""Constructors that are run with other roundings, and seconds for them: one alone errs little at some numbers."""
 MOST_TABLE_ERROR: Final = 2.0**-8
 """Largest error of a table, relative to its largest number: sines of angles of some ten thousand have it."""
 ROUNDING_PAIRS: Final = 2
@@ -144,8 +147,8 @@ class Reference:
         self._inexact: set[int] = set()
         # Whether its forward rounds, and makes numbers of integers; sought on all inputs until it has rounded once.
         self._rounds = self._converts = False
-        # The sign with which the errors of tables are added; 0 outside of perturbed runs.
-        self._table_sign = 0.0
+        # What makes the changes of tables, by their errors; None outside of perturbed runs.
+        self._table_changes: Perturbation | None = None
         self._undefined = self._ranks = self._tied = self._unordered = self._on_grid = False
         # The encoded form of the last inputs and answer, and where the judge put them.
         self.inputs_form = b""
@@ -188,7 +191,7 @@ class Reference:
         )
 
     def _errors_of_tables(self, seed: int) -> dict[str, torch.Tensor]:
-        """Return how far the tables are from those of a constructor whose every result is rounded otherwise.
+        """Return how far the tables are at most from those of constructors whose every result is rounded otherwise.
 
         A kernel may compute a table, or have one that is nearer to the exact numbers than the problem's own: the sine
         of an angle of some hundred has its error from the angle's rounding.
@@ -196,15 +199,20 @@ class Reference:
         kept = [name for name in self._kept_tables() if self.initial_buffers[name].dtype.itemsize > 1]
         if not kept:
             return {}
-        self.device.seed(seed)
-        try:
-            with RoundingNoise(self._roundings(seed)):
-                others = module_state.buffers(self._construct().to(self.device.torch_device))
-            apart = {
-                name: _small(others[name] - self.initial_buffers[name], self.initial_buffers[name]) for name in kept
-            }
-        except Exception:  # noqa: BLE001  (foreign code may raise anything; without errors its tables count as exact)
-            return {}
+        tables = {name: self.initial_buffers[name] for name in kept}
+        apart = {name: torch.zeros_like(table) for name, table in tables.items()}
+        begun = time.monotonic()
+        for number in range(TABLE_RUNS):
+            if time.monotonic() - begun > TABLE_S:
+                break
+            self.device.seed(seed)
+            try:
+                with RoundingNoise(self._roundings(seed + number)):
+                    others = module_state.buffers(self._construct().to(self.device.torch_device))
+                found = {name: _small((others[name] - table).abs(), table) for name, table in tables.items()}
+            except Exception:  # noqa: BLE001  (foreign code may raise anything; its tables then count as exact)
+                return {}
+            apart = {name: torch.maximum(error, found[name]) for name, error in apart.items()}
         return {name: error for name, error in apart.items() if bool(error.any())}
 
     def _named_once(self, named: module_state.Named) -> module_state.Named:
@@ -400,8 +408,9 @@ class Reference:
         own = module_state.buffers(model)
         for name in self.initial_buffers.keys() & own.keys():
             own[name].copy_(cast(self.initial_buffers[name]))
-            if self._table_sign and name in self._table_errors:
-                own[name].add_(self._table_errors[name], alpha=self._table_sign)
+            if self._table_changes is not None and name in self._table_errors:
+                error = self._table_errors[name]
+                own[name].add_(error * self._table_changes.changes(error).to(error.dtype))
 
     def _add_exact(self, arena: "Shared", seed: int) -> None:
         """Add the tensors of a run in fp64, if the problem supports it and answers in the same form."""
@@ -505,11 +514,11 @@ class Reference:
     @contextmanager
     def _inexact_tables(self, perturb: Perturbation) -> Iterator[None]:
         """Add the errors of tables to them within the context."""
-        self._table_sign = perturb.sign
+        self._table_changes = perturb
         try:
             yield
         finally:
-            self._table_sign = 0.0
+            self._table_changes = None
 
     def _textbook(self, perturb: Perturbation) -> AbstractContextManager[Any]:
         """Return the context of a run in which functions have the rounding errors of their textbook forms."""
