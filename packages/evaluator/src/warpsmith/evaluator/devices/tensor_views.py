@@ -141,24 +141,23 @@ def copy_of(buffer: "Shared | Part", slot: TensorSlot) -> torch.Tensor:
 
 
 def overlaps(slot: TensorSlot) -> bool:
-    """Whether several indices of a slot's tensor share a place in memory, as far as its size tells."""
-    return slot.numel > slot.span
+    """Whether several indices of a slot's tensor share a place in memory, as far as its size and strides tell."""
+    expanded = any(size > 1 and not step for size, step in zip(slot.shape, slot.stride, strict=True))
+    return expanded or slot.numel > slot.span
 
 
 def fill(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Copy `source` into the tensor of its slot with its own strides; their gaps become NaN or large integers.
+    """Copy `source` into the tensor of its slot with its own strides, and poison into their gaps.
 
     What lies in the gaps of `source` is not copied: it may be memory that another computation left.
     """
-    if not source.numel() or torch.ops.aten.is_non_overlapping_and_dense(source):
-        target.copy_(source)
-        return
-    if target.stride() != source.stride():
+    dense = not source.numel() or torch.ops.aten.is_non_overlapping_and_dense(source)
+    if dense or target.stride() != source.stride():
         target.copy_(source)
         return
     places, item = _places(source), source.element_size()
     into, taken = (_span(one).view(torch.uint8).view(-1, item) for one in (target, _plain_bits(source)))
-    into.fill_(NAN_BYTE)
+    into.fill_(poison_byte(NAMES[source.dtype]))
     into[places] = taken[places]
 
 

@@ -21,8 +21,8 @@ from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
-_TOLD: Final = MAX_TEXT // 5
-"""Most characters of each message where two are told: a trial's remark follows, behind half of MAX_TEXT."""
+_QUOTED: Final = MAX_TEXT // 5
+"""Most characters of each of two messages: a trial's remark follows, behind half of MAX_TEXT."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Recordings:
             self._load_in(execution)
         except NeedsDeviceError as error:
             fallback = self._fallback(error)
-            with _telling_first_cause(error):
+            with _with_first_cause(error):
                 self._load_in(fallback)
 
     def _fallback(self, error: NeedsDeviceError) -> type[HostExecution]:
@@ -191,7 +191,7 @@ class Recordings:
             return self._recorded(answer, placed)
         except NeedsDeviceError as error:
             fallback = self._fallback(error)
-            with _telling_first_cause(error):
+            with _with_first_cause(error):
                 self._load_in(fallback)
                 return self._recorded(answer, placed)
 
@@ -220,7 +220,7 @@ class Recordings:
 
 
 @contextmanager
-def _telling_first_cause(error: NeedsDeviceError) -> Iterator[None]:
+def _with_first_cause(error: NeedsDeviceError) -> Iterator[None]:
     """Add to an error that host code raises on the device what it raised without one, if that is another.
 
     The first is often the real cause: the second can come from a difference between the two ways.
@@ -235,8 +235,8 @@ def _telling_first_cause(error: NeedsDeviceError) -> Iterator[None]:
             and second.status in {"runtime_error", "compile_error"}
             and _first_line(first.failure.message) != _first_line(second.message)
         ):
-            told = f"{second.message[:_TOLD]}\n(before that, without a device: {first.failure.message[:_TOLD]})"
-            failed.failure = replace(second, message=told)
+            both = f"{second.message[:_QUOTED]}\n(before that, without a device: {first.failure.message[:_QUOTED]})"
+            failed.failure = replace(second, message=both)
         raise
 
 

@@ -320,7 +320,7 @@ class _Trial:
                 tensor = tensor_views.view(session.inputs_buffer, slot)
                 last = tensor.select(dim, -1)
                 kept = last.clone()
-                last.copy_(tensor.select(dim, 0))
+                last.copy_(tensor.select(dim, 0).clone())
                 after = session.answer(seed, exact=False).expected
                 same = all(tensor_views.equal(one.value, two.value) for one, two in zip(before, after, strict=False))
                 if same and not tensor_views.equal(last.contiguous(), kept.contiguous()):
