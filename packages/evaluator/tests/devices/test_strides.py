@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.errors import LayoutError
+from warpsmith.evaluator.errors import LayoutError, WireError
 from warpsmith.evaluator.ipc import tensor_slots
 
 LAYOUTS = {
@@ -18,15 +18,17 @@ LAYOUTS = {
     "windows with gaps": lambda x: x[0].unfold(0, 2, 5),
     "transposed": lambda x: x.t(),
     "channels last": lambda x: x.reshape(2, 4, 4, 6).to(memory_format=torch.channels_last),
+    "offset": lambda x: x.flatten()[1:].view(1, -1),
+    "offset rows": lambda x: x[3:, 1:],
     "empty": lambda x: x[:0, ::2],
 }
 
 
 def stored(tensor):
-    slot = tensor_views.slot_of(tensor, keep_strides=True)
+    slot = tensor_views.slot_of(tensor, keep_layout=True)
     (placed,), size = tensor_slots.pack([slot], 1 << 20)
     flat = torch.zeros(size, dtype=torch.uint8)
-    tensor_views.fill(tensor_views.view(flat, placed), tensor)
+    tensor_views.fill(flat, placed, tensor)
     return flat, placed
 
 
@@ -38,6 +40,7 @@ def test_values_and_strides_are_kept(name, dtype):
     for found in (tensor_views.view(flat, placed), tensor_views.copy_of(flat, placed)):
         assert found.shape == tensor.shape
         assert not tensor.numel() or found.stride() == tensor.stride()
+        assert found.storage_offset() * found.itemsize % tensor_slots.ALIGNMENT == placed.lead
         assert torch.equal(found.to(torch.complex64), tensor.to(torch.complex64))
 
 
@@ -47,11 +50,24 @@ def test_gaps_hold_nothing_of_the_source():
     assert torch.equal(span.isnan(), torch.arange(span.numel()) % 2 == 1)
 
 
-def test_a_lazy_negation_is_written_out():
-    tensor = torch.complex(torch.zeros(8), torch.arange(8.0)).conj().imag
-    assert tensor.is_neg()
-    flat, placed = stored(tensor[::2])
-    assert tensor_views.view(flat, placed).tolist() == [0.0, -2.0, -4.0, -6.0]
+def test_what_lies_before_a_tensor_is_no_number():
+    flat, placed = stored(torch.arange(64)[5:])
+    assert placed.lead == 40
+    assert (flat[: placed.lead] == tensor_views.INTEGER_POISON).all()
+    assert flat[placed.offset :].view(torch.int64)[:3].tolist() == [5, 6, 7]
+
+
+def test_a_lead_is_kept_behind_other_tensors():
+    one, two = (tensor_views.slot_of(tensor, keep_layout=True) for tensor in (torch.ones(200), torch.ones(9)[3:]))
+    (_, placed), size = tensor_slots.pack([one, two], 1 << 20)
+    assert (placed.offset, placed.lead, size) == (1024 + 12, 12, 1536)
+    assert tensor_slots.pack([placed], 1 << 20)[0][0].offset == 12
+
+
+@pytest.mark.parametrize(("view", "better"), [(lambda z: z.conj(), "resolve_conj"), (lambda z: z.conj().imag, "neg")])
+def test_a_lazy_view_is_refused_since_a_kernel_would_not_see_it(view, better):
+    with pytest.raises(WireError, match=better):
+        tensor_views.slot_of(view(torch.zeros(8, dtype=torch.complex64)), keep_layout=True)
 
 
 def test_many_expanded_tensors_are_bounded_by_what_copies_of_them_take():

@@ -77,6 +77,49 @@ def test_all_names_and_views_of_a_parameter_see_what_it_is_bound_to(reference):
     assert model.turned[1, 2] == model.kept[1][0, 1] == model.plain[2, 1] == model.wrapped[2, 1] == 9.0
 
 
+class Turned(nn.Module):
+    def __init__(self, turn):
+        super().__init__()
+        self.weight = nn.Parameter(turn(torch.ones(4, 6)))
+        self.seen = self.weight.data[:2]
+
+
+LAYOUTS = {
+    "rows": lambda x: x,
+    "columns": lambda x: x.t().contiguous().t(),
+    "slice": lambda x: torch.cat([x, x], 1)[:, 3:9],
+    "behind": lambda x: torch.cat([x, x])[4:],
+}
+
+
+@pytest.mark.parametrize("one", LAYOUTS)
+@pytest.mark.parametrize("two", LAYOUTS)
+def test_a_parameter_keeps_the_layout_that_its_own_constructor_makes(one, two):
+    reference, model = Turned(LAYOUTS[one]), Turned(LAYOUTS[two])
+    before = model.weight.stride(), model.weight.storage_offset()
+    slot = tensor_views.own_layout(reference.weight.detach())
+    flat = torch.zeros(1 << 12, dtype=torch.uint8)
+    tensor_views.view(flat, slot).fill_(7)
+    binding = module_state.bind(model, {"weight": slot}, {}, lambda slot: tensor_views.view(flat, slot))
+    assert binding.unmatched == [] and bool(binding.copied) == (one != two)
+    for tensor, of in binding.copied:
+        tensor.data.copy_(tensor_views.view(flat, of))
+    assert (model.weight.stride(), model.weight.storage_offset()) == before
+    assert (model.weight == 7).all() and (model.seen == 7).all()
+
+
+def test_a_parameter_whose_rows_are_one_memory_is_moved():
+    model, reference = Turned(lambda x: x[:1].expand(4, 6)), Turned(lambda x: x)
+    binding, memory = bound(model, reference)
+    assert binding.copied == [] and model.weight.data_ptr() == memory["weight"].data_ptr()
+
+
+def test_memory_is_shared_by_what_a_call_does_not_restore():
+    model = Turned(lambda x: x)
+    assert module_state.shared_memory(model, [model.weight, model.seen]) == frozenset()
+    assert module_state.shared_memory(model, [model.weight]) == {model.weight.untyped_storage().data_ptr()}
+
+
 def test_parameters_that_the_reference_ties_are_one_memory_also_where_the_candidate_does_not():
     class Untied(nn.Module):
         def __init__(self):

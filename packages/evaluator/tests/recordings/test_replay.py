@@ -181,7 +181,7 @@ def test_a_buffer_of_a_module_begins_as_what_the_judge_gives_it(tmp_path):
     memory = memory_of(arena(1))
     recorder, count = Recorder(memory, TRITON), torch.zeros(4)
     slot = tensor_views.contiguous("float32", (4,))
-    recorder.starts_as(count, slot)
+    recorder.starts_as(count, slot, frozenset())
     tensor_views.view(memory.buffers["state"], slot).copy_(torch.arange(4.0))
     player = Replay(Kernels(KernelSet(Extracted("", (), frozenset()))), memory.buffers)
     described = recorder.tensor(count)

@@ -12,7 +12,7 @@ from torch.utils.dlpack import from_dlpack
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
-from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot, contiguous
+from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, ITEM_BYTES, TensorSlot, contiguous
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -80,14 +80,16 @@ def _on_host(buffer: "_native.Buffer", dtype: torch.dtype, count: int, offset: i
 def view(buffer: "Shared | Part | torch.Tensor", slot: TensorSlot) -> torch.Tensor:
     """Return the tensor that `slot` describes; it shares the memory of a buffer or of a flat copy of one.
 
-    The slot must have been checked against the buffer's size. On the host the tensor has a storage of its own, so that
-    accesses beyond it are detected.
+    The slot must have been checked against the buffer's size. On the host the tensor has a storage of its own, which
+    begins with the slot's lead, so that accesses beyond it are detected.
     """
     if isinstance(buffer, _native.Buffer):
         dtype = TORCH_DTYPES[slot.dtype]
         if not slot.numel:
             return torch.empty(slot.shape, dtype=dtype)
-        return _on_host(buffer, dtype, slot.span, slot.offset).as_strided(slot.shape, slot.stride)
+        before = slot.lead // ITEM_BYTES[slot.dtype]
+        flat = _on_host(buffer, dtype, before + slot.span, slot.offset - slot.lead)
+        return flat.as_strided(slot.shape, slot.stride, before)
     return placed_in(content(buffer), slot)
 
 
@@ -101,7 +103,11 @@ def placed_in(flat: torch.Tensor, slot: TensorSlot) -> torch.Tensor:
 
 def raw(buffer: "Shared | Part", slot: TensorSlot) -> torch.Tensor:
     """Return the slot's bytes as uint8 [bytes] that shares the buffer's memory."""
-    return view(buffer, TensorSlot("uint8", (slot.nbytes,), (1,), slot.offset))
+    return _bytes(buffer, slot.offset, slot.nbytes)
+
+
+def _bytes(buffer: "Shared | Part", start: int, size: int) -> torch.Tensor:
+    return view(buffer, TensorSlot("uint8", (size,), (1,), start))
 
 
 def computable(tensor: torch.Tensor) -> torch.Tensor:
@@ -116,8 +122,12 @@ def equal(one: torch.Tensor, two: torch.Tensor) -> bool:
     return torch.equal(computable(one), computable(two))
 
 
-def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
-    """Return the slot of a tensor at offset 0: contiguous, or with its own strides if `keep_strides`."""
+def slot_of(tensor: torch.Tensor, *, keep_layout: bool = False) -> TensorSlot:
+    """Return the slot of a tensor in an arena of its own: contiguous, or with its strides and lead if `keep_layout`.
+
+    Raises:
+        WireError: its dtype or layout is none that another process can get, or its memory does not hold its numbers.
+    """
     name = NAMES.get(tensor.dtype)
     if name is None:
         raise WireError(
@@ -127,17 +137,43 @@ def slot_of(tensor: torch.Tensor, *, keep_strides: bool = False) -> TensorSlot:
     if tensor.layout != torch.strided:
         raise WireError(f"A tensor of layout {tensor.layout} cannot be sent to another process.", "Use a dense tensor.")
     shape = tuple(tensor.shape)
-    if keep_strides and tensor.numel():
-        return TensorSlot(name, shape, tuple(tensor.stride()))
-    return contiguous(name, shape)
+    if not keep_layout:
+        return contiguous(name, shape)
+    if tensor.is_conj() or tensor.is_neg():
+        # A kernel would read what lies in memory, and torch's own functions something else.
+        change, better = ("conjugated", "resolve_conj") if tensor.is_conj() else ("negated", "resolve_neg")
+        raise WireError(
+            f"A tensor is a lazily {change} view: a kernel reads its memory, in which the numbers are not {change}.",
+            f"Return tensor.{better}(), which writes them out.",
+        )
+    if not tensor.numel():
+        return contiguous(name, shape)
+    lead = int(tensor.storage_offset()) * tensor.element_size() % ALIGNMENT
+    return TensorSlot(name, shape, tuple(tensor.stride()), lead)
+
+
+def own_layout(tensor: torch.Tensor) -> TensorSlot:
+    """Return the slot of a tensor that is written in place: with its layout, unless indices share a place there."""
+    kept = slot_of(tensor, keep_layout=True)
+    return slot_of(tensor) if overlaps(kept) else kept
 
 
 def copy_of(buffer: "Shared | Part", slot: TensorSlot) -> torch.Tensor:
-    """Return a copy of a slot's tensor with its strides: torch's own of one with gaps or overlaps is contiguous."""
+    """Return a copy of a slot's tensor with its layout: torch's own of one with gaps or overlaps is contiguous."""
     tensor = view(buffer, slot)
     if not tensor.numel() or torch.ops.aten.is_non_overlapping_and_dense(tensor):
-        return tensor.clone()
-    return _span(tensor).clone().as_strided(tensor.shape, tensor.stride())
+        copied = tensor.clone()
+    else:
+        copied = _span(tensor).clone().as_strided(tensor.shape, tensor.stride())
+    return copied if not slot.lead else _behind(copied, slot.lead // copied.element_size())
+
+
+def _behind(tensor: torch.Tensor, before: int) -> torch.Tensor:
+    """Return a copy with the same strides that begins `before` elements after the start of its storage."""
+    flat = _span(tensor)
+    room = torch.empty(before + flat.numel(), dtype=flat.dtype, device=flat.device)
+    room[before:] = flat
+    return room.as_strided(tensor.shape, tensor.stride(), before)
 
 
 def overlaps(slot: TensorSlot) -> bool:
@@ -146,27 +182,22 @@ def overlaps(slot: TensorSlot) -> bool:
     return expanded or slot.numel > slot.span
 
 
-def fill(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Copy `source` into the tensor of its slot with its own strides, and poison into their gaps.
+def fill(buffer: "Shared | Part", slot: TensorSlot, source: torch.Tensor) -> None:
+    """Copy `source` into its slot, which has its strides, and poison into their gaps and the slot's lead.
 
     What lies in the gaps of `source` is not copied: it may be memory that another computation left.
     """
+    if slot.lead:
+        _bytes(buffer, slot.offset - slot.lead, slot.lead).fill_(poison_byte(slot.dtype))
+    target = view(buffer, slot)
     dense = not source.numel() or torch.ops.aten.is_non_overlapping_and_dense(source)
     if dense or target.stride() != source.stride():
         target.copy_(source)
         return
     places, item = _places(source), source.element_size()
-    into, taken = (_span(one).view(torch.uint8).view(-1, item) for one in (target, _plain_bits(source)))
+    into, taken = (_span(one).view(torch.uint8).view(-1, item) for one in (target, source))
     into.fill_(poison_byte(NAMES[source.dtype]))
     into[places] = taken[places]
-
-
-def _plain_bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor whose memory holds its numbers: a conjugate or a negation may not be written out yet."""
-    if not (tensor.is_conj() or tensor.is_neg()):
-        return tensor
-    plain = _span(tensor).resolve_conj().resolve_neg()
-    return plain.as_strided(tensor.shape, tensor.stride())
 
 
 def _places(tensor: torch.Tensor) -> torch.Tensor:
@@ -184,7 +215,7 @@ def _span(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((span,), (1,))
 
 
-def describe(tree: Any, found: list[torch.Tensor], *, keep_strides: bool = False) -> codec.Value:
+def describe(tree: Any, found: list[torch.Tensor], *, keep_layout: bool = False) -> codec.Value:
     """Return `tree` with each tensor replaced by its slot, appending the tensors to `found` from left to right.
 
     Raises:
@@ -193,15 +224,15 @@ def describe(tree: Any, found: list[torch.Tensor], *, keep_strides: bool = False
     match tree:
         case torch.Tensor():
             found.append(tree)
-            return slot_of(tree, keep_strides=keep_strides)
+            return slot_of(tree, keep_layout=keep_layout)
         case torch.dtype():
             return codec.DType(NAMES.get(tree, str(tree)))
         case list():
-            return [describe(item, found, keep_strides=keep_strides) for item in tree]
+            return [describe(item, found, keep_layout=keep_layout) for item in tree]
         case tuple():
-            return tuple(describe(item, found, keep_strides=keep_strides) for item in tree)
+            return tuple(describe(item, found, keep_layout=keep_layout) for item in tree)
         case dict():
-            return {str(key): describe(item, found, keep_strides=keep_strides) for key, item in tree.items()}
+            return {str(key): describe(item, found, keep_layout=keep_layout) for key, item in tree.items()}
         case _:
             return _plain(tree)
 

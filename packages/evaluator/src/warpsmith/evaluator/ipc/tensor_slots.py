@@ -63,6 +63,7 @@ class TensorSlot:
     """One tensor in an arena. `stride` is in elements, `offset` in bytes from the arena's start.
 
     Strides may leave gaps (a slice, a chunk) or store an element for several indices (an expanded row, windows).
+    Memory is aligned to `ALIGNMENT`; a tensor that begins later in its storage (`x[1:]`) has its `lead` there too.
     """
 
     dtype: str
@@ -80,6 +81,11 @@ class TensorSlot:
         if not self.numel:
             return 0
         return 1 + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
+
+    @property
+    def lead(self) -> int:
+        """Bytes from the last aligned byte to the tensor's first: its storage offset, modulo `ALIGNMENT`."""
+        return self.offset % ALIGNMENT
 
     @property
     def nbytes(self) -> int:
@@ -128,6 +134,8 @@ def check_slot(slot: TensorSlot, max_bytes: int) -> TensorSlot:
         )
     if any(size < 0 for size in slot.shape) or any(step < 0 for step in slot.stride):
         raise LayoutError(f"Negative size or stride in shape {slot.shape}, stride {slot.stride}.")
+    if slot.offset < 0 or slot.offset % ITEM_BYTES[slot.dtype]:
+        raise LayoutError(f"A tensor {slot} begins at byte {slot.offset}; a multiple of its item was expected.")
     # A stride of 0 makes a large tensor of a small memory, and whoever computes with it needs memory for all of it.
     size = slot.dense_bytes
     if size > max_bytes:
@@ -141,13 +149,13 @@ def check_slot(slot: TensorSlot, max_bytes: int) -> TensorSlot:
 def check_in_arena(slot: TensorSlot, arena_bytes: int) -> TensorSlot:
     """Return `slot` if it is valid and lies inside an arena of `arena_bytes`, else raise LayoutError."""
     check_slot(slot, arena_bytes)
-    if slot.offset < 0 or slot.offset % ITEM_BYTES[slot.dtype] or slot.offset + slot.nbytes > arena_bytes:
+    if slot.offset + slot.nbytes > arena_bytes:
         raise LayoutError(f"A tensor {slot} at byte {slot.offset} lies outside its arena of {arena_bytes} bytes.")
     return slot
 
 
 def pack(slots: Iterable[TensorSlot], max_bytes: int) -> tuple[list[TensorSlot], int]:
-    """Place slots consecutively, each aligned to `ALIGNMENT` bytes.
+    """Place slots consecutively, each its lead behind a multiple of `ALIGNMENT` bytes.
 
     Returns:
         The placed slots in the same order, and the arena's size in bytes (at least one alignment unit).
@@ -156,8 +164,8 @@ def pack(slots: Iterable[TensorSlot], max_bytes: int) -> tuple[list[TensorSlot],
     end = copies = 0
     for slot in slots:
         check_slot(slot, max_bytes)
-        placed.append(slot.at(end))
-        end += -(-slot.nbytes // ALIGNMENT) * ALIGNMENT
+        placed.append(slot.at(end + slot.lead))
+        end += -(-(slot.lead + slot.nbytes) // ALIGNMENT) * ALIGNMENT
         copies += slot.dense_bytes
     if max(end, copies) > max_bytes:
         raise LayoutError(

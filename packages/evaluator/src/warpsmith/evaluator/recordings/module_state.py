@@ -6,7 +6,7 @@ stay one tensor in a candidate that also ties them.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -64,9 +64,10 @@ def move(model: nn.Module, moved: list[tuple[torch.Tensor, torch.Tensor]]) -> No
 
     Args:
         model: the module whose attributes are searched for views.
-        moved: parameters of the module, each with a contiguous tensor of the same shape and dtype.
+        moved: parameters of the module, each with a tensor of the same shape and dtype. Views follow those alone that
+            have the same layout there.
     """
-    kept = list(_kept_views(model, [tensor for tensor, _ in moved]))
+    kept = list(_kept_views(model, [tensor for tensor, place in moved if tensor.stride() == place.stride()]))
     for tensor, place in moved:
         tensor.data = place
     _follow(kept)
@@ -81,12 +82,13 @@ def widened(model: nn.Module) -> nn.Module:
     further = aliases(model)
     kept = _kept_views(model, [tensor for name, tensor in parameters(model).items() if name not in further])
     known = [view for view in kept if id(view[0]) in made and id(view[1]) in made]
+    known = [view for view in known if made[id(view[1])].stride() == view[1].stride()]
     _follow([(made[id(view)], made[id(owner)], offset) for view, owner, offset in known])
     return copied
 
 
 def _follow(kept: list[_View]) -> None:
-    """Point views to the present memory of their owners; works because owners are dense."""
+    """Point views to the present memory of their owners, which have the strides that they had before."""
     for view, owner, offset in kept:
         view.data = owner.data.as_strided(view.shape, view.stride(), owner.storage_offset() + offset)
 
@@ -97,14 +99,28 @@ def _kept_views(model: nn.Module, owners: list[torch.Tensor]) -> Iterator[_View]
     `self.w = self.linear.weight.data` is such a view: it must see what is loaded into the parameter.
     """
     moved = {id(owner) for owner in owners}
-    whole = [owner for owner in owners if owner.layout == torch.strided and owner.is_contiguous() and owner.numel()]
-    by_memory = {owner.untyped_storage().data_ptr(): owner for owner in whole}
+    by_memory: dict[int, list[torch.Tensor]] = {}
+    for owner in owners:
+        if owner.layout == torch.strided and owner.numel():
+            by_memory.setdefault(owner.untyped_storage().data_ptr(), []).append(owner)
     for held in (*tensors(model).values(), *_plain_tensors(model)):
         if id(held) in moved or held.layout != torch.strided or not held.numel():
             continue
-        owner = by_memory.get(held.untyped_storage().data_ptr())
-        if owner is not None and held.dtype == owner.dtype:
+        near = by_memory.get(held.untyped_storage().data_ptr(), ())
+        for owner in [one for one in near if held.dtype == one.dtype and _is_within(held, one)][:1]:
             yield held, owner, int(held.storage_offset()) - int(owner.storage_offset())
+
+
+def _is_within(held: torch.Tensor, owner: torch.Tensor) -> bool:
+    """Whether a view reaches no further than its owner: others may share the storage."""
+    (first, last), (start, stop) = _reach(held), _reach(owner)
+    return start <= first and last <= stop
+
+
+def _reach(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the places in the storage of a tensor's first and last element."""
+    first = int(tensor.storage_offset())
+    return first, first + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def _plain_tensors(model: nn.Module) -> Iterator[torch.Tensor]:
@@ -140,10 +156,13 @@ class Binding:
     Attributes:
         unmatched: names under which the candidate has no parameter of the same shape and dtype.
         hints: sentences on these for the candidate's author.
+        copied: parameters that its constructor makes in another layout than Model's, each with the slot that is to be
+            copied into it: values that are loaded into a parameter leave its strides as they are.
     """
 
     unmatched: list[str]
     hints: list[str]
+    copied: list[tuple[torch.Tensor, TensorSlot]]
 
 
 def bind(
@@ -152,7 +171,7 @@ def bind(
     other_names: Mapping[str, str],
     place: Callable[[TensorSlot], torch.Tensor],
 ) -> Binding:
-    """Move parameters of the same name, shape and dtype to the judge's memory.
+    """Move parameters of the same name, shape, dtype and layout to the judge's memory.
 
     Args:
         model: the candidate's module.
@@ -162,16 +181,38 @@ def bind(
     """
     own = tensors(model)
     moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    copied: dict[int, tuple[torch.Tensor, TensorSlot]] = {}
     taken: dict[int, str] = {}
     unmatched: list[str] = []
     for name, slot in slots.items():
         found = [own[known] for known in names_of(name, other_names) if known in own and _fits(own[known], slot)]
         free = [tensor for tensor in found if taken.setdefault(id(tensor), name) == name]
-        moved |= {id(tensor): (tensor, place(slot)) for tensor in free}
+        for tensor in free:
+            if _lies_as(tensor, slot):
+                moved[id(tensor)] = tensor, place(slot)
+            else:
+                copied[id(tensor)] = tensor, slot
         if not free:
             unmatched.append(name)
     move(model, list(moved.values()))
-    return Binding(unmatched, _hints(model, unmatched, own, set(taken)) if unmatched else [])
+    hints = _hints(model, unmatched, own, set(taken)) if unmatched else []
+    return Binding(unmatched, hints, list(copied.values()))
+
+
+def _lies_as(tensor: torch.Tensor, slot: TensorSlot) -> bool:
+    """Whether a parameter has the layout of a slot, or none that could be written to in place."""
+    own = tensor_views.slot_of(tensor.detach(), keep_layout=True)
+    steps = zip(own.shape, own.stride, slot.stride, strict=True)
+    same = own.lead == slot.lead and all(step == other for size, step, other in steps if size > 1)
+    return same or not own.numel or tensor_views.overlaps(own)
+
+
+def shared_memory(model: nn.Module, restored: Iterable[torch.Tensor]) -> frozenset[int]:
+    """Return the addresses of the storages in which a module has tensors besides those `restored` in each call."""
+    known = {id(tensor) for tensor in restored}
+    held = (*tensors(model).values(), *_plain_tensors(model))
+    others = (tensor for tensor in held if id(tensor) not in known and tensor.layout == torch.strided)
+    return frozenset(tensor.untyped_storage().data_ptr() for tensor in others)
 
 
 def matching(model: nn.Module, slots: Mapping[str, TensorSlot], other_names: Mapping[str, str]) -> dict[str, str]:

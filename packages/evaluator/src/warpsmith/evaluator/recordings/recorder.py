@@ -15,7 +15,7 @@ or `fresh` and the id of an allocation; `offset` is in elements. Other arguments
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Final
 
 import torch
@@ -23,7 +23,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.devices.tensor_views import NAMES
-from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
+from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot
 from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.recordings import library_calls, movement
 from warpsmith.evaluator.recordings.library_calls import LibraryCall
@@ -157,13 +157,22 @@ class Recorder:
         if not tensor.dim() and not known and storage.nbytes() <= _SCALAR_BYTES:
             self._take_in("literal", storage, storage.data_ptr())
 
-    def starts_as(self, tensor: torch.Tensor, slot: TensorSlot) -> None:
-        """Record that a tensor of the candidate starts as a copy of `slot` in the judge's parameters and buffers."""
+    def starts_as(self, tensor: torch.Tensor, slot: TensorSlot, shared: Container[int]) -> None:
+        """Record that a tensor of the candidate starts as a copy of `slot` in the judge's parameters and buffers.
+
+        Args:
+            tensor: of the candidate's module.
+            slot: in the judge's memory.
+            shared: addresses of the storages that hold something else too, whose present values matter.
+        """
         storage = tensor.untyped_storage()
-        if tensor.is_contiguous() and storage.nbytes() == tensor.numel() * tensor.element_size():
-            # It is alone in its memory, so its present values do not matter.
+        fills = torch.ops.aten.is_non_overlapping_and_dense(tensor) and storage.nbytes() == tensor.nbytes
+        if (fills or storage.data_ptr() not in shared) and storage.data_ptr() not in self._held:
             self._allocate(storage)
-        origin = ["tensor", "state", slot.offset, slot.dtype, list(slot.shape), list(slot.stride), 0]
+        before = slot.lead // ITEM_BYTES[slot.dtype]
+        origin = [
+            "tensor", "state", slot.offset - slot.lead, slot.dtype, list(slot.shape), list(slot.stride), before,
+        ]  # fmt: skip
         self._add(["copy", self.tensor(tensor), origin])
 
     def launch(self, kernel: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any]:

@@ -94,6 +94,8 @@ class Candidate:
         self._whole = library_calls.keep_whole() if self.operators != "none" else []
         self.gpu_host: gpu_stand_in.GpuHost | None = None
         self.buffers: dict[str, TensorSlot] = {}
+        # Parameters in a layout of the candidate's own, each with the slot that is copied into it before each call.
+        self.copied: list[tuple[torch.Tensor, TensorSlot]] = []
         self.inputs: dict[TensorSlot, torch.Tensor] = {}
         self.buffer_names: dict[str, str] = {}
         self.recorder = Recorder(self.memory, language)
@@ -135,12 +137,14 @@ class Candidate:
         with self._host():
             self.model = model.to(self.device.torch_device)
         self._match_buffers()
-        return module_state.bind(
+        binding = module_state.bind(
             self.model,
             self.loaded.slot_map("parameters"),
             self.loaded.mapping("other_names"),
             lambda slot: tensor_views.view(state, slot),
         )
+        self.copied = binding.copied
+        return binding
 
     def _own_buffers(self) -> dict[str, torch.Tensor]:
         """Return the module's tensors for the reference's buffers, by the reference's names."""
@@ -158,7 +162,7 @@ class Candidate:
         if fds:
             self.inputs.clear()
         inputs = self.memory.receive("inputs", fields.integer("inputs_bytes"), fds, writable=False)
-        self._restore_buffers()
+        self._restore_state()
         self._show_changes()
         arguments = tensor_views.materialise(fields.value("inputs"), lambda slot: self._input(inputs, slot))
         output, watch = self._forward(arguments, fields)
@@ -231,9 +235,10 @@ class Candidate:
     def _begin_recording(self) -> None:
         """Start recording a call whose buffers begin as in the judge's memory."""
         self.recorder.begin()
-        own = self._own_buffers()
-        for name, slot in self.buffers.items():
-            self.recorder.starts_as(own[name], slot)
+        restored = self._restored()
+        shared = module_state.shared_memory(self.model, [tensor for tensor, _ in restored])
+        for tensor, slot in restored:
+            self.recorder.starts_as(tensor, slot, shared)
 
     def _trace(self, found: list[torch.Tensor], buffers: dict[str, TensorSlot]) -> dict[str, Any]:
         """Return the events, and the places of the outputs and then of the buffers after them."""
@@ -241,10 +246,14 @@ class Candidate:
         described = [self.recorder.tensor(tensor) for tensor in (*found, *(own[name] for name in buffers))]
         return {"events": self.recorder.events, "outputs": described}
 
-    def _restore_buffers(self) -> None:
+    def _restored(self) -> list[tuple[torch.Tensor, TensorSlot]]:
+        """Return the module's tensors that are the candidate's own memory, each with the slot that it starts as."""
         own = self._own_buffers()
-        for name, slot in self.buffers.items():
-            own[name].copy_(tensor_views.view(self.memory.buffers["state"], slot))
+        return [*((own[name], slot) for name, slot in self.buffers.items()), *self.copied]
+
+    def _restore_state(self) -> None:
+        for tensor, slot in self._restored():
+            tensor.data.copy_(tensor_views.view(self.memory.buffers["state"], slot))
 
     def _show_changes(self) -> None:
         """Give parameters and buffers a new version, as a copy into them does.

@@ -80,7 +80,7 @@ class ReadOnlyTensors:
         for byte in used:
             slot = self._slot_at(byte)
             if slot.offset not in self._regions:
-                self._regions[slot.offset] = made = device.region(slot.nbytes, read_only=not once)
+                self._regions[slot.offset] = made = device.region(slot.lead + slot.nbytes, read_only=not once)
                 made.whole.fill_(POISON)
 
     def _slot_at(self, byte: int) -> TensorSlot:
@@ -92,7 +92,7 @@ class ReadOnlyTensors:
     def at(self, byte: int) -> tuple[torch.Tensor, int]:
         """Return the tensor at a byte of the arena, as bytes, and the index of that byte in it."""
         slot = self._slot_at(byte)
-        return self._regions[slot.offset].content, byte - slot.offset
+        return self._regions[slot.offset].content, slot.lead + byte - slot.offset
 
     def update(self) -> None:
         """Copy the arena's current content."""
@@ -101,7 +101,8 @@ class ReadOnlyTensors:
         flat = tensor_views.content(self._source)
         for slot in self._slots:
             if slot.offset in self._regions:
-                self._regions[slot.offset].within.copy_(flat[slot.offset : slot.offset + slot.nbytes])
+                within = self._regions[slot.offset].within[slot.lead :]
+                within.copy_(flat[slot.offset : slot.offset + slot.nbytes])
 
     def seal(self) -> None:
         """Make all regions read-only, and release the arena, so that no second copy of the content remains."""

@@ -229,7 +229,7 @@ class Reference:
         found: list[torch.Tensor] = []
         return {
             "init": tensor_views.describe(self.init, found),
-            "parameters": {name: tensor_views.slot_of(tensor) for name, tensor in self._parameters().items()},
+            "parameters": {name: tensor_views.own_layout(tensor) for name, tensor in self._parameters().items()},
             "buffers": {name: tensor_views.slot_of(tensor) for name, tensor in self.initial_buffers.items()},
             "other_names": self.other_names,
             "constants": sorted((self.initial_buffers.keys() - self.model.state_dict().keys()) | self._kept_tables()),
@@ -276,7 +276,7 @@ class Reference:
         self.built_sites = catch.built
         inputs = calling.forward_arguments(inputs)
         self.made = []
-        tree = tensor_views.describe(inputs, self.made, keep_strides=True)
+        tree = tensor_views.describe(inputs, self.made, keep_layout=True)
         self.inputs_form = codec.encode(tree)
         return tree
 
@@ -307,7 +307,7 @@ class Reference:
     def fill_inputs(self, tree: codec.Value, arena: "Shared") -> None:
         """Copy the last inputs into the judge's arena."""
         for slot, tensor in zip(codec.slots(tree), self.made, strict=True):
-            tensor_views.fill(tensor_views.view(arena, slot), tensor)
+            tensor_views.fill(arena, slot, tensor)
         self.inputs_tree, self.made = tree, []
         self.inputs_place = self.inputs_form, tree
         self.device.release_if_scarce()
