@@ -46,7 +46,9 @@ class Replay:
         self._kernels = kernels
         self._buffers = buffers
         self._poison = poison
-        self._ends = {(name, slot.offset - slot.lead): slot.offset + slot.nbytes for name in slots for slot in slots[name]}
+        self._ends = {
+            (name, slot.offset - slot.lead): slot.offset + slot.nbytes for name in slots for slot in slots[name]
+        }
         self._fresh: dict[int, torch.Tensor] = {}
         self._garbage = Garbage()
         self._unfilled: set[int] = set()
