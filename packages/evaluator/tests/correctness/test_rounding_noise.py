@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from warpsmith.evaluator.correctness.rounding_noise import RoundingNoise
+from warpsmith.evaluator.correctness.rounding_noise import FunctionFinder, RoundingNoise
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation
 from warpsmith.evaluator.reference import mutations
 
@@ -177,3 +177,23 @@ def test_rows_become_equal():
     for seed in range(4):
         mutations.to_grid(draw, torch.Generator().manual_seed(seed), zero=True, rows=True)
     assert len({tuple(row.tolist()) for row in draw}) < 64
+
+
+@pytest.mark.parametrize(
+    ("build", "found"),
+    [
+        (lambda: torch.tensor([3, 7]) / 10, False),
+        (lambda: torch.arange(8) * 0.1 + 0.3, False),
+        (lambda: 2.0 ** torch.arange(8), False),
+        (lambda: torch.arange(9.0).square().sqrt(), False),
+        (lambda: torch.cumsum(torch.ones(8), 0), False),
+        (lambda: torch.randn(8) / 3, False),
+        (lambda: 1.0 / (10000.0 ** (torch.arange(8) / 8)), True),
+        (lambda: torch.sin(torch.arange(8.0)), True),
+        (lambda: torch.full((8,), 0.1).cumsum(0), True),
+    ],
+)
+def test_only_functions_and_sums_are_computed_otherwise_by_others(build, found):
+    with FunctionFinder() as finder:
+        build()
+    assert finder.found is found

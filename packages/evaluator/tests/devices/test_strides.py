@@ -57,6 +57,19 @@ def test_what_lies_before_a_tensor_is_no_number():
     assert flat[placed.offset :].view(torch.int64)[:3].tolist() == [5, 6, 7]
 
 
+@pytest.mark.parametrize("take", [lambda x: x[:, ::2], lambda x: x[1:, :5]])
+def test_gaps_can_hold_numbers_like_the_tensor_own(take):
+    source = take(torch.arange(8 * 24).view(8, 24))
+    (placed,), size = tensor_slots.pack([tensor_views.slot_of(source, keep_layout=True)], 1 << 20)
+    flat, again = torch.zeros(2, size, dtype=torch.uint8)
+    for memory in (flat, again):
+        tensor_views.fill(memory, placed, source, 5)
+    assert torch.equal(tensor_views.view(flat, placed), source)
+    used = flat[placed.offset - placed.lead : placed.offset + placed.nbytes].view(torch.int64)
+    assert set(used.tolist()) <= set(source.flatten().tolist()) and used.numel() > source.numel()
+    assert torch.equal(flat, again)
+
+
 def test_a_lead_is_kept_behind_other_tensors():
     one, two = (tensor_views.slot_of(tensor, keep_layout=True) for tensor in (torch.ones(200), torch.ones(9)[3:]))
     (_, placed), size = tensor_slots.pack([one, two], 1 << 20)

@@ -48,6 +48,8 @@ SAME: Final = frozenset(
 )
 """Arithmetic that rounds in no dtype."""
 NEVER_ROUND: Final = SAME | SELECTING | MOVES
+ALIKE: Final = NEVER_ROUND | {"add", "sub", "rsub", "mul", "div", "sqrt", "reciprocal", "addcmul", "lerp"}
+"""Operators that round the exact result of each element once, so that whoever computes alike has the same bits."""
 CONSTANTS: Final = frozenset(
     {"full_like", "zeros_like", "ones_like", "empty_like", "new_full", "new_zeros", "new_ones", "new_empty"}
 )
@@ -123,6 +125,46 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             self.rounded = True
         tensor.copy_(noisy)
+
+
+class FunctionFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Context that notes whether anything was computed whose rounding depends on who computes it.
+
+    The four operations and roots are rounded once everywhere; sines, powers and sums are not, where they are inexact.
+
+    Attributes:
+        found: whether there was such a result.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found = False
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.rpartition("::")[2].rstrip("_") or func._schema.name
+        exempt = func.is_view or name in CONSTANTS or name in ALIKE or torch.Tag.nondeterministic_seeded in func.tags
+        floating = any(_floating([args, kwargs]))
+        if self.found or exempt or not (floating or any(_integers([args, kwargs]))):
+            return func(*args, **kwargs)
+        wide = _widened(func, args, kwargs, integers=not floating)
+        result = func(*args, **kwargs)
+        if any(_floating(result)):
+            self.found = wide is None or not all(map(_is_exact, tree_flatten(result)[0], wide))
+        return result
+
+
+def _is_exact(tensor: Any, wide: Any) -> bool:
+    """Whether a result is that of the same operator in fp64."""
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
+        return not (isinstance(tensor, torch.Tensor) and tensor.is_complex())
+    return tensor.shape == wide.shape and bool(((tensor.double() == wide) | torch.isnan(tensor)).all())
 
 
 def _floating(values: Any) -> Iterator[bool]:

@@ -182,22 +182,40 @@ def overlaps(slot: TensorSlot) -> bool:
     return expanded or slot.numel > slot.span
 
 
-def fill(buffer: "Shared | Part", slot: TensorSlot, source: torch.Tensor) -> None:
-    """Copy `source` into its slot, which has its strides, and poison into their gaps and the slot's lead.
+def fill(buffer: "Shared | Part", slot: TensorSlot, source: torch.Tensor, seed: int | None = None) -> None:
+    """Copy `source` into its slot, which has its strides; fill their gaps and the slot's lead.
 
     What lies in the gaps of `source` is not copied: it may be memory that another computation left.
+
+    Args:
+        buffer: holds the slot.
+        slot: of the form of `source`.
+        source: the numbers.
+        seed: chooses those of `source` that its gaps hold; None puts poison there.
     """
-    if slot.lead:
-        _bytes(buffer, slot.offset - slot.lead, slot.lead).fill_(poison_byte(slot.dtype))
     target = view(buffer, slot)
+    if slot.lead:
+        before = _bytes(buffer, slot.offset - slot.lead, slot.lead).view(-1, source.element_size())
+        before.copy_(_some_of(source, before.shape[0], seed))
     dense = not source.numel() or torch.ops.aten.is_non_overlapping_and_dense(source)
     if dense or target.stride() != source.stride():
         target.copy_(source)
         return
     places, item = _places(source), source.element_size()
     into, taken = (_span(one).view(torch.uint8).view(-1, item) for one in (target, source))
-    into.fill_(poison_byte(NAMES[source.dtype]))
+    into.copy_(_some_of(source, into.shape[0], seed))
     into[places] = taken[places]
+
+
+def _some_of(source: torch.Tensor, count: int, seed: int | None) -> torch.Tensor:
+    """Return the bytes of `count` elements of a tensor, chosen by a seed, or of poison: uint8 [count or 1, item]."""
+    item = source.element_size()
+    if seed is None:
+        return torch.full((1, item), poison_byte(NAMES[source.dtype]), dtype=torch.uint8, device=source.device)
+    places = _places(source)
+    generator = torch.Generator(device=source.device).manual_seed(seed)
+    chosen = torch.randint(places.numel(), (count,), generator=generator, device=source.device)
+    return _span(source).view(torch.uint8).view(-1, item)[places[chosen]]
 
 
 def _places(tensor: torch.Tensor) -> torch.Tensor:
