@@ -41,10 +41,28 @@ def test_values_and_strides_are_kept(name, dtype):
         assert torch.equal(found.to(torch.complex64), tensor.to(torch.complex64))
 
 
-def test_gaps_hold_nothing_of_the_source():
-    flat, placed = stored(torch.ones(8, 24)[:, ::2])
+def test_gaps_hold_nothing_of_the_source_but_poison_and_elements_of_the_tensor():
+    tensor = torch.arange(1.0, 801.0).reshape(8, 100)
+    flat, placed = stored(tensor[:, ::2])
     span = flat[placed.offset : placed.offset + placed.nbytes].view(torch.float32)
-    assert torch.equal(span.isnan(), torch.arange(span.numel()) % 2 == 1)
+    gaps = span[1::2]
+    assert set(gaps[~gaps.isnan()].tolist()) <= set(tensor[:, ::2].flatten().tolist())
+    assert 0.3 < gaps.isnan().float().mean() < 0.7
+    again, _ = stored(tensor[:, ::2])
+    assert torch.equal(flat.view(torch.uint8), again.view(torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.float8_e5m2, torch.bfloat16, torch.complex64])
+def test_gaps_of_every_dtype_are_filled_element_by_element(dtype):
+    tensor = torch.ones(64, 40).to(dtype)[:, :30]
+    flat, placed = stored(tensor)
+    found = tensor_views.placed_in(flat, placed)
+    assert torch.equal(found.to(torch.complex64), tensor.to(torch.complex64))
+    item = tensor.element_size()
+    places = flat[placed.offset : placed.offset + placed.nbytes].view(-1, item)
+    gaps = places[torch.arange(len(places)) % 40 >= 30]
+    own = (gaps == tensor[0, :1].view(torch.uint8)).all(1)
+    assert 0.3 < own.float().mean() < 0.7
 
 
 def test_a_lazy_negation_is_written_out():

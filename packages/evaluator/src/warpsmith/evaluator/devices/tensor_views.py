@@ -25,6 +25,9 @@ NAN_BYTE: Final = 0xFF
 """Repeated, it is NaN in every floating dtype except those in NAN_BYTES."""
 NAN_BYTES: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80}
 
+_SEEDING: Final = 64
+"""Elements that decide how gaps are filled."""
+
 BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """By element size in bytes, a dtype that torch can move and compare on every device."""
 
@@ -147,9 +150,11 @@ def overlaps(slot: TensorSlot) -> bool:
 
 
 def fill(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Copy `source` into the tensor of its slot with its own strides, and poison into their gaps.
+    """Copy `source` into the tensor of its slot with its own strides; fill their gaps with what no kernel may read.
 
-    What lies in the gaps of `source` is not copied: it may be memory that another computation left.
+    About half of the gaps get poison, half get elements of the tensor: an error that NaN or an improbable integer
+    hides, since it is never equal to anything or is no maximum, shows with numbers such as the others. What lies in
+    the gaps of `source` is not copied: it may be memory that another computation left.
     """
     dense = not source.numel() or torch.ops.aten.is_non_overlapping_and_dense(source)
     if dense or target.stride() != source.stride():
@@ -159,6 +164,11 @@ def fill(target: torch.Tensor, source: torch.Tensor) -> None:
     into, taken = (_span(one).view(torch.uint8).view(-1, item) for one in (target, _plain_bits(source)))
     into.fill_(poison_byte(NAMES[source.dtype]))
     into[places] = taken[places]
+    gaps = torch.ones(len(into), dtype=torch.bool, device=into.device).index_fill_(0, places, False).nonzero()[:, 0]
+    # Reproducible, and not the same for other contents.
+    drawn = torch.Generator().manual_seed(int(taken[places[:_SEEDING]].sum()) + len(gaps))
+    lively = gaps[torch.rand(len(gaps), generator=drawn).to(gaps.device) < 0.5]
+    into[lively] = taken[places[torch.randint(len(places), (len(lively),), generator=drawn).to(places.device)]]
 
 
 def _plain_bits(tensor: torch.Tensor) -> torch.Tensor:
