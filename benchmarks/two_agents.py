@@ -9,10 +9,13 @@ size and the score is log2 of the speedup over the start; given starts are then 
 Compared on held-out problems, before and after GRPO: the generator's solved share; and what the optimizer gains, in the
 same episodes (its starts are the generator's kernels) and from given starts (`kernelbench_optimize`: the slow
 solutions, the same both times). A trajectory's gain is that of its best kernel, at least 0, since the start remains.
-Intervals are 95 %, paired bootstrap over problems.
+Intervals are 95 %, paired bootstrap over problems. `--combine` compares finished runs that differ in their seed, each
+and all their trajectories together; an interval of several runs has the noise of sampling and of problems, while that
+of training is only to be seen between the seeds.
 
     python benchmarks/two_agents.py --run runs/demo-agents
     python benchmarks/two_agents.py --run runs/demo-agents-timed --timed --gpu 0
+    python benchmarks/two_agents.py --combine runs/timed-0 runs/timed-1 runs/timed-2 --output timed.json
 """
 
 import argparse
@@ -34,7 +37,7 @@ from warpsmith.records.reader import RunReader
 from warpsmith.rollout.datasets import ProblemRow, from_generated, with_solution
 from warpsmith.rollout.generator import GeneratedProblem, Split, generate
 from warpsmith.rollout.generator.gpu.sizes import ByteRange
-from warpsmith.rollout.metrics import compare
+from warpsmith.rollout.metrics import Comparison, compare, gains
 from warpsmith.rollout.prompts import Message
 from warpsmith.rollout.turns import GENERATOR, OPTIMIZER, Agent
 from warpsmith.trainer.config import load_grpo
@@ -212,12 +215,43 @@ def compared(rows: Mapping[When, Sequence[Row]], agent: Agent) -> dict[str, Any]
         before, after = (by_problem(rows[when], measure) for when in WHEN)
         counts = {when: sum(measure(turns) is not None for turns in all_of(rows[when])) for when in WHEN}
         # An agent may have had no turn on one side: then nothing can be compared.
-        change = asdict(compare(before, after)) if before.keys() & after.keys() else {}
-        found[measure.__name__] = {
-            "trajectories": counts,
-            **{name: round(value, 4) for name, value in change.items()},
-        }
+        change = rounded(compare(before, after)) if before.keys() & after.keys() else {}
+        found[measure.__name__] = {"trajectories": counts, **change}
     return found
+
+
+def rounded(found: Comparison) -> dict[str, Any]:
+    """Return a comparison with four digits."""
+    return {name: round(value, 4) for name, value in asdict(found).items()}
+
+
+def of_all_measures(rows: Mapping[When, Sequence[Row]]) -> dict[str, Any]:
+    """Return what training changed in both agents' measures and, of timed turns, in the best kernels' speed."""
+    best = {name: rounded(gain) for name, gain in gains(rows["before"], rows["after"]).items()}
+    return {**{agent: compared(rows, agent) for agent in (GENERATOR, OPTIMIZER)}, "best_kernel": best}
+
+
+def combined(runs: Sequence[Path]) -> dict[str, Any]:
+    """Return the comparisons of each finished run, by its seed, and of the trajectories of all of them.
+
+    A problem's figure over seeds is the mean of all its trajectories that have one, in whichever run.
+    """
+    by_seed: dict[int, dict[When, list[Row]]] = {}
+    for run in runs:
+        config = json.loads((run / "grpo/config.json").read_text(encoding="utf-8"))
+        by_seed[config["run"]["seed"]] = {when: held_out_rows(run / "grpo", when) for when in WHEN}
+    if len(by_seed) < len(runs):
+        sys.exit(f"{len(runs)} runs have {len(by_seed)} seeds; pass runs of different seeds.")
+    together: dict[When, list[Row]] = {
+        when: [
+            {**row, "trajectory": f"{seed}/{row['trajectory']}"} for seed, own in by_seed.items() for row in own[when]
+        ]
+        for when in WHEN
+    }
+    return {
+        "seeds": {seed: of_all_measures(rows) for seed, rows in sorted(by_seed.items())},
+        "over_seeds": of_all_measures(together),
+    }
 
 
 def all_of(rows: Sequence[Row]) -> Iterator[list[Row]]:
@@ -236,8 +270,12 @@ def main() -> None:
     parser.add_argument(
         "--gpu", type=int, default=0, help="the GPU that samples, trains and times, as nvidia-smi numbers it"
     )
+    parser.add_argument("--combine", type=Path, nargs="+", metavar="RUN", help="only compare these finished runs")
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks/results/two_agents.json")
     given = parser.parse_args()
+    if given.combine:
+        write_result(given.output, combined(given.combine))
+        return
     if given.run is None:
         skip("this takes an SFT and a GRPO run of some minutes each; pass --run FOLDER")
     run, data = given.run.resolve(), given.run.resolve() / "data"

@@ -2,11 +2,14 @@
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from warpsmith.records import RunWriter
+from warpsmith.records.schema import turns_batch
 from warpsmith.rollout.datasets import kernelbench_jsonl
 from warpsmith.trainer.config import load_grpo, load_sft
 from warpsmith.trainer.config.curriculum import SolveRateCurriculum, StagedCurriculum, UniformCurriculum
@@ -85,6 +88,42 @@ def test_only_trajectories_with_the_figure_count():
     ]
     assert two_agents.by_problem(rows, two_agents.best_gain) == {"p": 1.0}
     assert two_agents.by_problem(rows, two_agents.solved) == {"p": 0.5, "q": 0.0}
+
+
+def recorded(folder, seed, first, later):
+    """A finished run: whether the generator solved each trajectory of `p` before and after."""
+    rows = [
+        {
+            "run": "r", "task": "t", "role": "held_out", "agent": "generator", "problem": "p", "source": "s",
+            "level": 1, "group": f"held-out/{when}/p", "trajectory": f"{when}/{number}", "sample": number,
+            "turn": 0, "num_turns": 1, "messages": [{"role": "user", "content": "q"}], "completion": "a",
+            "kernel": None, "prompt_ids": [1], "completion_ids": [2], "logprobs": [-0.5], "weight_versions": [0],
+            "finish_reason": "stop", "sampling": {"temperature": 1.0, "max_tokens": 8},
+            "verdict": {"status": "correct" if right else "incorrect", "compiled": True, "correct": right},
+            "reward": float(right), "return": float(right), "valid": True, "invalid_reason": None,
+            "started_at": datetime.now(UTC),
+        }
+        for when, outcomes in (("before", first), ("after", later))
+        for number, right in enumerate(outcomes)
+    ]  # fmt: skip
+    with RunWriter(folder / "grpo") as writer:
+        writer.append("turns", turns_batch(rows))
+    (folder / "grpo/config.json").write_text(json.dumps({"run": {"seed": seed}}))
+    return folder
+
+
+def test_seeds_are_compared_together_and_each_alone(tmp_path):
+    import two_agents
+
+    first = recorded(tmp_path / "a", 3, [False, False], [True, True])
+    second = recorded(tmp_path / "b", 1, [True, False], [True, False])
+    found = two_agents.combined([first, second])
+    shares = {seed: one["generator"]["solved"]["difference"] for seed, one in found["seeds"].items()}
+    assert shares == {1: 0.0, 3: 1.0}
+    both = found["over_seeds"]["generator"]["solved"]
+    assert (both["first"], both["second"], both["trajectories"]) == (0.25, 0.75, {"before": 4, "after": 4})
+    with pytest.raises(SystemExit, match="2 runs have 1 seeds"):
+        two_agents.combined([first, first])
 
 
 def test_starts_have_a_kernel_more_than_the_answers(tmp_path, monkeypatch):

@@ -393,6 +393,43 @@ def test_every_configuration_of_an_autotuned_kernel_is_recorded(judge):
     assert judged(judge, candidate(kernel=TUNED, launch=half)).status == "correct"
 
 
+TUNED_LAUNCH = LAUNCH.replace("(triton.cdiv(x.numel(), 64),)", 'lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)')
+TUNED_LAUNCH = TUNED_LAUNCH.replace(", BLOCK=64", "")
+
+
+def tuned_over(blocks, first_line):
+    configs = ", ".join(f'triton.Config({{"BLOCK": {block}}})' for block in blocks)
+    tuned = KERNEL.replace("@triton.jit", f'@triton.autotune([{configs}], key=["n"])\n@triton.jit')
+    return tuned.replace("    at = ", f"    {first_line}\n    at = ", 1)
+
+
+@pytest.mark.parametrize("blocks", [(64, 512), (512, 1024, 2048, 64, 4096, 8192)])
+def test_a_configuration_that_the_autotuner_skips_is_left_out(judge, blocks):
+    kernel = tuned_over(blocks, 'tl.static_assert(BLOCK < 100, "a small block")')
+    for _ in range(3):
+        verdict = judged(judge, candidate(kernel=kernel, launch=TUNED_LAUNCH))
+        assert (verdict.status, verdict.compiled) == ("correct", True), verdict.error_message
+
+
+def test_a_configuration_that_is_left_out_hides_no_other_mistake(judge):
+    kernel = tuned_over((64, 512), "tl.static_assert(BLOCK < 100)").replace("* 2.0", "* 2.001")
+    assert judged(judge, candidate(kernel=kernel, launch=TUNED_LAUNCH)).status == "incorrect"
+
+
+def test_if_the_autotuner_would_skip_every_configuration_the_assertion_is_named(judge):
+    kernel = tuned_over((256, 512), 'tl.static_assert(BLOCK < 100, "a small block")')
+    verdict = judged(judge, candidate(kernel=kernel, launch=TUNED_LAUNCH))
+    assert verdict.status != "correct"
+    assert verdict.error_category == "assertion_error"
+    assert "a small block" in verdict.error_message
+
+
+def test_other_errors_of_a_configuration_are_not_skipped(judge):
+    """As in Triton: only too much memory, a static assertion and the assembler's errors are."""
+    kernel = tuned_over((64, 512), "tl.arange(0, 48 if BLOCK > 100 else 64)")
+    assert judged(judge, candidate(kernel=kernel, launch=TUNED_LAUNCH)).status in {"compile_error", "runtime_error"}
+
+
 def test_weights_are_those_of_the_problem(judge):
     weighted = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
     kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")
@@ -553,7 +590,7 @@ def test_what_any_trial_launches_is_compiled(judge):
     launches = launches.replace("\nkernel[", "\nlaunched[").replace("BLOCK=64)", "BLOCK=64, num_warps=warps)")
     source = candidate(kernel=kernels, launch="pass", after=launches)
     source = source.replace("forward(self, x)", "forward(self, x, n)")
-    for seed in range(3):
+    for _ in range(3):
         verdict = judge.evaluate(one_or_two, source, trials=8, seed=seed, timeout_s=20)
         assert verdict.status == "compile_error", verdict
 

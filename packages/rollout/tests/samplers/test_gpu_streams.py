@@ -21,7 +21,7 @@ from warpsmith.rollout.errors import BadPayloadError
 from warpsmith.rollout.samplers import Sampling, WeightPayload
 from warpsmith.rollout.samplers.pool import SamplerPool
 from warpsmith.rollout.samplers.ray_actor import RemoteSampler
-from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+from warpsmith.rollout.samplers.weights.stream.digest import digests_of
 from warpsmith.rollout.samplers.weights.stream.media import CudaIpcSlots, host_identity
 
 pytestmark = [
@@ -39,11 +39,11 @@ CONFIG = SamplerConfig(
 
 READS = """
 import json, sys, torch
-from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+from warpsmith.rollout.samplers.weights.stream.digest import digests_of
 from warpsmith.rollout.samplers.weights.stream.media import host_identity, open_slots
 kind, export = json.loads(sys.stdin.read(), object_hook=lambda o: bytes.fromhex(o["hex"]) if "hex" in o else o)
 slots = open_slots(kind, export, torch.device("cuda:0"))
-print(json.dumps([host_identity(), read(digest_of(slot.to("cuda:0", copy=True)) for slot in slots)]))
+print(json.dumps([host_identity(), digests_of(slot.to("cuda:0", copy=True) for slot in slots)]))
 """
 
 
@@ -61,7 +61,7 @@ def test_another_process_reads_slots_on_the_first_gpu(gpu):
         env={**os.environ, "CUDA_VISIBLE_DEVICES": str(gpu)},
     )  # fmt: skip
     assert out.returncode == 0, out.stderr[-2000:]
-    assert json.loads(out.stdout) == [host_identity(), read(digest_of(slot) for slot in memory.slots)]
+    assert json.loads(out.stdout) == [host_identity(), digests_of(memory.slots)]
 
 
 @pytest.fixture(scope="module")

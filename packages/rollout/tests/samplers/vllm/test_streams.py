@@ -15,7 +15,7 @@ from warpsmith.rollout.samplers.base import TakesStreams
 from warpsmith.rollout.samplers.registry import start_sampler
 from warpsmith.rollout.samplers.vllm import settings
 from warpsmith.rollout.samplers.vllm.asynchronous import AsyncVllmSampler
-from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+from warpsmith.rollout.samplers.weights.stream.digest import digests_of
 from warpsmith.rollout.samplers.weights.stream.media import SharedMemorySlots, host_identity
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -61,7 +61,7 @@ async def check_that_what_does_not_fit_leaves_the_sampler_as_it_was(sampler, ten
 async def check_a_trial(sampler):
     memory = SharedMemorySlots(2, 4096)
     memory.slots[1].copy_(torch.randint(256, (4096,), dtype=torch.uint8))
-    assert await sampler.try_stream(memory.kind, [memory.export()]) == read(digest_of(slot) for slot in memory.slots)
+    assert await sampler.try_stream(memory.kind, [memory.export()]) == digests_of(memory.slots)
     assert await sampler.stream_host() == host_identity()
     memory.close()
 

@@ -25,6 +25,9 @@ NAN_BYTE: Final = 0xFF
 """Repeated, it is NaN in every floating dtype except those in NAN_BYTES."""
 NAN_BYTES: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80}
 
+_SEEDING: Final = 64
+"""Elements that decide how gaps are filled."""
+
 BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """By element size in bytes, a dtype that torch can move and compare on every device."""
 
@@ -182,40 +185,41 @@ def overlaps(slot: TensorSlot) -> bool:
     return expanded or slot.numel > slot.span
 
 
-def fill(buffer: "Shared | Part", slot: TensorSlot, source: torch.Tensor, seed: int | None = None) -> None:
-    """Copy `source` into its slot, which has its strides; fill their gaps and the slot's lead.
+def fill(buffer: "Shared | Part", slot: TensorSlot, source: torch.Tensor) -> None:
+    """Copy `source` into its slot, which has its strides; fill their gaps and the slot's lead with what none may read.
 
-    What lies in the gaps of `source` is not copied: it may be memory that another computation left.
-
-    Args:
-        buffer: holds the slot.
-        slot: of the form of `source`.
-        source: the numbers.
-        seed: chooses those of `source` that its gaps hold; None puts poison there.
+    About half of that gets poison, half get elements of the tensor: an error that NaN or an improbable integer hides,
+    since it is never equal to anything or is no maximum, shows with numbers such as the others. What lies in the gaps
+    of `source` is not copied: it may be memory that another computation left.
     """
     target = view(buffer, slot)
     if slot.lead:
         before = _bytes(buffer, slot.offset - slot.lead, slot.lead).view(-1, source.element_size())
-        before.copy_(_some_of(source, before.shape[0], seed))
+        before.copy_(_unread(source, len(before)))
     dense = not source.numel() or torch.ops.aten.is_non_overlapping_and_dense(source)
     if dense or target.stride() != source.stride():
         target.copy_(source)
         return
-    places, item = _places(source), source.element_size()
-    into, taken = (_span(one).view(torch.uint8).view(-1, item) for one in (target, source))
-    into.copy_(_some_of(source, into.shape[0], seed))
+    places = _places(source)
+    into, taken = (_items(_span(one)) for one in (target, source))
+    into.copy_(_unread(source, len(into)))
     into[places] = taken[places]
 
 
-def _some_of(source: torch.Tensor, count: int, seed: int | None) -> torch.Tensor:
-    """Return the bytes of `count` elements of a tensor, chosen by a seed, or of poison: uint8 [count or 1, item]."""
-    item = source.element_size()
-    if seed is None:
-        return torch.full((1, item), poison_byte(NAMES[source.dtype]), dtype=torch.uint8, device=source.device)
-    places = _places(source)
-    generator = torch.Generator(device=source.device).manual_seed(seed)
-    chosen = torch.randint(places.numel(), (count,), generator=generator, device=source.device)
-    return _span(source).view(torch.uint8).view(-1, item)[places[chosen]]
+def _unread(source: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the bytes of `count` elements of a tensor or of poison, at random: uint8 [count, item]."""
+    places, taken = _places(source), _items(_span(source))
+    # Reproducible, and not the same for other contents.
+    drawn = torch.Generator().manual_seed(int(taken[places[:_SEEDING]].sum()) + count)
+    lively = torch.rand(count, generator=drawn) < 0.5
+    made = taken[places[torch.randint(len(places), (count,), generator=drawn).to(places.device)]]
+    made[~lively.to(made.device)] = poison_byte(NAMES[source.dtype])
+    return made
+
+
+def _items(flat: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of each element of a flat tensor: uint8 [elements, item], in its memory."""
+    return flat.view(torch.uint8).view(-1, flat.element_size())
 
 
 def _places(tensor: torch.Tensor) -> torch.Tensor:

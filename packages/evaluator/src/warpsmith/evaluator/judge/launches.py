@@ -70,6 +70,20 @@ class Launches:
         """Compile all known launches; on the host, launches reported later no longer count."""
         self._compiling.settle(list(self._known.values()))
 
+    def counts(self, launches: list[Launch]) -> bool:
+        """Whether one of these is on the problem's own shapes, so that it must compile."""
+        return any(codec.encode([[launch]]) in self._known for launch in launches)
+
+    def alone(self, launches: list[Launch]) -> Compilation:
+        """Compile some launches by themselves, where no device runs the code."""
+        return self._compiling.alone(launches)
+
+    def leave_out(self, dropped: list[Launch], kept: list[Launch]) -> None:
+        """Settle anew without the launches in `dropped` that are not in `kept`."""
+        left = {codec.encode([[launch]]) for launch in dropped} - {codec.encode([[launch]]) for launch in kept}
+        self._known = {key: launch for key, launch in self._known.items() if key not in left}
+        self._compiling.settle_anew(list(self._known.values()))
+
     def result(self) -> Compilation:
         """Return the first failure, or success; no launch at all counts as a failure."""
         return self._compiling.result()

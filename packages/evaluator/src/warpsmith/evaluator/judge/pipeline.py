@@ -93,6 +93,7 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
             run_trial(evaluation, trial, learned, rng)
         launches.start()
     launches.settle()
+    _leave_out_uncompiled(evaluation, learned, rng)
     evidence.replayed = True
     with lease.shared():
         recordings, answer = run_without_kernels(evaluation, learned, rng)
@@ -101,6 +102,22 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
         note_figures(evaluation, recordings, answer)
     if evaluation.machine.device.kind.times and evaluation.candidate.config.timing and launches.result().ok:
         time_calls(evaluation, recordings, answer, rng)
+
+
+def _leave_out_uncompiled(evaluation: Evaluation, learned: Learned, rng: random.Random) -> None:
+    """Leave out configurations of autotuned kernels that do not compile, if others do, and judge these.
+
+    Of all configurations a few were recorded; where none of them compiles, others take their place.
+    """
+    for _ in range(_MOST_REPLACED):
+        with evaluation.machine.lease.shared():
+            if not evaluation.recordings.leave_out_uncompiled(rng):
+                return
+            run_trial(evaluation, trials.Trial(), learned, rng)
+
+
+_MOST_REPLACED: Final = 5
+"""Times that configurations which do not compile are replaced: 3 of up to 16 each time."""
 
 
 def _check_language(evaluation: Evaluation) -> None:

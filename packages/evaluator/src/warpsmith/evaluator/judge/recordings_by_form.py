@@ -15,7 +15,7 @@ from warpsmith.evaluator.judge.host_execution.registry import FALLBACK, HOST_EXE
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.past_calls import PastCalls
 from warpsmith.evaluator.judge.problem_facts import bytes_of
-from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, SuspectError
+from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, Failure, SuspectError
 from warpsmith.evaluator.recordings import module_state
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
@@ -54,6 +54,7 @@ class Recordings:
         self._launches = launches
         self._execution: HostExecution | None = None
         self._known: list[tuple[Form, list[Recording]]] = []
+        self._left_out: set[frozenset[bytes]] = set()
         self._turn = 0
 
     # Loading -------------------------------------------------------------------------------------------------------
@@ -204,6 +205,66 @@ class Recordings:
         evidence.allocated_bytes = max([evidence.allocated_bytes, *(one.allocated_bytes for one in found)])
         return found, self._execution.sees_contents
 
+    # Configurations of autotuned kernels ----------------------------------------------------------------------------
+
+    def leave_out(self, recording: Recording, failure: Failure, answer: Answer) -> bool:
+        """Leave out a configuration that the language's autotuner would skip, if one is left; return whether it did.
+
+        Args:
+            recording: of the form of the session's inputs; its replay failed.
+            failure: how it failed.
+            answer: the reference's answer to the session's inputs.
+        """
+        if not self._may_leave_out(failure.category, failure.message) or not recording.remark:
+            return False
+        return self._without([recording], self._of_form(self._session.inputs) or [], answer)
+
+    def leave_out_uncompiled(self, rng: random.Random) -> bool:
+        """Leave out configurations that do not compile, as `leave_out` does; return whether others are there now."""
+        failed = self._launches.result()
+        if failed.ok or not self._may_leave_out(failed.category, failed.message):
+            return False
+        answers = self._answers_of_recorded_forms(rng)
+        replaced = False
+        for number, (_, found) in enumerate(self._known):
+            counted = self._launches.counts([launch for one in found for launch in one.launches])
+            if counted and all(one.remark for one in found):
+                unfit = [one for one in found if not self._launches.alone(one.launches).ok]
+                replaced |= bool(unfit) and self._without(unfit, found, answers.get(number))
+        return replaced
+
+    def _may_leave_out(self, category: str | None, message: str) -> bool:
+        """Whether the autotuner skips this. On a device it has chosen among the configurations that run."""
+        detached = self._execution is not None and not self._execution.sees_contents
+        language = self._candidate.machine.language
+        return detached and not self._launches.load_code and language.autotuner_skips(category, message)
+
+    def _answers_of_recorded_forms(self, rng: random.Random) -> dict[int, Answer]:
+        """Make inputs of the problem's own form; return the answer to them, by the number of that form."""
+        self._session.make_inputs(rng.getrandbits(48))
+        forms = [form for form, _ in self._known]
+        if self._session.inputs not in forms:
+            return {}
+        return {forms.index(self._session.inputs): self._session.answer(rng.getrandbits(48))}
+
+    def _without(self, unfit: list[Recording], found: list[Recording], answer: Answer | None) -> bool:
+        """Replace `unfit` in `found`, the recordings of the form of `answer`; return False if nothing would be left."""
+        self._left_out |= {_launches_in(one) for one in unfit}
+        left = [one for one in found if one not in unfit]
+        if not left and answer is not None:
+            more, _ = self._record(answer)
+            left = [one for one in more if _launches_in(one) not in self._left_out]
+        if not left:
+            return False
+        dropped = [launch for one in unfit for launch in one.launches]
+        found[:] = left
+        if self._launches.counts(dropped):
+            self._launches.keep(launch for one in left for launch in one.launches)
+            self._launches.leave_out(
+                dropped, [launch for _, known in self._known for one in known for launch in one.launches]
+            )
+        return True
+
     def depends_on_content(self, placed: Form) -> bool:
         """Whether host code acts differently on the values in the session's arenas than its recordings do."""
         return self._execution is not None and self._execution.depends_on_content(placed)
@@ -238,6 +299,10 @@ def _with_first_cause(error: NeedsDeviceError) -> Iterator[None]:
             both = f"{second.message[:_QUOTED]}\n(before that, without a device: {first.failure.message[:_QUOTED]})"
             failed.failure = replace(second, message=both)
         raise
+
+
+def _launches_in(recording: Recording) -> frozenset[bytes]:
+    return frozenset(codec.encode([launch]) for launch in recording.launches)
 
 
 def _first_line(message: str) -> str:

@@ -249,6 +249,10 @@ class KernelLanguage(ABC):
         """Whether a kernel failed because the language has no block for these shapes; coarser shapes are then drawn."""
         return False
 
+    def autotuner_skips(self, category: str | None, message: str) -> bool:
+        """Whether the language's own autotuner goes on with other configurations when one fails in this way."""
+        return False
+
     # Zygotes -------------------------------------------------------------------------------------------------------
 
     def environment(self, *, interpreting: bool) -> dict[str, str]:

@@ -194,6 +194,10 @@ class Combined(KernelLanguage):
         """See `KernelLanguage`."""
         return any(part.cannot_form(category, message) for part in self._parts.values())
 
+    def autotuner_skips(self, category: str | None, message: str) -> bool:
+        """See `KernelLanguage`."""
+        return any(part.autotuner_skips(category, message) for part in self._parts.values())
+
     def environment(self, *, interpreting: bool) -> dict[str, str]:
         """See `KernelLanguage`: of all; nothing is interpreted."""
         return _merged(part.environment(interpreting=False) for part in self._parts.values())

@@ -54,8 +54,6 @@ EXACT_COST: Final = 4.0
 """Estimated duration of a run in fp64, with its copy of the model, as a multiple of the own run's."""
 HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
-GAPS_OF_NUMBERS: Final = 3 << 7
-"""The bits of an input set's seed of which any lets gaps hold numbers."""
 TABLE_RUNS: Final = 6
 TABLE_S: Final = 1.0
 """Constructors that are run with other roundings, and seconds for them: one alone errs little at some numbers."""
@@ -130,7 +128,6 @@ class Reference:
         with device.as_default():
             self._table_errors = self._errors_of_tables(seed + 1)
         self.made: list[torch.Tensor] = []
-        self._made_from = 0
         self.sites: dict[str, int] = {}
         self.built_sites: dict[str, int] = {}
         self.sides: list[int] = []
@@ -288,7 +285,7 @@ class Reference:
         self.sites = dict(list(catch.sites.items())[:MOST_SITES])
         self.built_sites = catch.built
         inputs = calling.forward_arguments(inputs)
-        self.made, self._made_from = [], seed
+        self.made = []
         tree = tensor_views.describe(inputs, self.made, keep_layout=True)
         self.inputs_form = codec.encode(tree)
         return tree
@@ -318,14 +315,9 @@ class Reference:
         return catch, catch.finish(inputs)
 
     def fill_inputs(self, tree: codec.Value, arena: "Shared") -> None:
-        """Copy the last inputs into the judge's arena.
-
-        In three sets of four their gaps hold numbers like their own: a kernel that reads into them can tell poison
-        apart, as a maximum does that no NaN wins.
-        """
-        seed = self._made_from if self._made_from & GAPS_OF_NUMBERS else None
+        """Copy the last inputs into the judge's arena."""
         for slot, tensor in zip(codec.slots(tree), self.made, strict=True):
-            tensor_views.fill(arena, slot, tensor, seed)
+            tensor_views.fill(arena, slot, tensor)
         self.inputs_tree, self.made = tree, []
         self.inputs_place = self.inputs_form, tree
         self.device.release_if_scarce()

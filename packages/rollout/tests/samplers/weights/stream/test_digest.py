@@ -5,13 +5,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+from warpsmith.rollout.samplers.weights.stream.digest import DigestBatch, digests_of
 
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([16383, 16384, 16385, 3 * 16384 + 5]))
 
 
 def digest(tensor):
-    return read([digest_of(tensor)])[0]
+    return digests_of([tensor])[0]
 
 
 def noise(size, seed, dtype=torch.bfloat16):
@@ -74,7 +74,22 @@ def test_zeros_of_several_sizes_differ_and_a_scalar_has_one():
     found = [digest(torch.zeros(size)) for size in (1, 2, 3, 16384, 16385)]
     assert len(set(found)) == len(found)
     assert isinstance(digest(torch.tensor(1.0)), int)
-    assert read([]) == []
+    assert digests_of([]) == []
+    assert len(set(digests_of([torch.zeros(0), torch.zeros(1)]))) == 2
+
+
+@given(st.lists(st.tuples(SIZES, st.integers(0, 3)), max_size=6))
+def test_a_batch_gives_each_tensor_the_digest_that_it_has_alone(several):
+    tensors = [noise(size, seed) for size, seed in several]
+    assert digests_of(tensors) == [digest(tensor) for tensor in tensors]
+
+
+def test_a_tensor_may_change_once_it_was_added():
+    tensor, batch = noise(40_000, 1), DigestBatch()
+    expected = digest(tensor)
+    batch.add(tensor)
+    tensor.zero_()
+    assert batch.read() == [expected]
 
 
 @pytest.mark.gpu
@@ -83,3 +98,4 @@ def test_zeros_of_several_sizes_differ_and_a_scalar_has_one():
 def test_a_gpu_computes_what_the_cpu_computes(size):
     tensor = noise(size, 3)
     assert digest(tensor.cuda()) == digest(tensor)
+    assert digests_of([tensor.cuda(), tensor[:5].cuda()]) == digests_of([tensor, tensor[:5]])

@@ -190,18 +190,18 @@ def test_a_layout_of_nothing_is_refused(tensors, message):
 
 OTHER_PROCESS = """
 import json, sys, torch
-from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+from warpsmith.rollout.samplers.weights.stream.digest import digests_of
 from warpsmith.rollout.samplers.weights.stream.media import host_identity, open_slots
 kind, export, device = json.loads(sys.argv[1])
 slots = open_slots(kind, export, torch.device(device))
-print(json.dumps([host_identity(), read(digest_of(slot.to(device, copy=True)) for slot in slots)]))
+print(json.dumps([host_identity(), digests_of(slot.to(device, copy=True) for slot in slots)]))
 """
 
 
 def test_another_process_reads_what_is_written_to_shared_slots():
     import json
 
-    from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+    from warpsmith.rollout.samplers.weights.stream.digest import digests_of
 
     memory = SharedMemorySlots(2, 4096)
     for slot in memory.slots:
@@ -209,7 +209,7 @@ def test_another_process_reads_what_is_written_to_shared_slots():
     there = json.dumps([memory.kind, memory.export(), "cpu"])
     code = textwrap.dedent(OTHER_PROCESS)
     out = subprocess.run([sys.executable, "-c", code, there], check=True, capture_output=True, text=True, timeout=60)
-    assert json.loads(out.stdout) == [host_identity(), read(digest_of(slot) for slot in memory.slots)]
+    assert json.loads(out.stdout) == [host_identity(), digests_of(memory.slots)]
     memory.close()
     with pytest.raises(DeviceTransferError, match=r"cannot be mapped.*one machine"):
         open_slots("shared_memory", json.loads(there)[1], CPU)

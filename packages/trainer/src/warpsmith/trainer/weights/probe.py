@@ -93,8 +93,19 @@ class Probe:
                 log-probabilities, or uses a cache of older weights. The message names sampler and token.
             SyncTimeoutError: the deadline passed.
         """
+        return self.check(await self.score(samplers), expected)
+
+    async def score(self, samplers: Sequence["Sampler | Member"]) -> "list[Score]":
+        """Return each sampler's log-probabilities, for `check`.
+
+        Raises:
+            SyncTimeoutError: the deadline passed.
+        """
         pending = asyncio.gather(*(_scored(sampler, self.ids, self.agent) for sampler in samplers))
-        scores = await within(pending, self.deadline_s, "the log-prob probe")
+        return await within(pending, self.deadline_s, "the log-prob probe")
+
+    def check(self, scores: "Sequence[Score]", expected: Sequence[float]) -> float:
+        """Return the largest gap between scores and the trainer's log-probabilities; errors as for `compare`."""
         current = _Observation(list(expected), [score.of_ids for score in scores])
         self._refuse_unchanged(current)
         bounds = self._bounds(current)
@@ -169,7 +180,7 @@ class _Observation:
 
 
 @dataclass(frozen=True)
-class _Score:
+class Score:
     """One sampler's log-probabilities of the fixed tokens, and two of each token that it sampled after them."""
 
     of_ids: list[float]
@@ -178,7 +189,7 @@ class _Score:
     scored: list[float]
 
 
-async def _scored(sampler: "Sampler | Member", ids: Sequence[int], agent: str | None) -> _Score:
+async def _scored(sampler: "Sampler | Member", ids: Sequence[int], agent: str | None) -> Score:
     from warpsmith.rollout.samplers.base import Sampling
 
     # Sampled first, so that scoring a longer prompt cannot affect the cache.
@@ -186,10 +197,10 @@ async def _scored(sampler: "Sampler | Member", ids: Sequence[int], agent: str | 
     # A sampler of another package can lack the second argument; it has no adapters for agents.
     named = () if agent is None else (agent,)
     scores = await sampler.score([*ids, *completion.ids], *named)
-    return _Score(scores[: len(ids)], completion.ids, completion.logprobs, scores[len(ids) :])
+    return Score(scores[: len(ids)], completion.ids, completion.logprobs, scores[len(ids) :])
 
 
-def _compare_cached(score: _Score, bounds: Bounds, number: int) -> Gaps:
+def _compare_cached(score: Score, bounds: Bounds, number: int) -> Gaps:
     """Return the gaps between the two log-probabilities of the sampled tokens.
 
     They are few: their mean is checked against the bound of the probe's single tokens.

@@ -1,5 +1,6 @@
 """Rank 0's way to the samplers, as far as weights are concerned."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -11,12 +12,14 @@ from warpsmith.rollout.samplers.weights.stream.layout import StreamLayout
 from warpsmith.rollout.samplers.weights.stream.media import SlotMemory, host_identity
 from warpsmith.rollout.samplers.weights.stream.pool import PoolStream, exports
 from warpsmith.trainer.weights import sync
-from warpsmith.trainer.weights.probe import Probe
+from warpsmith.trainer.weights.probe import Probe, Score
 
 if TYPE_CHECKING:
     from warpsmith.rollout.samplers.weights.payload import WeightPayload
 
 T = TypeVar("T")
+Scores = list[list[Score]]
+"""Of each probe, of each sampler."""
 
 _TRIAL_S = 60.0
 """Deadline of the trial that shows whether samplers can read rank 0's memory."""
@@ -93,10 +96,41 @@ class SamplerLink:
         """Return an update of all samplers by a stream; see `PoolStream`."""
         return PoolStream(self._pool, layout, memory, payload)
 
-    def probe(self, expected: Sequence[Sequence[float]]) -> float:
-        """Compare every sampler with the trainer, for each agent's adapter; see `Probe`."""
-        pairs = zip(self._probes, expected, strict=True)
-        return max(self.loop.run(self._compared(probe, own)) for probe, own in pairs)
+    def begin_probe(self) -> "asyncio.Task[Scores]":
+        """Let the samplers compute their side of the probe while the trainer computes its own; see `probe`."""
+        return self.loop.run(self._begun())
 
-    async def _compared(self, probe: Probe, expected: Sequence[float]) -> float:
-        return await probe.compare(self._pool.members, expected)
+    async def _begun(self) -> "asyncio.Task[Scores]":
+        task = asyncio.create_task(self._scores())
+        # The first requests leave at once, even if this loop runs only while it is waited for.
+        await asyncio.sleep(0)
+        return task
+
+    async def _scores(self) -> "Scores":
+        # In turn: requests that run together round otherwise.
+        return [await probe.score(self._pool.members) for probe in self._probes]
+
+    def probe(self, expected: Sequence[Sequence[float]], begun: "asyncio.Task[Scores] | None" = None) -> float:
+        """Compare every sampler with the trainer, for each agent's adapter; see `Probe`.
+
+        Args:
+            expected: the trainer's log-probabilities for each probe.
+            begun: what `begin_probe` returned; None begins now.
+        """
+        scores = self.loop.run(self._awaited(begun or self.begin_probe()))
+        return max(
+            probe.check(own, trained) for probe, own, trained in zip(self._probes, scores, expected, strict=True)
+        )
+
+    def abandon(self, begun: "asyncio.Task[Scores]") -> None:
+        """Cancel a probe that was begun; for a trainer whose own side failed."""
+
+        async def cancel() -> None:
+            begun.cancel()
+            await asyncio.wait([begun])
+
+        self.loop.run(cancel())
+
+    @staticmethod
+    async def _awaited(begun: "asyncio.Task[Scores]") -> "Scores":
+        return await begun

@@ -59,7 +59,7 @@ def _tried(ranks: Ranks, link: "SamplerLink | None") -> str | None:
     import torch
 
     from warpsmith.rollout.errors import RolloutError
-    from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+    from warpsmith.rollout.samplers.weights.stream.digest import digests_of
     from warpsmith.rollout.samplers.weights.stream.media import slot_memory
 
     if link is None:
@@ -67,7 +67,7 @@ def _tried(ranks: Ranks, link: "SamplerLink | None") -> str | None:
     memory = slot_memory(ranks.device, 1, _TRIAL_BYTES)
     memory.slots[0].copy_(torch.randint(256, (_TRIAL_BYTES,), dtype=torch.uint8))
     try:
-        return link.try_stream(memory, read(digest_of(slot) for slot in memory.slots))
+        return link.try_stream(memory, digests_of(memory.slots))
     except RolloutError as error:
         return error.message.rstrip(".")
     finally:

@@ -102,10 +102,21 @@ class WeightSync:
         """Gather and send the weights side by side, while no completion runs."""
         with nullcontext() if self.link is None else self.link.paused():
             seconds = self._streamed(version)
-            expected, computed = self._expected()
             if self.link is None:
+                self._expected()
                 return Synced(0.0, {})
-            return self._probed(self.link, expected, seconds, computed)
+            return self._probed_beside(self.link, seconds)
+
+    def _probed_beside(self, link: "SamplerLink", seconds: dict[str, float]) -> Synced:
+        """Compute both sides of the probe side by side."""
+        began = time.monotonic()
+        begun = link.begin_probe()
+        try:
+            expected, _ = self._expected()
+        except BaseException:
+            link.abandon(begun)
+            raise
+        return _synced(link.probe(expected, begun), {**seconds, "probe_s": time.monotonic() - began})
 
     def _expected(self) -> tuple[list[list[float]], float]:
         """Return the trainer's log-probabilities of the probe for each adapter, and how long they took; collective.
@@ -124,8 +135,7 @@ class WeightSync:
     ) -> Synced:
         began = time.monotonic()
         gap = link.probe(expected)
-        seconds["probe_s"] = computed + time.monotonic() - began
-        return Synced(gap, {f"sync_{name}": value for name, value in seconds.items()})
+        return _synced(gap, {**seconds, "probe_s": computed + time.monotonic() - began})
 
     def _streamed(self, version: int) -> dict[str, float]:
         """Stream the weights on all ranks; the others learn whether rank 0 failed, and wait for its end if it did."""
@@ -179,3 +189,7 @@ class WeightSync:
         if payload is None:
             raise AssertionError("only rank 0 sends")
         return payload
+
+
+def _synced(gap: float, seconds: dict[str, float]) -> Synced:
+    return Synced(gap, {f"sync_{name}": value for name, value in seconds.items()})

@@ -70,6 +70,14 @@ class CompileRun(ABC):
         """Return what each compiled launch's kernel uses of the chip, as reported; empty if that is not known."""
         return []
 
+    def alone(self, launches: list[Launch]) -> Compilation:
+        """Wait for a compilation of these launches that does not count; only where all compile at once."""
+        raise NotImplementedError
+
+    def settle_anew(self, launches: list[Launch]) -> None:
+        """Compile these launches in place of those that were settled; only where all compile at once."""
+        raise NotImplementedError
+
     @abstractmethod
     def close(self) -> None:
         """Cancel the compilations that are still running."""
@@ -123,6 +131,15 @@ class AllAtOnce(CompileRun):
         self._settled = True
         if len(launches) > len(self._launches):
             self.close()
+        self.start(launches)
+
+    def alone(self, launches: list[Launch]) -> Compilation:
+        """See `CompileRun`."""
+        return self._service.wait(self._service.start(self._source, launches, self._language))
+
+    def settle_anew(self, launches: list[Launch]) -> None:
+        """See `CompileRun`."""
+        self.close()
         self.start(launches)
 
     def result(self) -> Compilation:
@@ -377,6 +394,17 @@ class ByLanguage(CompileRun):
         """See `CompileRun`."""
         for run, own in self._each(launches):
             run.settle(own)
+
+    def alone(self, launches: list[Launch]) -> Compilation:
+        """See `CompileRun`."""
+        found = [run.alone(own) for run, own in self._each(launches) if not run.begun_ahead]
+        return next((one for one in found if not one.ok), Compilation(ok=True))
+
+    def settle_anew(self, launches: list[Launch]) -> None:
+        """See `CompileRun`."""
+        for run, own in self._each(launches):
+            if not run.begun_ahead:
+                run.settle_anew(own)
 
     def result(self) -> Compilation:
         """Return the first failure, or success. Builds beside launches in other languages count only if launched."""

@@ -83,8 +83,13 @@ def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Ra
     recording, anew = recordings.of_inputs(answer)
     if anew:
         answer = evaluation.session.answer(rng.getrandbits(48))
-    evaluation.launches.await_code(recording.launches)
-    delivered = evaluation.replays.play(recording, answer, garbage=True)
+    try:
+        evaluation.launches.await_code(recording.launches)
+        delivered = evaluation.replays.play(recording, answer, garbage=True)
+    except CandidateFailedError as error:
+        if recordings.leave_out(recording, error.failure, answer):
+            return _replay(evaluation, trial, answer, rng)
+        raise
     evidence.trials += 1
     if not (trial.reshaped or trial.reordered):
         evidence.note_traffic(delivered.bytes_moved)
@@ -96,7 +101,7 @@ def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Ra
     if evidence.trials == 1:
         evidence.passes_kernelbench = not wrong or comparer.passes_kernelbench(delivered)
     if not wrong:
-        return
+        return None
     # The next call of an autotuned kernel takes another configuration anyway.
     if not recording.remark and recordings.depends_on_content(delivered.placed):
         raise _depends_on_content(evidence, wrong)

@@ -1,8 +1,9 @@
 """Runs kernels under `triton.autotune` without a device to time their configurations on.
 
 On a GPU any configuration can be the fastest, and all of them run on the arguments, many times, before the first launch
-that counts. Here a few are drawn and take turns, one per call; all of them are reported, to be compiled. The first
-launch runs once before, so a kernel that adds to its output needs `reset_to_zero` here too.
+that counts. Here they take turns, one per call, in an order that is drawn; a few are reported, to be compiled. The
+judge records a few, and others in place of those that do not compile, which the autotuner would skip. The first launch
+runs once before, so a kernel that adds to its output needs `reset_to_zero` here too.
 """
 
 import random
@@ -12,7 +13,8 @@ from typing import Any, Final
 
 from triton.runtime import autotuner
 
-MAX_DRAWN: Final = 3
+MAX_DRAWN: Final = 16
+MAX_REPORTED: Final = 3
 
 
 class Tuning:
@@ -57,7 +59,7 @@ class Tuning:
         drawn = [config for config in self._drawn[tuner] if config in found] or found
         config = drawn[self._call % len(drawn)]
         if first and len(found) > 1:
-            for other in drawn:
+            for other in drawn[:MAX_REPORTED]:
                 self._report(partial(_launch, tuner, other, args, kwargs))
             self._time(tuner, config, args, kwargs)
         tuner.best_config = config

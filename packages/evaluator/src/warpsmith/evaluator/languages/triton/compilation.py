@@ -153,7 +153,9 @@ def compile_launch(kernels: KernelSet, launch: dict[str, Any], arch: Chip, *, bi
         raise
     except OutOfResources as error:
         raise KernelCompilationError(str(error), "shared_memory_exceeded") from error
-    except (CompilationError, CompileTimeAssertionFailure, PTXASError) as error:
+    except CompileTimeAssertionFailure as error:
+        raise KernelCompilationError(clean(str(error)), "assertion_error") from error
+    except (CompilationError, PTXASError) as error:
         raise KernelCompilationError(clean(str(error))) from error
     except Exception as error:
         # Any other exception of the compiler is about the kernel too; its type goes into the message.

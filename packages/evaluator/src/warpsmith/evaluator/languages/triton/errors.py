@@ -11,6 +11,7 @@ from warpsmith.evaluator.languages.triton.interpreter import tracing
 from warpsmith.evaluator.languages.triton.interpreter.chip_numerics import ChipDiffersError
 from warpsmith.evaluator.languages.triton.interpreter.libdevice import UnsupportedOnCpuError
 from warpsmith.evaluator.languages.triton.interpreter.races import UnseenOrderError
+from warpsmith.evaluator.languages.triton.interpreter.static_assertions import StaticAssertionError
 from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError
 from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
 from warpsmith.evaluator.verdict import ErrorCategory
@@ -24,6 +25,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     ChipDiffersError: "interpreter_differs",
     UnseenOrderError: "interpreter_differs",
     ExtractionError: "triton_compilation_error",
+    StaticAssertionError: "assertion_error",
     InterpreterError: "triton_jit_error",
 }
 

@@ -35,6 +35,8 @@ INTERPRETER: Final = {"TRITON_INTERPRET": "1"}
 
 _REFUSALS: Final = frozenset({"triton_jit_error", "triton_compilation_error"})
 """Categories of errors that Triton raises, interpreted or compiled."""
+_SKIPPED: Final = frozenset({"shared_memory_exceeded", "assertion_error"})
+"""Categories of what `triton.autotune` gives an infinite time."""
 _IMPORTED: Final = re.compile(r"^[ \t;]*(?:import|from)[ \t]+[\w.,\t ]*\btriton\b", re.MULTILINE)
 _RESTRICTION: Final = re.compile(
     r"^.{0,60}(must be (a power of (2|two)|16-byte aligned)|shapes should have M >= \d+, N >= \d+)", re.MULTILINE
@@ -75,6 +77,10 @@ class Triton(KernelLanguage):
     def cannot_form(self, category: str | None, message: str) -> bool:
         """See `KernelLanguage`: the sides of blocks are powers of two."""
         return category in _REFUSALS and bool(_RESTRICTION.search(message))
+
+    def autotuner_skips(self, category: str | None, message: str) -> bool:
+        """See `KernelLanguage`: too much shared memory, a static assertion, or an error of the assembler."""
+        return category in _SKIPPED or (category == self.compilation_category and message.startswith("PTXAS error"))
 
     def environment(self, *, interpreting: bool) -> dict[str, str]:
         """See `KernelLanguage`."""

@@ -29,6 +29,7 @@ from warpsmith.evaluator.languages.triton.interpreter import (
     races,
     reductions,
     semantics,
+    static_assertions,
     undefined_behavior,
     versions,
 )
@@ -423,6 +424,7 @@ def keep_language() -> None:
     seen_by_kernels = {"tl": tl, "core": tl.core}
     interpreter._patch_lang(FunctionType(keep_language.__code__, seen_by_kernels))
     versions.install()
+    static_assertions.install()
     missing_operations.install()
     semantics.install()
     undefined_behavior.install()

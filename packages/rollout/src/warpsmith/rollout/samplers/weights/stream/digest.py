@@ -5,7 +5,7 @@ weight for each column; so every change of a single word changes it, and one of 
 row digests are mixed with their numbers and added up. It finds errors, not attacks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -20,44 +20,74 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
-def digest_of(tensor: "Tensor") -> "Tensor":
-    """Return the digest of a tensor's bytes and their number, an int64 scalar on its device.
+class DigestBatch:
+    """Digests of several tensors of one device.
 
-    Nothing waits for the device; read several digests at once with `read`.
+    A tensor costs two or three operations of its device when it is added; what mixes the rows costs one set of
+    operations for all. A model has hundreds of small tensors, whose digests would otherwise wait for launches.
     """
+
+    def __init__(self) -> None:
+        self._rows: list[Tensor] = []
+        self._counts: list[int] = []
+        self._sizes: list[int] = []
+
+    def add(self, tensor: "Tensor") -> None:
+        """Compute the digests of a tensor's rows, in the order of its device's work; it may change afterwards."""
+        import torch
+
+        raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+        if raw.storage_offset() % 4:
+            # Words must be aligned; a parameter in the middle of a flat buffer may not be.
+            raw = raw.clone()
+        rows = list(_rows(raw))
+        self._rows += rows
+        self._counts.append(sum(row.numel() for row in rows))
+        self._sizes.append(raw.numel())
+
+    def digests(self) -> "Tensor":
+        """Return the digests of all tensors added, int64 of shape (tensors,), on their device."""
+        import torch
+
+        counts = torch.tensor(self._counts, dtype=torch.int64)
+        owners_R = torch.repeat_interleave(torch.arange(len(counts)), counts)
+        numbers_R = torch.arange(1, len(owners_R) + 1) - (counts.cumsum(0) - counts)[owners_R]
+        sizes = torch.tensor(self._sizes, dtype=torch.int64)
+        if not self._rows:
+            return _mixed(sizes)
+        rows_R = torch.cat(self._rows)
+        device = rows_R.device
+        mixed_R = _mixed(rows_R + (numbers_R * _signed(_GOLDEN)).to(device))
+        return _mixed(sizes.to(device).index_add_(0, owners_R.to(device), mixed_R))
+
+    def read(self) -> list[int]:
+        """Return the digests as numbers, with one wait for their device."""
+        return [int(value) for value in self.digests().tolist()]
+
+
+def digests_of(tensors: Iterable["Tensor"]) -> list[int]:
+    """Return the digests of tensors of one device, with one wait for it."""
+    batch = DigestBatch()
+    for tensor in tensors:
+        batch.add(tensor)
+    return batch.read()
+
+
+def _rows(raw: "Tensor") -> Iterator["Tensor"]:
+    """Yield the digests of rows, the last of which can be shorter, and that of the last one to three bytes."""
     import torch
 
-    raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-    if raw.storage_offset() % 4:
-        # Words must be aligned; a parameter in the middle of a flat buffer may not be.
-        raw = raw.clone()
     whole = raw.numel() // 4 * 4
     words = raw[:whole].view(torch.int32)
-    parts = [*_rows(words), _row(_padded(raw[whole:]))]
-    rows_R = torch.cat(parts)
-    numbers_R = torch.arange(1, rows_R.numel() + 1, device=raw.device)
-    total = _mixed(rows_R + numbers_R * _signed(_GOLDEN)).sum()
-    return _mixed(total + raw.numel())
-
-
-def read(digests: Iterable["Tensor"]) -> list[int]:
-    """Return digests as numbers, with one wait for their device."""
-    import torch
-
-    found = list(digests)
-    return torch.stack(found).tolist() if found else []
-
-
-def _rows(words: "Tensor") -> Iterable["Tensor"]:
+    weights = _weights(str(raw.device))
     full = words.numel() // _COLUMNS
     table_RC = words[: full * _COLUMNS].view(full, _COLUMNS)
     for begin in range(0, full, _ROWS_AT_ONCE):
-        yield (table_RC[begin : begin + _ROWS_AT_ONCE] * _weights(str(words.device))).sum(1)
-    yield _row(words[full * _COLUMNS :])
-
-
-def _row(words: "Tensor") -> "Tensor":
-    return (words * _weights(str(words.device))[: words.numel()]).sum().reshape(1)
+        yield (table_RC[begin : begin + _ROWS_AT_ONCE] * weights).sum(1)
+    if rest := words.numel() - full * _COLUMNS:
+        yield (words[-rest:] * weights[:rest]).sum().reshape(1)
+    if whole < raw.numel():
+        yield (_padded(raw[whole:]) * weights[:1]).sum().reshape(1)
 
 
 def _padded(rest: "Tensor") -> "Tensor":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from warpsmith.rollout.errors import BadPayloadError
 from warpsmith.rollout.samplers.weights.seconds import UpdateSeconds
-from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+from warpsmith.rollout.samplers.weights.stream.digest import digests_of
 from warpsmith.rollout.samplers.weights.stream.layout import Bucket, Span, StreamLayout
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class StreamReader:
         return entry.name, part.view(getattr(torch, entry.dtype)).reshape(entry.shape)
 
     def _check(self, tensors: Sequence[tuple[str, "Tensor"]], expected: Sequence[int]) -> None:
-        found = read(digest_of(tensor) for _, tensor in tensors)
+        found = digests_of(tensor for _, tensor in tensors)
         wrong = [name for (name, _), is_, due in zip(tensors, found, expected, strict=False) if is_ != due]
         if wrong or len(found) != len(expected):
             what = f"the bytes of {', '.join(wrong[:3])}" if wrong else f"{len(expected)} digests of {len(found)}"

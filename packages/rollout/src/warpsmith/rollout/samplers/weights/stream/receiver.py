@@ -21,7 +21,7 @@ from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, i
 
 from warpsmith.rollout.errors import BadPayloadError, RolloutError
 from warpsmith.rollout.samplers.weights.seconds import UpdateSeconds
-from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+from warpsmith.rollout.samplers.weights.stream.digest import digests_of
 from warpsmith.rollout.samplers.weights.stream.layout import Bucket, StreamLayout
 from warpsmith.rollout.samplers.weights.stream.loaded import loaded_parts
 from warpsmith.rollout.samplers.weights.stream.media import Export, host_identity, open_slots
@@ -130,7 +130,7 @@ class StreamEngine(WeightTransferEngine[StreamInit, StreamUpdate]):  # type: ign
     def trial(self, kind: str, exports: list[Export]) -> list[int]:
         """Return the digests of a sender's slots, to find whether they can be read from here."""
         slots = open_slots(kind, exports[self.parallel_config.rank], self.device)
-        found = read(digest_of(slot.to(self.device, copy=True)) for slot in slots)
+        found = digests_of(slot.to(self.device, copy=True) for slot in slots)
         _wait_for(self.device)
         return found
 
@@ -159,7 +159,7 @@ class StreamEngine(WeightTransferEngine[StreamInit, StreamUpdate]):  # type: ign
 
     def _check_bytes(self, reader: StreamReader) -> None:
         parts = loaded_parts(self.model, reader.layout.entries)
-        found = read(digest_of(part) for _, part in parts)
+        found = digests_of(part for _, part in parts)
         wrong = [entry.name for (entry, _), digest in zip(parts, found, strict=True)
                  if digest != reader.digests[entry.name]]  # fmt: skip
         if wrong:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from warpsmith.rollout.errors import BadPayloadError
-from warpsmith.rollout.samplers.weights.stream.digest import digest_of, read
+from warpsmith.rollout.samplers.weights.stream.digest import DigestBatch
 from warpsmith.rollout.samplers.weights.stream.layout import Bucket, StreamLayout
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class StreamWriter:
         self._slots = slots
         self._bucket = 0
         self._next = 0
-        self._digests: list[Tensor] = []
+        self._digests = DigestBatch()
 
     def add(self, name: str, tensor: "Tensor") -> Iterator[Bucket]:
         """Copy the next tensor; yield each bucket that is full.
@@ -38,8 +38,6 @@ class StreamWriter:
 
         self._check(name, tensor)
         entry = self.layout.entries[self._next]
-        # From the tensor itself, so that an error of the copies below is found by the receiver.
-        digest = digest_of(tensor)
         flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
         begin = 0
         while begin < entry.nbytes:
@@ -49,7 +47,8 @@ class StreamWriter:
             end = min(entry.nbytes, begin + self.layout.bucket_bytes - at)
             self._slot[at : at + end - begin].copy_(flat[begin:end])
             begin = end
-        self._digests.append(digest)
+        # From the tensor itself, so that an error of the copies above is found by the receiver.
+        self._digests.add(tensor)
         self._next += 1
 
     def end(self) -> Iterator[Bucket]:
@@ -70,15 +69,15 @@ class StreamWriter:
         return self._slots[self._bucket % len(self._slots)]
 
     def _full(self) -> Bucket:
-        digests, slot = self._digests, self._slot
+        slot = self._slot
         # Reading them waits for the device only if there are some; the receivers must find the bytes there.
-        numbers = read(digests)
+        numbers = self._digests.read()
         if slot.device.type == "cuda":
             import torch
 
             torch.cuda.current_stream(slot.device).synchronize()
         bucket = Bucket(self._bucket, self._bucket % len(self._slots), tuple(numbers))
-        self._bucket, self._digests = self._bucket + 1, []
+        self._bucket, self._digests = self._bucket + 1, DigestBatch()
         return bucket
 
     def _check(self, name: str, tensor: "Tensor") -> None:
