@@ -78,7 +78,7 @@ def test_what_torch_compile_imports_may_stay_and_a_kernel_in_a_string_is_refused
     """Once for the imports alone, and once for each way in which Inductor makes a kernel."""
     verdict = evaluator.evaluate(add_problem, f"{TORCH_COMPILES}async_compile = AsyncCompile()\n{add_candidate}")
     assert verdict.status == "correct", verdict.error_message
-    for use in ("kernel = AsyncCompile().triton('kernel', 'import triton')", "triton_heuristics.pointwise([16])"):
+    for use in ("kernel = AsyncCompile().triton('kernel', 'import triton')", "triton_heuristics.template(1, 4)(1)"):
         verdict = evaluator.evaluate(add_problem, f"{TORCH_COMPILES}{use}\n{add_candidate}", trials=1)
         assert verdict.status == "runtime_error"
         assert "Paste each kernel from its string into the file" in (verdict.error_message or "")

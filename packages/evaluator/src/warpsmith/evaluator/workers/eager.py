@@ -20,11 +20,9 @@ import torch.utils.checkpoint
 from torch import nn
 
 from warpsmith.evaluator.recordings.operators import with_outer_modes
+from warpsmith.evaluator.workers import inductor_stand_ins
 
 DYNAMO: Final = "torch._dynamo"
-INDUCTOR_PACKAGE: Final = "torch._inductor"
-INDUCTOR: Final = ("async_compile", "runtime.triton_heuristics")
-"""Modules of Inductor that the output of `torch.compile` uses and that cannot be used here."""
 CHECKPOINT_OPTIONS: Final = frozenset(
     {"use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state"}
 )
@@ -45,7 +43,7 @@ def install() -> None:
     module: Any = nn.Module
     module.compile = lambda self, *_, **__: _compiled_module(self)
     _install_library()
-    _install_inductor()
+    inductor_stand_ins.install()
     checkpoints: Any = torch.utils.checkpoint
     checkpoints.checkpoint = _checkpoint
     checkpoints.checkpoint_sequential = _checkpoint_sequential
@@ -62,38 +60,6 @@ def _install_library() -> None:
         return register(self, op_name, with_outer_modes(fn) if callable(fn) else fn, *args, **kwargs)
 
     library.impl = impl
-
-
-def _install_inductor() -> None:
-    """Replace the parts of Inductor that make kernels of strings and choose their blocks, which import its compiler."""
-    for name in INDUCTOR:
-        module: Any = ModuleType(f"{INDUCTOR_PACKAGE}.{name}")
-        module.__getattr__ = _member
-        sys.modules[module.__name__] = module
-
-
-def _member(name: str) -> Any:
-    """Return a member of a replaced module, which raises when it is called, or when one of its methods is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return _Refused if name == "AsyncCompile" else _Refused(name)
-
-
-class _Refused:
-    """A function or an object of Inductor's; raises NotImplementedError once it is used."""
-
-    def __init__(self, name: str = "AsyncCompile") -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> "_Refused":
-        return _Refused(f"{self._name}.{name}")
-
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError(
-            f"{self._name} of torch's Inductor compiles and launches kernels in its own way, which cannot be judged. "
-            "Paste each kernel from its string into the file as a @triton.jit function without triton_heuristics, and "
-            "launch it by a grid: kernel[(triton.cdiv(xnumel, 128),)](..., XBLOCK=128)."
-        )
 
 
 def _triton_op(name: str, fn: Any = None, /, *, mutates_args: Any, schema: str | None = None) -> Any:

@@ -1,0 +1,168 @@
+"""Stand-ins for the parts of Inductor that the output of `torch.compile` imports and that import its compiler.
+
+Its compiler takes seconds to import, and cannot be imported where `torch._dynamo` is replaced. What such output does
+with these parts outside of its compiler is done here: grids, launches of kernels under `triton_heuristics`, and
+`extern_kernels`, which are torch's own operators. The rest raises with what to write once it is used, so that an unused
+import does no harm.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+import torch
+import triton
+
+PACKAGE: Final = "torch._inductor"
+REPLACED: Final = (
+    f"{PACKAGE}.async_compile",
+    f"{PACKAGE}.runtime.triton_heuristics",
+    f"{PACKAGE}.select_algorithm",
+    f"{PACKAGE}.codegen",
+    f"{PACKAGE}.kernel",
+    "torch._dynamo.testing",
+)
+"""Modules and packages that are replaced with all that is in them."""
+MOST_Y: Final = 65535
+"""Blocks in the second dimension of a grid."""
+MOST_ELEMENTS: Final = 1024
+"""Elements of a block under `triton_heuristics`."""
+AXES: Final = ("z", "y", "x")
+
+
+def install() -> None:
+    """Replace the modules in this process, which must belong to a candidate."""
+    sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds the replaced modules, and makes them."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """Return the specification of a replaced module; None for any other."""
+        if not any(fullname == name or fullname.startswith(f"{name}.") for name in REPLACED):
+            return None
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give a module its members: those of `MEMBERS`, and others that raise when they are used."""
+        name = module.__name__
+        vars(module).update(MEMBERS.get(name, {}))
+
+        def member(attribute: str) -> Any:
+            if attribute.startswith("__"):
+                raise AttributeError(attribute)
+            return Refused(attribute)
+
+        vars(module)["__getattr__"] = member
+
+
+class Refused:
+    """A function, class or object of Inductor's; raises NotImplementedError once it is used."""
+
+    def __init__(self, name: str = "AsyncCompile") -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> "Refused":
+        return Refused(f"{self._name}.{name}")
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError(
+            f"{self._name} of torch's Inductor compiles and launches kernels in its own way, which cannot be judged. "
+            "Paste each kernel from its string into the file as a @triton.jit function, with or without its "
+            "@triton_heuristics decorator, and launch it by a grid: "
+            "kernel[(triton.cdiv(xnumel, 128),)](..., XBLOCK=128)."
+        )
+
+
+def grid(*numels: Any) -> Callable[[Mapping[str, int]], tuple[int, int, int]]:
+    """Return a launch's grid for the elements of each axis, the innermost last, as Inductor's own `grid`."""
+    counts: dict[str, Any] = dict(zip(reversed(AXES), reversed(numels), strict=False))
+
+    def blocks(meta: Mapping[str, int]) -> tuple[int, int, int]:
+        x, y, z = (_blocks(counts.get(axis), meta.get(f"{axis.upper()}BLOCK")) for axis in reversed(AXES))
+        if counts.get("z") is not None:
+            return x, y, z
+        layers = max(triton.cdiv(y, MOST_Y), 1)
+        return x, triton.cdiv(y, layers), layers
+
+    return blocks
+
+
+def _blocks(count: Any, block: int | None) -> int:
+    return 1 if count is None else int(triton.cdiv(int(count), block or 1))
+
+
+class HeuristicKernel:
+    """A kernel under `@triton_heuristics.pointwise(...)` or another, which chooses its blocks when it is launched.
+
+    Args:
+        kernel: what `@triton.jit` returned.
+        hints: about how many elements each axis has, by its prefix; one list of numbers in older output.
+    """
+
+    def __init__(self, kernel: Any, hints: Mapping[str, int] | Sequence[int]) -> None:
+        names = (
+            ("r0_", *reversed(AXES)) if any("BLOCK" in name and name[0] == "R" for name in kernel.arg_names) else AXES
+        )
+        given = dict(zip(reversed(names), hints, strict=False)) if not isinstance(hints, Mapping) else dict(hints)
+        self.fn = kernel
+        self._hints = {name.rstrip("_")[:1]: int(hint) for name, hint in given.items()}
+
+    def run(self, *args: Any, grid: Any = None, stream: Any = None, **options: Any) -> Any:
+        """Launch as Inductor's output does, on the current stream."""
+        return self[grid](*args, **options)
+
+    def __getitem__(self, given: Any) -> Callable[..., Any]:
+        """Return the launch by a grid; None takes one from the numbers of elements among the arguments."""
+
+        def launch(*args: Any, **options: Any) -> Any:
+            named = dict(zip(self.fn.arg_names, args, strict=False)) | options
+            numels = [named[f"{axis}numel"] for axis in AXES if f"{axis}numel" in named]
+            return self.fn[given or grid(*numels)](*args, **(self._sizes() | options))
+
+        return launch
+
+    def _sizes(self) -> dict[str, int]:
+        """Return a size of each block that the kernel takes, as large together as a block may be."""
+        names = [name for name in self.fn.arg_names if name.endswith("BLOCK")]
+        sizes, left = {}, MOST_ELEMENTS
+        for number, name in enumerate(sorted(names, key=lambda name: name[0] != "R")):
+            axis = name[0].lower()
+            share = left if axis == "r" else 1 << ((left.bit_length() - 1) // (len(names) - number))
+            sizes[name] = min(triton.next_power_of_2(self._hints.get(axis, 1)), share)
+            left //= sizes[name]
+        return sizes
+
+
+def _heuristic(size_hints: Any = None, *_: Any, **__: Any) -> Callable[[Any], HeuristicKernel]:
+    return lambda kernel: HeuristicKernel(kernel, size_hints or {})
+
+
+class ExternKernels:
+    """Inductor's `extern_kernels`: torch's operators, with their results written to `out`."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(torch, name, None) or getattr(torch.ops.aten, name, None)
+        return Refused(f"extern_kernels.{name}") if found is None else found
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Do nothing: what a kernel of Inductor's is recorded by is not wanted here."""
+
+
+HEURISTICS: Final = ("pointwise", "reduction", "persistent_reduction")
+"""Decorators whose kernels take nothing but blocks beside their arguments."""
+MEMBERS: Final[dict[str, dict[str, Any]]] = {
+    f"{PACKAGE}.async_compile": {"AsyncCompile": Refused},
+    f"{PACKAGE}.select_algorithm": {"extern_kernels": ExternKernels()},
+    f"{PACKAGE}.runtime.triton_heuristics": {
+        "grid": grid,
+        "start_graph": _nothing,
+        "end_graph": _nothing,
+        **dict.fromkeys(HEURISTICS, _heuristic),
+    },
+}
