@@ -56,6 +56,13 @@ class WrongFormError(CandidateFailedError):
         super().__init__("incorrect", None, message)
 
 
+class FallbackError(CandidateFailedError):
+    """forward leaves the work to torch, or launches nothing."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("rejected", None, message)
+
+
 class SuspectError(Exception):
     """The candidate was killed, starved or ran out of memory, possibly because of other processes.
 

@@ -222,7 +222,7 @@ class Reference:
         self.device.seed(seed)
         with suppress(Exception), FunctionFinder() as finder:
             self._construct()
-            return finder.found
+            return bool(finder.found)
         return False  # Foreign code may raise anything under a dispatch mode; its tables then count as exact.
 
     def _named_once(self, named: module_state.Named) -> module_state.Named:
