@@ -7,6 +7,7 @@ evaluations.
 import copy
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from warpsmith.evaluator.correctness.compare_fp8 import is_fp8
 from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainForms, has_textbook_form
 from warpsmith.evaluator.correctness.rounding_noise import FunctionFinder, RoundingNoise
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
+from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder, Steps
 from warpsmith.evaluator.devices import precision, tensor_views
 from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.mappings import Mappings
@@ -147,6 +149,11 @@ class Reference:
         self._inexact: set[int] = set()
         # Whether its forward rounds, and makes numbers of integers; sought on all inputs until it has rounded once.
         self._rounds = self._converts = False
+        # The context of each call of the model.
+        self._during: Callable[[], AbstractContextManager[Any]] = nullcontext
+        # The steps that no rounding reaches in the last own run, and how often it called their operators; None where
+        # the first run had none.
+        self._steps: tuple[Steps, Counter[str]] | None = {}, Counter()
         # What makes the changes of tables, by their errors; None outside of perturbed runs.
         self._table_changes: Perturbation | None = None
         self._undefined = self._ranks = self._tied = self._unordered = self._on_grid = False
@@ -341,7 +348,7 @@ class Reference:
         """
         precision.apply(self.config.precision)
         begun = time.monotonic()
-        answer, tensors = self._own_answer(arena, seed)
+        answer, tensors = self._own_answer(arena, seed) if not extra_s else self._own_answer_with_steps(arena, seed)
         self.answers = [_AnswerTensor(tensor) for tensor in tensors]
         # An answer that is too large will be refused, so no further memory is spent on it.
         if extra_s and sum(tensor.nbytes for tensor in tensors) <= self.config.max_tensor_bytes:
@@ -364,6 +371,37 @@ class Reference:
     @property
     def _in_tf32(self) -> bool:
         return self.config.precision == "tf32" and bool(self._has_products)
+
+    def _own_answer_with_steps(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
+        """Compute the answer, and note the steps that no rounding reaches, unless the first answer had none."""
+        if self._steps is None:
+            return self._own_answer(arena, seed)
+        own = module_state.buffers(self.model)
+        finder = StepFinder(own[name] for name in self._table_errors if name in own)
+        with self._within(finder):
+            found = self._own_answer(arena, seed)
+        steps = finder.steps(tied=self._tied)
+        self._steps = (steps, finder.count) if steps or self._tied else None
+        return found
+
+    @contextmanager
+    def _within(self, context: AbstractContextManager[Any]) -> Iterator[None]:
+        """Call the model within a context."""
+        self._during = lambda: context
+        try:
+            yield
+        finally:
+            self._during = nullcontext
+
+    def _with_steps(self, answer: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
+        """Return an answer of another run, with the steps of the own run, if it takes the same way."""
+        steps, count = self._steps or ({}, Counter())
+        if not steps:
+            return answer()
+        held = SteadySteps(steps)
+        with self._within(held):
+            found = answer()
+        return found if held.follows(count) else answer()
 
     def _own_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
         """Compute the answer, and note whether it is defined, and on the first inputs what to look for in others."""
@@ -408,7 +446,8 @@ class Reference:
         # Cloned, because the problem may write to its own inputs.
         inputs = tensor_views.materialise(self.inputs_tree, lambda slot: cast(tensor_views.copy_of(arena, slot)))
         self.device.seed(seed)
-        output = calling.called(model, inputs)
+        with self._during():
+            output = calling.called(model, inputs)
         found: list[torch.Tensor] = []
         form = outputs.canonical(output, outputs.Bounded())
         tree = {"output": form, "buffers": dict(model.named_buffers())}
@@ -425,7 +464,8 @@ class Reference:
     def _add_exact(self, arena: "Shared", seed: int) -> None:
         """Add the tensors of a run in fp64, if the problem supports it and answers in the same form."""
         try:
-            _, wide = self._answer(module_state.widened(self.model), arena, seed, _widen)
+            model = module_state.widened(self.model)
+            wide = self._with_steps(lambda: self._answer(model, arena, seed, _widen)[1])
         except Exception:  # noqa: BLE001  (foreign code may raise anything; the judge can do without fp64)
             return
         if len(wide) == len(self.answers):
@@ -519,7 +559,7 @@ class Reference:
         for parameter in model.parameters():
             parameter.data = perturb(parameter.data)
         with self._textbook(perturb), self._inexact_tables(perturb):
-            return self._answer(model, arena, seed, perturb)[1]
+            return self._with_steps(lambda: self._answer(model, arena, seed, perturb)[1])
 
     @contextmanager
     def _inexact_tables(self, perturb: Perturbation) -> Iterator[None]:

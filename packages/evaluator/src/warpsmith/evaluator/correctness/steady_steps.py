@@ -1,0 +1,172 @@
+"""Holds the steps of a reference that no rounding reaches: comparisons, roundings and orders of unrounded numbers.
+
+A perturbed run asks what a reference answers to numbers that were rounded otherwise on their way. What lies before a
+step such as `x > 0.3` is not rounded where `x` is an input: every kernel compares the same two numbers, also one that
+lies on the edge. So such a step has the result of the own run in every other run, whatever the rest of the answer does.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from warpsmith.evaluator.correctness.rounding_noise import CONSTANTS, NEVER_ROUND
+
+FLOATING_STEPS: Final = frozenset({"floor", "ceil", "round", "trunc", "sign", "heaviside"})
+"""Steps whose results are floating numbers; the other ones answer with integers or truth values."""
+RANKINGS: Final = frozenset(
+    {"sort", "topk", "argsort", "argmax", "argmin", "max", "min", "kthvalue", "median", "nanmedian", "mode", "cummax"}
+    | {"cummin", "max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d"}
+    | {"fractional_max_pool2d", "fractional_max_pool3d", "msort"}
+)
+"""Steps of which ties make no defined order; their values are selected, and not rounded."""
+SCALES: Final = frozenset({"mul", "div"})
+"""Exact by a power of two."""
+MOST_HELD: Final = 1 << 28
+"""Bytes of held results; later ones are not held."""
+
+Steps = Mapping[tuple[str, int], list[torch.Tensor | None]]
+"""By operator and its number among the calls of it: its results in a flat list, None for those that are no step."""
+
+
+class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the calls of each operator by the kind of their results: a run in fp64 has other casts between floats.
+
+    Attributes:
+        count: how many calls there were.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count: Counter[str] = Counter()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep torch from wrapping this for its compiler, which takes seconds to import and is not used here."""
+        return False
+
+    def _key(self, func: Any, result: Any) -> tuple[str, int]:
+        kinds = {"float" if _is_inexact(one) else str(one.dtype) for one in _tensors(result)}
+        name = " ".join([_name(func), *sorted(kinds)])
+        self.count[name] += 1
+        return name, self.count[name]
+
+
+class StepFinder(_Counting):
+    """Context of a run that notes its steady steps and their results.
+
+    Args:
+        inexact: tensors whose numbers others may have otherwise.
+    """
+
+    def __init__(self, inexact: Iterable[torch.Tensor] = ()) -> None:
+        super().__init__()
+        self._held: dict[tuple[str, int], list[torch.Tensor | None]] = {}
+        self._rounded = set(map(_storage, inexact))
+        self._left = MOST_HELD
+
+    def steps(self, *, tied: bool) -> Steps:
+        """Return the results of steady steps; without orders if equal numbers were ordered."""
+        return {key: held for key, held in self._held.items() if not (tied and key[0].split()[0] in RANKINGS)}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = list(_tensors([args, kwargs]))
+        steady = not any(_storage(tensor) in self._rounded for tensor in given)
+        result = func(*args, **kwargs)
+        key, made = self._key(func, result), tree_flatten(result)[0]
+        if steady and any(map(_is_inexact, given)) and not func._schema.is_mutable and not func.is_view:
+            self._hold(key, made)
+        rounds = not steady or _rounds(func, args, given, made)
+        written = [*_tensors(made), *(given if func._schema.is_mutable else ())]
+        for tensor in written:
+            if rounds and _is_inexact(tensor):
+                self._rounded.add(_storage(tensor))
+            elif all(tensor is not one and _storage(tensor) != _storage(one) for one in given):
+                # Memory of a tensor that is gone may be used again.
+                self._rounded.discard(_storage(tensor))
+        if not steady:
+            # A comparison of rounded numbers is no exact truth value.
+            self._rounded.update(_storage(tensor) for tensor in written)
+        return result
+
+    def _hold(self, key: tuple[str, int], made: list[Any]) -> None:
+        name = key[0].split()[0]
+        held = [one.clone() if _is_step(name, one) else None for one in made]
+        size = sum(one.nbytes for one in held if one is not None)
+        if size and size <= self._left:
+            self._left -= size
+            self._held[key] = held
+
+
+class SteadySteps(_Counting):
+    """Context of another run of the same reference, in which steady steps have their results."""
+
+    def __init__(self, steps: Steps) -> None:
+        super().__init__()
+        self._steps = steps
+        self._names = {name for name, _ in steps}
+
+    def follows(self, own: Counter[str]) -> bool:
+        """Whether the run called the operators of steps as often as the run that they are of."""
+        return all(self.count[name] == own[name] for name in self._names)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        held = self._steps.get(self._key(func, result))
+        if held is None:
+            return result
+        made, form = tree_flatten(result)
+        if len(made) != len(held):
+            return result
+        return tree_unflatten([_held(one, own) for one, own in zip(made, held, strict=True)], form)
+
+
+def _held(one: Any, own: torch.Tensor | None) -> Any:
+    """Return what a run gets instead of its own result; a run in fp64 keeps its dtype."""
+    return one if own is None or own.shape != one.shape else own.to(one.dtype, copy=True)
+
+
+def _name(func: Any) -> str:
+    return func._schema.name.rpartition("::")[2].rstrip("_") or str(func._schema.name)
+
+
+def _is_step(name: str, tensor: Any) -> bool:
+    if not isinstance(tensor, torch.Tensor) or not tensor.numel():
+        return False
+    return not _is_inexact(tensor) or name in FLOATING_STEPS
+
+
+def _rounds(func: Any, args: tuple[Any, ...], given: list[torch.Tensor], made: list[Any]) -> bool:
+    """Whether an operator may round numbers that were not."""
+    name = _name(func)
+    if func.is_view or name in CONSTANTS or name in RANKINGS or torch.Tag.nondeterministic_seeded in func.tags:
+        return False
+    if not any(map(_is_inexact, _tensors(made))) and not func._schema.is_mutable:
+        return False
+    if name in SCALES and len(args) == 2 and isinstance(args[1], int | float) and args[1]:
+        return bool(torch.frexp(torch.tensor(abs(float(args[1])))).mantissa != 0.5)
+    if name not in NEVER_ROUND:
+        return bool(given)
+    finest = max((one.element_size() for one in given if _is_inexact(one)), default=0)
+    return any(_is_inexact(one) and one.element_size() < finest for one in _tensors(made))
+
+
+def _is_inexact(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
+    return (value for value in tree_flatten(values)[0] if isinstance(value, torch.Tensor))
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """Return what identifies a tensor's memory, also where it has no elements."""
+    return int(tensor.untyped_storage()._cdata)
