@@ -115,7 +115,8 @@ def test_a_graph_makes_it_there_too_and_keeps_its_own_pool(device, transposed):
     placement = Placement(device, into)
     placement.call(run)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph), cuda_placement.capturing(graph.pool()):
+    pool = torch.cuda.graph_pool_handle()
+    with torch.cuda.graph(graph, pool=pool), cuda_placement.capturing(pool):
         before = torch.zeros(1 << 20, device="cuda")
         placement.call(run)
         after = before + 1

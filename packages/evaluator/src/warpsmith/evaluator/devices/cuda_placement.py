@@ -34,7 +34,7 @@ def capturing(pool: tuple[int, int]) -> Iterator[None]:
     """Let calls be placed while a graph is captured whose memory comes from a pool.
 
     Args:
-        pool: its identifier, `CUDAGraph.pool()`.
+        pool: its identifier, `torch.cuda.graph_pool_handle()`.
     """
     token = _CAPTURED.set(pool)
     try:

@@ -184,7 +184,9 @@ class Rounds:
     @staticmethod
     @contextmanager
     def _capture(graph: "torch.cuda.CUDAGraph") -> Iterator[None]:
-        with torch.cuda.graph(graph), cuda_placement.capturing(graph.pool()):
+        # Its own pool, named beforehand: torch tells the name only after the capture.
+        pool = torch.cuda.graph_pool_handle()
+        with torch.cuda.graph(graph, pool=pool), cuda_placement.capturing(pool):
             yield
 
     def _walks(self, walks: int, fenced: frozenset[int], *, empty: bool) -> None:
