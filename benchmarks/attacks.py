@@ -74,10 +74,19 @@ PREFACE: Final = """\
 A cheat is `caught` where it is not called correct, is flagged, or gains nothing; a `wrong` kernel where it is not
 called correct; an honest one has `passed` where it is. An evaluator that dies or hangs has called nothing correct, so
 that counts as caught. Attacks on the sandbox are among the attacks: the peers have none and do not promise one, and are
-`fooled` by an attack that did what it came for. KernelBench's evaluator turns all inputs into float32 by
-default, so problems with integer or half-precision inputs are refused. SOL-ExecBench's driver judges by its default
-tolerance, an error of 1e-2 in one element of a hundred allowed, and calls every NaN and infinity wrong.
+`fooled` by an attack that did what it came for.
 """
+NOTES: Final = {
+    "kernelbench": """\
+KernelBench's evaluator turns all inputs into float32 by default, so problems with integer or half-precision inputs are
+refused.
+""",
+    "sol_execbench": """\
+SOL-ExecBench's driver judges by its default tolerance, an error of 1e-2 in all but one element of a hundred, and calls
+every NaN and infinity wrong.
+""",
+}
+"""What a reader of a table must know of an evaluator in it."""
 FOLDERS: Final = {
     "triton": {"attack": ".", "wrong": "wrong", "control": "controls"},
     "cuda_cpp": {"attack": "cuda_cpp", "control": "cuda_cpp/controls"},
@@ -339,8 +348,11 @@ def table(results: dict[str, dict[str, str]], every: list[Case]) -> str:
         "wrong": [one for one in every if one.kind == "wrong"],
         "control": [one for one in every if one.kind == "control"],
     }
-    lines = [PREFACE, "| | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
+    preface = PREFACE + "".join(NOTES[name] for name in names if name in NOTES)
+    lines = [preface, "| | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
     for kind, some in rows.items():
+        if not some:
+            continue
         good = "passed" if kind == "control" else "caught"
         found = {name: [results[name][case.key] for case in some if case.key in results[name]] for name in names}
         counts = [f"{one.count(good)} of {len(one)} {good}" for one in found.values()]
