@@ -59,6 +59,16 @@ class CudaKind(DeviceKind):
 
         cuda_scrubbing.assembled(arch)
 
+    def prepare_worker(self) -> None:
+        """See `DeviceKind`: starts the driver, and what torch keeps about devices, without making a context.
+
+        A device that cannot be used is reported where it is opened.
+        """
+        import torch
+
+        if torch.version.cuda is not None and torch.cuda.is_available():
+            torch.cuda.init()
+
     def device_class(self) -> "type[CudaDevice]":
         """See `DeviceKind`."""
         from warpsmith.evaluator.devices.cuda import CudaDevice

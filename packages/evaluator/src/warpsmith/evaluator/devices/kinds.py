@@ -99,6 +99,9 @@ class DeviceKind(ABC):
     def prepare_zygote(self, arch: int) -> None:
         """Do one-time work in a zygote that each player would otherwise repeat; `arch` is the chip."""
 
+    def prepare_worker(self) -> None:
+        """Do in a worker what opening the device needs and uses no device, beside whatever others do on it."""
+
     @abstractmethod
     def device_class(self) -> "type[Device]":
         """Import and return the class of an open device. Called in a zygote, since its workers cannot always import."""

@@ -16,21 +16,27 @@ class Lease:
 
     The start of a process on the device (`starting`) shares it too, for longer than any other use. A thread that waits
     to use the device alone waits for starts under way, and meanwhile others still share it: they lose no time, and it
-    would not get the device sooner. No start begins while a thread waits.
+    would not get the device sooner. While a thread waits, a start begins only beside one under way, and only until there
+    were as many as take little longer together than one.
 
     Args:
         clock: counts the time spent waiting.
         windows: where other processes use the device too: the windows in which they do not. A thread uses the device
             alone only in one of these.
+        starts_together: how many starts may join although a thread waits to use the device alone.
     """
 
-    def __init__(self, clock: PhaseClock | None = None, windows: RequestedWindows | None = None) -> None:
+    def __init__(
+        self, clock: PhaseClock | None = None, windows: RequestedWindows | None = None, starts_together: int = 1
+    ) -> None:
         self._clock = clock or PhaseClock()
         self.windows = windows
         self._state = threading.Condition()
         self._own = threading.local()
         self._sharing = 0
         self._starting = 0
+        self._joined = 0
+        self._starts_together = starts_together
         self._alone = False
         self._wanted = 0
 
@@ -55,12 +61,19 @@ class Lease:
         finally:
             with self._state:
                 self._starting -= 1
+                if not self._starting:
+                    self._joined = 0
                 self._state.notify_all()
 
     def _begin_starting(self) -> None:
         with self._clock.phase("lease"), self._state:
-            self._state.wait_for(lambda: not self._alone and not self._wanted)
+            self._state.wait_for(lambda: not self._alone and (not self._wanted or self._may_join()))
             self._starting += 1
+            self._joined += 1
+
+    def _may_join(self) -> bool:
+        """Whether another start may begin beside those under way."""
+        return 0 < self._joined < self._starts_together
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:

@@ -46,7 +46,7 @@ class Machine:
         self._uuid = self.device.uuid
         self.config = config
         self.clock = PhaseClock()
-        self.lease = Lease(self.clock, windows)
+        self.lease = Lease(self.clock, windows, kind.workers_at_once)
         self._bandwidth: Bandwidth | None = None
         self._memory_rate: float | None = None
         self._matrix_rates: dict[str, float | None] = {}
@@ -158,8 +158,7 @@ class Machine:
             zygote = self._running(next(kind for kind, roles in self._roles.items() if role in roles))
         # Creating a context disturbs a timing, which holds the device alone. Some roles create none, and a thread that
         # shares the device may wait for them.
-        with self._on_device(role):
-            return zygote.fork(role, number)
+        return zygote.fork(role, number, lambda: self._on_device(role))
 
     def _on_device(self, role: Role) -> contextlib.AbstractContextManager[None]:
         if role in OFF_DEVICE:
