@@ -1,5 +1,6 @@
 """The kind of device `cuda`: what is known about an NVIDIA GPU before it is opened."""
 
+import contextlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -67,7 +68,8 @@ class CudaKind(DeviceKind):
         import torch
 
         if torch.version.cuda is not None and torch.cuda.is_available():
-            torch.cuda.init()
+            with contextlib.suppress(RuntimeError):
+                torch.cuda.init()
 
     def device_class(self) -> "type[CudaDevice]":
         """See `DeviceKind`."""

@@ -99,6 +99,7 @@ class DeviceKind(ABC):
     def prepare_zygote(self, arch: int) -> None:
         """Do one-time work in a zygote that each player would otherwise repeat; `arch` is the chip."""
 
+    @abstractmethod
     def prepare_worker(self) -> None:
         """Do in a worker what opening the device needs and uses no device, beside whatever others do on it."""
 

@@ -10,6 +10,7 @@ from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
 from warpsmith.evaluator.devices.nvml import SmClock
 from warpsmith.evaluator.languages.registry import language_of
+from warpsmith.evaluator.processes.device_lock import DeviceLock
 from warpsmith.evaluator.processes.lease import Lease
 from warpsmith.evaluator.processes.memory_watch import MemoryWatch
 from warpsmith.evaluator.processes.phases import PhaseClock
@@ -46,7 +47,9 @@ class Machine:
         self._uuid = self.device.uuid
         self.config = config
         self.clock = PhaseClock()
-        self.lease = Lease(self.clock, windows, kind.workers_at_once)
+        # Another judge of this user on this device would make contexts and run kernels in the midst of a timing.
+        self._others = DeviceLock(self._uuid) if kind.times else None
+        self.lease = Lease(self.clock, windows, kind.workers_at_once, self._others)
         self._bandwidth: Bandwidth | None = None
         self._memory_rate: float | None = None
         self._matrix_rates: dict[str, float | None] = {}

@@ -141,9 +141,7 @@ class ZygoteHandle:
             channel.close()
             raise
 
-    def _forked(
-        self, role: Role, number: int, channel: _native.Channel, fd: int, on_device: Leased
-    ) -> Worker:
+    def _forked(self, role: Role, number: int, channel: _native.Channel, fd: int, on_device: Leased) -> Worker:
         worker = Worker(role, number, channel)
         pending = _Pending(worker, Future())
         with self.lock:

@@ -71,7 +71,7 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
 
 
 def _opened(channel: _native.Channel, config: EvaluatorConfig) -> Device:
-    """Open the device once the judge allows it: to make a context would disturb a timing, what comes before does not."""
+    """Open the device once the judge allows it: making a context can disturb a timing; what comes before does not."""
     config.device_kind.prepare_worker()
     messages.send(channel, Kind.PREPARED, {})
     answer = messages.receive(channel)
