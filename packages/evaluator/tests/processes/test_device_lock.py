@@ -17,7 +17,7 @@ DEADLINE_S = 60
 
 # Each process counts its own uses in its row of a shared file; who is alone reads the rows of all.
 JUDGE = """
-import mmap, random, struct, sys, threading
+import mmap, random, struct, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +54,7 @@ def live(seed):
             for _ in range(3):
                 found = seen()
                 assert found == (0, 0, 1) if way == "alone" else found[2] == 0, (way, found)
+                time.sleep(rng.random() / 500)
             if way == "shared":
                 change("shared", -1)
                 lease.give_way()
