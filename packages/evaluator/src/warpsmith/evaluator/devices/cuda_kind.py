@@ -69,7 +69,7 @@ class CudaKind(DeviceKind):
 
         if torch.version.cuda is not None and torch.cuda.is_available():
             with contextlib.suppress(RuntimeError):
-                torch.cuda.init()
+                torch.cuda.init()  # type: ignore[no-untyped-call]
 
     def device_class(self) -> "type[CudaDevice]":
         """See `DeviceKind`."""

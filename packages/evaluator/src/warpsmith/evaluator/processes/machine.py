@@ -65,10 +65,18 @@ class Machine:
         for zygote in self._zygotes.values():
             zygote.await_ready(config.start_timeout_s, self._listeners)
         size = config.slots * config.ready_workers
-        at_once = min(size, kind.workers_at_once)
+        # A problem's reference starts once, and a context holds half a gigabyte of a device.
+        sizes = {"reference": config.slots} if kind.shares_memory else {}
         kept_ready = [role for roles in self._roles.values() for role in roles if role not in ON_DEMAND]
         self.pools = {
-            role: Pool(role, size, self._fork, at_once, grouped=role not in OFF_DEVICE) for role in kept_ready
+            role: Pool(
+                role,
+                sizes.get(role, size),
+                self._fork,
+                min(sizes.get(role, size), kind.workers_at_once),
+                grouped=role not in OFF_DEVICE,
+            )
+            for role in kept_ready
         }
         # A driver reserves address space, so that no limit of a process's own bounds its memory.
         self._watch = MemoryWatch(self.workers, config.memory_bytes) if kind.shares_memory else None
