@@ -1,8 +1,8 @@
 """How far repeated evaluations of an honest kernel differ in its time, with each way of timing.
 
-Kernels of gpu_timing.py, from 1 us to a few milliseconds, are judged in turns in each way: `default`, and `sequential`
-(`sequential_timing`). Each evaluation has a text of its own, so that its kernel is compiled, and a process of its own
-plays it. A pair is two evaluations in a row of one kernel in one way.
+Kernels of gpu_timing.py, from 1 us to a millisecond, are judged in turns in each way: `default`, `sequential`
+(`sequential_timing`), `beside` (`contexts_beside_timing`) and `both`. Each evaluation has a text of its own, so that
+its kernel is compiled, and a process of its own plays it. A pair is two evaluations in a row of one kernel in one way.
 
     python benchmarks/repeated_times.py --slots 1
 """
@@ -24,9 +24,13 @@ from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, Verdict
 HERE = Path(__file__).parent
 KERNELS: Final = (
     "add 2^16", "softmax 4096x2048", "add 2^22", "add 2^24", "softmax 32768x2048", "add 2^26", "softmax 262144x2048",
-    "amax 16x2^22",
 )  # fmt: skip
-WAYS: Final = {"default": False, "sequential": True}
+WAYS: Final[dict[str, dict[str, Any]]] = {
+    "default": {},
+    "sequential": {"sequential_timing": True},
+    "beside": {"contexts_beside_timing": True},
+    "both": {"sequential_timing": True, "contexts_beside_timing": True},
+}
 
 
 def summary(verdicts: list[Verdict]) -> dict[str, Any]:
@@ -50,6 +54,7 @@ def summary(verdicts: list[Verdict]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=6, help="evaluations of each kernel in each way (default 6)")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--slots", type=int, default=1, help="evaluations at once (default 1)")
     parser.add_argument("--gpu", type=int, default=visible_gpu())
     parser.add_argument("--seconds", type=float, default=600.0, help="ends after the round in which this has passed")
@@ -63,11 +68,8 @@ def main() -> None:
     with ExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor(arguments.slots))
         config = EvaluatorConfig(device="cuda", gpu=arguments.gpu, slots=arguments.slots, timeout_s=60)
-        judges = {
-            way: stack.enter_context(Evaluator(config.model_copy(update={"sequential_timing": sequential})))
-            for way, sequential in WAYS.items()
-        }
-        for number, way in itertools.product(range(-1, arguments.count), WAYS):
+        judges = {way: stack.enter_context(Evaluator(config.model_copy(update=WAYS[way]))) for way in arguments.ways}
+        for number, way in itertools.product(range(-1, arguments.count), arguments.ways):
             jobs = [(problem, f"{candidate}# {way} {number}\n") for _, problem, candidate in chosen]
             verdicts = list(threads.map(lambda job, way=way: judges[way].evaluate(*job), jobs))
             for (name, _, _), verdict in zip(chosen, verdicts, strict=True):

@@ -135,7 +135,7 @@ def seconds_of_slots(verdicts: list[Verdict], slots: int, took: float) -> dict[s
 def measure(configs: list[EvaluatorConfig], count: int, statuses: Sequence[str] = HONEST) -> dict[str, Any]:
     """Judge `count` candidates with each of these evaluators, all at once; return their combined figures."""
     with ExitStack() as stack, ThreadPoolExecutor(len(configs)) as threads:
-        evaluators = [stack.enter_context(Evaluator(config)) for config in configs]
+        evaluators = list(threads.map(lambda config: stack.enter_context(Evaluator(config)), configs))
 
         def each(first: int, count: int, queued: int, statuses: Sequence[str] = HONEST) -> list[Verdict]:
             """Let every evaluator judge others, with `queued` running for each of its slots."""
@@ -183,14 +183,15 @@ def main() -> None:
     parser.add_argument("--judges", type=int, nargs="+", default=[1], help="judge processes of a GPU; several are rows")
     parser.add_argument("--mixture", action="store_true", help="a third each does not compile, is wrong, is right")
     parser.add_argument("--sequential", action="store_true", help="sequential_timing: see docs/timing-design.md")
+    parser.add_argument("--beside", action="store_true", help="contexts_beside_timing: see docs/timing-design.md")
     parser.add_argument("--count", type=int, default=200, help="evaluations per row (default 200)")
     parser.add_argument("--out", type=Path, help="default: results/throughput_DEVICE.json, with a picture next to it")
     arguments = parser.parse_args()
     out = arguments.out or HERE / "results" / f"throughput_{arguments.device}.json"
     result = describe(["torch", "triton", "numpy"])
     statuses = tuple(SPOILED) if arguments.mixture else HONEST
-    result |= {"recording": arguments.recording, "sequential_timing": arguments.sequential, "statuses": statuses}
-    result["rows"] = []
+    result |= {"recording": arguments.recording, "sequential_timing": arguments.sequential}
+    result |= {"contexts_beside_timing": arguments.beside, "statuses": statuses, "rows": []}
     groups = [arguments.gpus[:1], arguments.gpus][: len(arguments.gpus)]
     every = itertools.product(arguments.slots or [len(os.sched_getaffinity(0))], arguments.judges, groups)
     for slots, judges, gpus in every:
@@ -201,6 +202,7 @@ def main() -> None:
             timed_trials=TIMED,
             recording=arguments.recording,
             sequential_timing=arguments.sequential,
+            contexts_beside_timing=arguments.beside,
         )
         configs = [config.model_copy(update={"gpu": gpu}) for gpu in gpus for _ in range(judges)]
         result["rows"].append(measure(configs, arguments.count // judges, statuses))

@@ -653,6 +653,24 @@ def test_clocks_that_disagree_are_asked_again_although_they_only_confirm():
     assert repetitions(candidate) == clocks.MOST_REPEATS
 
 
+@pytest.mark.parametrize(("stalls", "repeated"), [((), 2), ((1,), 3), ((1, 2), 4), ((2,), 3)])
+def test_a_stall_in_a_longer_round_is_found_where_contexts_are_made_beside(stalls, repeated):
+    """Stalls of some tenths of a millisecond in some repetitions of the longer rounds; two of them must take alike."""
+    worker, seen = Timed(0.005, around_ms=0.01, message_ms=0.1), 0
+
+    def ask(fields):
+        nonlocal seen
+        long = fields["mode"] == "graph" and fields["count"] > clocks.PROBED[1]
+        seen += long
+        worker.now += 0.0003 * seen if long and seen in stalls else 0.0
+        return worker.ask(fields)
+
+    side = Side(ask, SETS, random.Random(1), worker.clock, beside=True)
+    found = measure(side, Timed().side(), 40, lambda sets: None)
+    assert repetitions(worker) == repeated
+    assert found.candidate.judge_ms == pytest.approx(0.005, rel=1e-6)
+
+
 def test_replays_that_others_slowed_are_made_again_often_enough():
     """Five times as slow until the device is held alone."""
     worker = Timed(0.05, around_ms=0.05, message_ms=0.15)

@@ -52,6 +52,9 @@ SEGMENTS: Final = 4
 REPEATS: Final = 2
 MOST_REPEATS: Final = 4
 """Most repetitions if the clocks disagree: one delay of the host must not count against a kernel."""
+ALIKE: Final = 0.01
+"""Largest difference of the two shortest of the longer rounds, as a share of their calls' time, where a stall of some
+tenths of a millisecond is likely."""
 LONG_MS: Final = 0.5
 """Calls from here on need only one repetition: the judge's rounds are longer, but its clock's noise is not."""
 REFERENCE_MS: Final = 150.0
@@ -222,6 +225,7 @@ class Side:
             median's interval is narrow, short rounds of graphs where they only confirm events, the number of replays
             found before the device is held alone, and a reference's earlier time although its events differ by less
             than they resolve.
+        beside: whether others may make contexts meanwhile, which stall the device now and then.
 
     Attributes:
         times: times of the counted calls in milliseconds, by events.
@@ -245,6 +249,7 @@ class Side:
     fences: bool = False
     least_ms: float = 0.0
     sequential: bool = False
+    beside: bool = False
     times: list[float] = field(default_factory=list)
     gated: bool = True
     graphs: bool = True
@@ -359,6 +364,11 @@ class Side:
     def slope(self, mode: str, few: int, many: int) -> float:
         """Return the time of one replay in milliseconds, from the shortest rounds of few and of many."""
         return (min(self.walls[mode, many]) - min(self.walls[mode, few])) / (many - few)
+
+    def is_confirmed(self, few: int, many: int) -> bool:
+        """Whether the two shortest rounds of many replays took alike, so that no stall is in them."""
+        one, other = sorted(self.walls["graph", many])[:2]
+        return other - one <= ALIKE * self.slope("graph", few, many) * (many - few)
 
     def figures(self, judged: float | None) -> Figures:
         low, high = interval(self.times)
@@ -527,7 +537,9 @@ def _replayed(side: Side, events_ms: float, look: Look | None) -> tuple[float | 
         # A delay of the host in a shorter round makes a call seem to take no time.
         least_ms = events_ms / 2 if is_long else side.least_ms
         odd = disagree(events_ms, judged) or (judged is not None and judged <= least_ms)
-        if repetition >= (1 if is_long or side.confirms else REPEATS) and not odd:
+        if repetition < (1 if is_long or side.confirms else REPEATS) or odd:
+            continue
+        if not side.beside or repetition < REPEATS or side.is_confirmed(few, many):
             break
     if not side.graphs:
         return None, 0.0

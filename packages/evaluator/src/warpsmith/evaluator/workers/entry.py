@@ -71,8 +71,8 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
 
 
 def _opened(channel: _native.Channel, config: EvaluatorConfig) -> Device:
-    """Open the device once the judge allows it: making a context can disturb a timing; what comes before does not."""
-    config.device_kind.prepare_worker()
+    """Open the device once the judge allows it: what that runs there disturbs a timing, and a context in part."""
+    config.device_kind.prepare_worker(context=config.contexts_beside_timing)
     messages.send(channel, Kind.PREPARED, {})
     answer = messages.receive(channel)
     if answer.kind is not Kind.OPEN_DEVICE:
