@@ -148,6 +148,7 @@ def measure(configs: list[EvaluatorConfig], count: int, statuses: Sequence[str] 
         each(0, len(ACTIVATIONS), queued=1)
         warm = 2 * max(len(ACTIVATIONS), *(config.slots for config in configs))
         each(len(ACTIVATIONS) * len(configs), warm, queued=1)
+        print(f"judging {count * len(configs)} with {len(configs)} judges", flush=True)
         began = time.perf_counter()
         verdicts = each((len(ACTIVATIONS) + warm) * len(configs), count, queued=2, statuses=statuses)
         took = time.perf_counter() - began
