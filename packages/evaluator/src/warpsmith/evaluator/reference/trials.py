@@ -192,6 +192,9 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     ]
     starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
     later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
+    if learned.odd and later:
+        # In addition, so that it takes no other trial's place.
+        later.insert(rng.randint(0, len(later)), Trial(rare=rng.choice(learned.odd)))
     return [_plain(learned, rng) if later else Trial(), *later]
 
 
@@ -220,7 +223,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     """
     if trial.rare is not None:
         session.reset_state()
-        rare = answer_to(session, trial.rare, finite=learned.finite)
+        rare = answer_to(session, trial.rare, finite=learned.finite and trial.rare not in learned.odd)
         if rare is not None:
             return trial, rare
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
