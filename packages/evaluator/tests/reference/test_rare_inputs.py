@@ -1,5 +1,6 @@
 """Plain input sets are chosen by what few of their answers hold."""
 
+import random
 from collections import Counter
 
 import torch
@@ -8,6 +9,8 @@ from hypothesis import strategies as st
 
 from warpsmith.evaluator.reference import rare_inputs
 from warpsmith.evaluator.reference.session import Answer, Expected
+from warpsmith.evaluator.reference.trials import plan
+from warpsmith.evaluator.reference.variability import Learned
 
 traits = st.tuples(st.integers(0, 2), st.integers(-3, 12))
 sets = st.dictionaries(st.integers(0, 2**64 - 1), st.sets(traits, max_size=12), min_size=12, max_size=24)
@@ -43,3 +46,42 @@ def test_a_number_of_one_set_is_chosen():
     found = {seed: {(0, 1), (0, 2)} for seed in range(20)}
     found[7] = {(0, 1), (0, 9)}
     assert rare_inputs._covering(found) == [7]
+
+
+TORN = """\
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return FORWARD
+
+def get_inputs():
+    return INPUTS
+
+def get_init_inputs():
+    return []
+"""
+
+
+def found_in(session_of, forward, inputs):
+    return rare_inputs.rare_sets(session_of(TORN.replace("FORWARD", forward).replace("INPUTS", inputs)))
+
+
+def test_sets_are_odd_whose_answers_are_no_numbers_though_most_are(session_of):
+    rare = found_in(session_of, "torch.log(x).sum(-1)", "[torch.randint(0, 30, (5,)).float()]")
+    assert rare.finite and rare.infinite and 1 <= len(rare.odd) <= rare_inputs.MOST_ODD
+    always = found_in(session_of, "torch.log(x - 31.0)", "[torch.randint(0, 30, (5,)).float()]")
+    assert always.finite is False and always.odd == ()
+
+
+def test_what_overflows_by_its_dtype_alone_is_not_odd(session_of):
+    rare = found_in(session_of, "torch.exp(x).pow(1)", "[torch.where(torch.rand(40) < 0.005, 89.0, torch.rand(40))]")
+    assert rare.finite and rare.infinite and rare.odd == ()
+
+
+def test_an_odd_set_is_a_trial_beside_the_others():
+    planned = plan(6, random.Random(1), Learned(levels={"line 9": 3}, odd=(11,)))
+    assert len(planned) == 7 and [trial.rare for trial in planned].count(11) == 1
+    assert planned[0].rare is None
+    assert len(plan(1, random.Random(1), Learned(odd=(11,)))) == 1

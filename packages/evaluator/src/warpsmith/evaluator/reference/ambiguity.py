@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 CASTS: Final = frozenset({"to", "type", "type_as", "byte", "char", "short", "int", "long"})
 COPIES: Final = frozenset({"copy_"})
@@ -194,7 +195,13 @@ class AmbiguityFinder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        name = getattr(func, "__name__", "")
+        # What is computed here is no part of the forward that other modes observe.
+        with _disable_current_modes():
+            self._look_at(getattr(func, "__name__", ""), args, kwargs, result)
+        return result
+
+    def _look_at(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Note what a call of a function of torch may leave undefined."""
         self.quotients.note(name, args, result)
         if name in COMPARISONS and self.quotients.signs:
             self.found = True
@@ -212,7 +219,6 @@ class AmbiguityFinder(TorchFunctionMode):
             self._note_search(args[place] if len(args) > place else kwargs.get(word))
         elif name in SCATTERS | INDEX_COPIES | INDEX_WRITES and not (kwargs.get("reduce") or kwargs.get("accumulate")):
             self._note_writes(name, args, kwargs)
-        return result
 
     def _note_writes(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note a write by index. One number that goes to all places is the same whichever write is the last."""

@@ -2,7 +2,7 @@
 
 A kernel that is wrong for one input set in ten is right in most evaluations if each judges one plain set that is drawn
 anew. So plain sets are drawn in advance, the reference answers them, and those with a rare number in the answer are
-judged more often than others. Their seeds are secret, as those of all trials.
+judged more often than others, and one with NaN or an infinity always. Their seeds are secret, as those of all trials.
 """
 
 import random
@@ -10,19 +10,24 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Final
 
 import torch
 
+from warpsmith.evaluator.correctness.compare import Expected
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 
 DISCRETE: Final = re.compile(r"randint|integers|random_|randrange|multinomial|choice|randperm")
 """Calls that draw integers: what happens in few sets is then a step of the answer, not a tail of it."""
-MOST_SETS: Final = 48
-MOST_S: Final = 0.3
-"""Plain input sets that are drawn, and seconds for them."""
+POLES: Final = re.compile(r"sqrt|log|pow|\*\*|acos|asin|atanh|arc|reciprocal|std\b|var\b|norm\b")
+"""Functions that have no number for some: in few sets one of many floats is such."""
+LOOKS: Final = ((48, 0.3), (150, 0.3), (24, 0.05))
+"""Plain input sets that are looked at, and seconds for them: where integers are drawn, where there are poles, else."""
+MOST_ODD: Final = 2
+"""Sets of each kind of NaN and infinities that are kept."""
 FEWEST_SETS: Final = 12
 """Sets below which nothing is known to be rare."""
 RARE: Final = 0.25
@@ -39,24 +44,88 @@ Trait = tuple[int, float]
 """The number of an output, and a number in it."""
 
 
-def rare_seeds(session: ReferenceSession, *, finite: bool) -> tuple[int, ...]:
-    """Return seeds of `answer_to` whose answers hold rare numbers; none if the problem draws no integers.
+@dataclass(frozen=True)
+class RareSets:
+    """What plain input sets of a problem are answered with now and then.
 
-    Args:
-        session: the problem, its state as constructed.
-        finite: whether answers must be finite.
+    Attributes:
+        seeds: of `answer_to`, whose answers hold rare numbers.
+        odd: of `answer_to`, whose answers hold NaN or an infinity, which most do not.
+        infinite: whether some answer holds an infinity and no NaN.
+        finite: whether most answers are finite; None if there is none.
     """
-    if not DISCRETE.search(session.source):
-        return ()
-    secret, begun = random.SystemRandom(), time.monotonic()
-    found: dict[int, set[Trait]] = {}
-    while len(found) < MOST_SETS and time.monotonic() - begun < MOST_S:
+
+    seeds: tuple[int, ...] = ()
+    odd: tuple[int, ...] = ()
+    infinite: bool = False
+    finite: bool | None = None
+
+
+@dataclass
+class _Seen:
+    """The plain input sets that were looked at: by seed their rare traits, or their kinds of odd numbers."""
+
+    traits: dict[int, set[Trait]] = field(default_factory=dict)
+    odd: dict[int, set[str]] = field(default_factory=dict)
+    failed: bool = False
+
+    @property
+    def looked_at(self) -> int:
+        """How many sets the reference answered."""
+        return len(self.traits) + len(self.odd)
+
+
+def rare_sets(session: ReferenceSession) -> RareSets:
+    """Look at plain input sets of a problem, its state as constructed."""
+    discrete = bool(DISCRETE.search(session.source))
+    seen = _look(session, *(LOOKS[0] if discrete else LOOKS[1 if POLES.search(session.source) else 2]))
+    rarely = discrete and len(seen.traits) >= FEWEST_SETS and not seen.failed
+    infinite = any("nan" not in kinds for kinds in seen.odd.values())
+    finite = len(seen.traits) >= len(seen.odd) if seen.looked_at else None
+    odd = tuple(_kept(session, seen.odd)) if finite else ()
+    return RareSets(tuple(_covering(seen.traits)) if rarely else (), odd, infinite, finite)
+
+
+def _look(session: ReferenceSession, most: int, seconds: float) -> _Seen:
+    """Draw up to `most` plain sets for so many seconds, or until the reference fails on one."""
+    secret, begun, seen = random.SystemRandom(), time.monotonic(), _Seen()
+    while seen.looked_at < most and time.monotonic() - begun < seconds:
         seed = secret.getrandbits(64)
-        answer = answer_to(session, seed, finite=finite, exact=False)
-        if answer is None:
-            return ()
-        found[seed] = set(_traits(answer))
-    return tuple(_covering(found)) if len(found) >= FEWEST_SETS else ()
+        answer = answer_to(session, seed, finite=False, exact=False)
+        if answer is None or not answer.defined:
+            seen.failed = True
+            break
+        if answer.finite:
+            seen.traits[seed] = set(_traits(answer))
+        else:
+            seen.odd[seed] = _kinds_of_odd(answer)
+    return seen
+
+
+def _kinds_of_odd(answer: Answer) -> set[str]:
+    """Return the kinds of numbers that are none in an answer."""
+    values = [tensor_views.computable(one.value) for one in answer.expected if one.value.is_floating_point()]
+    tests = {"nan": torch.isnan, "inf": torch.isinf}
+    return {kind for kind, test in tests.items() if any(bool(test(value).any()) for value in values)}
+
+
+def _kept(session: ReferenceSession, odd: Mapping[int, Set[str]]) -> Iterable[int]:
+    """Yield up to MOST_ODD seeds of each kind whose answers are odd in fp64 too: others overflow by their dtype."""
+    for kinds in ({"nan"}, {"inf"}, {"nan", "inf"}):
+        left = MOST_ODD
+        for seed in (seed for seed, found in odd.items() if found == kinds):
+            answer = answer_to(session, seed, finite=False)
+            if left and answer is not None and all(map(_is_odd_in_itself, answer.expected)):
+                left -= 1
+                yield seed
+
+
+def _is_odd_in_itself(one: Expected) -> bool:
+    """Whether the elements of an answer that are no finite numbers are none in fp64 either."""
+    if one.exact is None or not one.value.is_floating_point():
+        return True
+    own, exact = torch.isfinite(tensor_views.computable(one.value)), torch.isfinite(one.exact)
+    return bool((own == exact).all())
 
 
 def answer_to(session: ReferenceSession, seed: int, *, finite: bool, exact: bool = True) -> Answer | None:

@@ -192,8 +192,10 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     ]
     starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
     later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
-    formed = [Trial(rare=rng.choice(learned.forms))] if learned.forms else []
-    return [_plain(learned, rng) if later else Trial(), *later, *formed]
+    if learned.odd and later:
+        # In addition, so that it takes no other trial's place.
+        later.insert(rng.randint(0, len(later)), Trial(rare=rng.choice(learned.odd)))
+    return [_plain(learned, rng) if later else Trial(), *later]
 
 
 def _plain(learned: Learned, rng: random.Random) -> Trial:
@@ -221,7 +223,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     """
     if trial.rare is not None:
         session.reset_state()
-        rare = answer_to(session, trial.rare, finite=learned.finite)
+        rare = answer_to(session, trial.rare, finite=learned.finite and trial.rare not in learned.odd)
         if rare is not None:
             return trial, rare
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))

@@ -21,7 +21,7 @@ from warpsmith.evaluator.reference import mutations, shape_variation, varying_fo
 from warpsmith.evaluator.reference.draw_plan import INPUTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
-from warpsmith.evaluator.reference.rare_inputs import DISCRETE, rare_seeds
+from warpsmith.evaluator.reference.rare_inputs import DISCRETE, RareSets, rare_sets
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
@@ -50,9 +50,7 @@ MOST_SECONDS: Final = 1.0
 MOST_STATE_BYTES: Final = 16 << 20
 """Time after which, and bytes of buffers beyond which, no later call is followed."""
 INFINITY: Final = re.compile(r"\binf\b|\binfinity\b", re.IGNORECASE)
-MOST_PLAIN: Final = 48
-PLAIN_S: Final = 2.0
-"""Plain input sets, and seconds, in which a source that writes an infinity is seen to answer with one."""
+"""A source that writes an infinity means those that it answers with."""
 FAR_BIAS: Final = 2.0**9
 """How far a bias is moved: what layers compute has a spread of about one half."""
 MOST_ALONE: Final = 4
@@ -96,7 +94,7 @@ class Learned:
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
         constant: whether some input is the same in every trial of the sample's shapes.
         rare: seeds of plain input sets whose answers hold rare numbers.
-        forms: seeds of plain input sets of other forms than most.
+        odd: seeds of plain input sets of another form than most, or whose answers hold NaN or an infinity, as few do.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -117,7 +115,7 @@ class Learned:
     constant: bool = False
     draws: frozenset[str] = frozenset()
     rare: tuple[int, ...] = ()
-    forms: tuple[int, ...] = ()
+    odd: tuple[int, ...] = ()
 
 
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
@@ -129,7 +127,8 @@ def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
         seen = session.seen or _look(session)
         forms = varying_forms.other_forms(session, session.inputs) if seen.steady else ()
         seen = replace(seen, steady=seen.steady and not forms)
-        session.learned = replace(_learn(session, seen, hidden_shapes=hidden_shapes), forms=forms)
+        learned = _learn(session, seen, hidden_shapes=hidden_shapes)
+        session.learned = replace(learned, odd=(*learned.odd, *forms))
     return session.learned
 
 
@@ -164,10 +163,14 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     sample = AnsweredForm.of(session.inputs, answer)
     inputs, answered = (sample.inputs, replace(answer, expected=[])) if seen.steady else (None, None)
     on_grid = sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
-    finite = answer.finite and not _is_now_and_then_infinite(session, rng)
-    known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
     _refuse_written_parameters(session)
-    known = replace(known, rare=rare_seeds(session, finite=finite) if seen.steady else ())
+    rare = rare_sets(session) if seen.steady else RareSets()
+    # A problem may ban a token that makes a phrase come again: trials in which it does so are such as it can make.
+    means_infinity = bool(INFINITY.search(session.source) and DISCRETE.search(session.source))
+    mostly_finite = answer.finite if rare.finite is None else rare.finite
+    finite = mostly_finite and not (rare.infinite and means_infinity)
+    known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
+    known = replace(known, rare=rare.seeds, odd=rare.odd)
     session.reset_state()
     known = replace(known, **_reached(session, answer, rng, finite=finite))
     known = replace(known, state=_tolerated_state(session, known, rng))
@@ -185,25 +188,6 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
         known = replace(known, resizings=shape_variation.learn(session, rng, sample, finite=known.finite))
     varied = bool(known.levels or known.state or known.reached or known.resizings)
     return replace(known, unvaried=seen.alike and not varied)
-
-
-def _is_now_and_then_infinite(session: ReferenceSession, rng: random.Random) -> bool:
-    """Whether a problem of integers whose source writes an infinity answers some plain inputs with one.
-
-    It may ban a token that makes a phrase come again. A trial in which it does so is then one that `get_inputs` can
-    make too.
-    """
-    if not (INFINITY.search(session.source) and DISCRETE.search(session.source)):
-        return False
-    begun = time.monotonic()
-    for _ in range(MOST_PLAIN):
-        answer = tried_answer(session, rng, finite=False, exact=False)
-        if answer is None or time.monotonic() - begun > PLAIN_S:
-            return False
-        values = [tensor_views.computable(one.value) for one in answer.expected if one.value.is_floating_point()]
-        if answer.defined and not answer.finite and not any(bool(torch.isnan(value).any()) for value in values):
-            return True
-    return False
 
 
 def _refuse_written_parameters(session: ReferenceSession) -> None:
