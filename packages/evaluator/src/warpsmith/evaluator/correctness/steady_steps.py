@@ -55,7 +55,7 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return name, self.count[name]
 
 
-class StepFinder(_Counting):
+class StepFinder(_Counting):  # type: ignore[no-untyped-call]
     """Context of a run that notes its steady steps and their results.
 
     Args:
@@ -104,7 +104,7 @@ class StepFinder(_Counting):
             self._held[key] = held
 
 
-class SteadySteps(_Counting):
+class SteadySteps(_Counting):  # type: ignore[no-untyped-call]
     """Context of another run of the same reference, in which steady steps have their results."""
 
     def __init__(self, steps: Steps) -> None:
