@@ -80,12 +80,6 @@ def test_what_overflows_by_its_dtype_alone_is_not_odd(session_of):
     assert rare.finite and rare.infinite and rare.odd == ()
 
 
-def test_sets_of_another_form_than_most_are_odd(session_of):
-    inputs = "[torch.rand(4, 4).half() if torch.rand(()) < 0.2 else torch.rand(4, 4)]"
-    assert 1 <= len(found_in(session_of, "torch.sqrt(x)", inputs).odd) <= rare_inputs.MOST_ODD
-    assert found_in(session_of, "x * 2", "[torch.rand(4, 4)]").odd == ()
-
-
 def test_an_odd_set_is_a_trial_beside_the_others():
     planned = plan(6, random.Random(1), Learned(levels={"line 9": 3}, odd=(11,)))
     assert len(planned) == 7 and [trial.rare for trial in planned].count(11) == 1

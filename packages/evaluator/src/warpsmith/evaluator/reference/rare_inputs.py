@@ -17,7 +17,6 @@ import torch
 
 from warpsmith.evaluator.correctness.compare import Expected
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 
@@ -28,7 +27,7 @@ POLES: Final = re.compile(r"sqrt|log|pow|\*\*|acos|asin|atanh|arc|reciprocal|std
 LOOKS: Final = ((48, 0.3), (150, 0.3), (24, 0.05))
 """Plain input sets that are looked at, and seconds for them: where integers are drawn, where there are poles, else."""
 MOST_ODD: Final = 2
-"""Sets of each kind of NaN and infinities, and of other forms, that are kept."""
+"""Sets of each kind of NaN and infinities that are kept."""
 FEWEST_SETS: Final = 12
 """Sets below which nothing is known to be rare."""
 RARE: Final = 0.25
@@ -51,8 +50,7 @@ class RareSets:
 
     Attributes:
         seeds: of `answer_to`, whose answers hold rare numbers.
-        odd: of `answer_to`, whose inputs have another form than most, or whose answers hold NaN or an infinity, which
-            most do not.
+        odd: of `answer_to`, whose answers hold NaN or an infinity, which most do not.
         infinite: whether some answer holds an infinity and no NaN.
         finite: whether most answers are finite; None if there is none.
     """
@@ -65,9 +63,8 @@ class RareSets:
 
 @dataclass
 class _Seen:
-    """The plain input sets that were looked at: by seed their forms, their rare traits, and kinds of odd numbers."""
+    """The plain input sets that were looked at: by seed the traits of finite answers, and kinds of odd numbers."""
 
-    forms: dict[int, bytes] = field(default_factory=dict)
     traits: dict[int, set[Trait]] = field(default_factory=dict)
     odd: dict[int, set[str]] = field(default_factory=dict)
     failed: bool = False
@@ -78,24 +75,21 @@ def rare_sets(session: ReferenceSession) -> RareSets:
     discrete = bool(DISCRETE.search(session.source))
     seen = _look(session, *(LOOKS[0] if discrete else LOOKS[1 if POLES.search(session.source) else 2]))
     rarely = discrete and len(seen.traits) >= FEWEST_SETS and not seen.failed
-    usual = Counter(seen.forms.values()).most_common(1)
-    of_other_form = [seed for seed, form in seen.forms.items() if form != usual[0][0]]
     infinite = any("nan" not in kinds for kinds in seen.odd.values())
-    finite = len(seen.traits) >= len(seen.odd) if seen.forms else None
-    odd = (*(_kept(session, seen.odd) if finite else ()), *of_other_form[:MOST_ODD])
+    finite = len(seen.traits) >= len(seen.odd) if seen.traits or seen.odd else None
+    odd = tuple(_kept(session, seen.odd)) if finite else ()
     return RareSets(tuple(_covering(seen.traits)) if rarely else (), odd, infinite, finite)
 
 
 def _look(session: ReferenceSession, most: int, seconds: float) -> _Seen:
     """Draw up to `most` plain sets for so many seconds, or until the reference fails on one."""
     secret, begun, seen = random.SystemRandom(), time.monotonic(), _Seen()
-    while len(seen.forms) < most and time.monotonic() - begun < seconds:
+    while len(seen.traits) + len(seen.odd) < most and time.monotonic() - begun < seconds:
         seed = secret.getrandbits(64)
         answer = answer_to(session, seed, finite=False, exact=False)
         if answer is None or not answer.defined:
             seen.failed = True
             break
-        seen.forms[seed] = codec.encode(session.inputs.tree)
         if answer.finite:
             seen.traits[seed] = set(_traits(answer))
         else:

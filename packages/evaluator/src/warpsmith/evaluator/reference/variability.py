@@ -94,7 +94,7 @@ class Learned:
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
         constant: whether some input is the same in every trial of the sample's shapes.
         rare: seeds of plain input sets whose answers hold rare numbers.
-        odd: seeds of plain input sets of another form than most, or whose answers hold NaN or an infinity, as few do.
+        odd: seeds of plain input sets whose answers hold NaN or an infinity, as few do.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
