@@ -1,6 +1,6 @@
 """Candidates judged by a peer's evaluator, in a separate process: verdicts are written as JSON to a descriptor.
 
-python benchmarks/_peer.py kernelbench|kernelgym CHECKOUT PROBLEM.py CANDIDATE.py DESCRIPTOR [BACKEND]
+python benchmarks/_peer.py kernelbench|kernelgym|sol_execbench CHECKOUT PROBLEM.py CANDIDATE.py DESCRIPTOR [BACKEND]
 python benchmarks/_peer.py serve CHECKOUT DESCRIPTOR     # KernelBench: a task a line on stdin, a verdict a line
 python benchmarks/_peer.py build CANDIDATE.py            # what `load_inline` builds, so that it is there later
 """
@@ -176,7 +176,16 @@ def by_kernelgym(checkout: Path, problem: str, candidate: str, backend: str = "t
     }
 
 
-PEERS = {"kernelbench": by_kernelbench, "kernelgym": by_kernelgym}
+def by_sol_execbench(checkout: Path, problem: str, candidate: str, backend: str = "triton") -> dict[str, Any]:
+    """SOL-ExecBench's driver, which refuses `load_inline`: kernels in CUDA C++ need its own form."""
+    import _sol_execbench
+
+    if backend != "triton":
+        raise SystemExit("SOL-ExecBench takes no module that builds CUDA C++ by load_inline")
+    return _sol_execbench.judge(checkout, problem, candidate)
+
+
+PEERS = {"kernelbench": by_kernelbench, "kernelgym": by_kernelgym, "sol_execbench": by_sol_execbench}
 
 
 def serve(checkout: str, descriptor: str) -> None:

@@ -1,4 +1,4 @@
-"""Which evaluator catches which cheat: the corpus of tests/attacks on this evaluator, KernelBench's and KernelGYM's.
+"""Which evaluator catches which cheat: the corpus of tests/attacks on this evaluator and on those of three peers.
 
 Each file is judged by each evaluator in separate processes, with 5 correctness and 100 timed trials on one GPU. A cheat
 fooled an evaluator that calls it correct and does not flag it (here: with the flags named in its file), unless it is
@@ -10,12 +10,14 @@ builds each file for a minute or more of two processors. `--builds` does that be
 that is passed when they are judged.
 
     python benchmarks/attacks.py --kernelbench /path/to/KernelBench --kernelgym /path/to/KernelGYM
+    python benchmarks/attacks.py --without-ours --sol-execbench /path/to/SOL-ExecBench
     CUDA="--language cuda_cpp --extensions /var/tmp/extensions"
     python benchmarks/attacks.py $CUDA --builds 12
     python benchmarks/attacks.py $CUDA --kernelbench /path/to/KernelBench --out results/attacks_cuda.json
 """
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -42,6 +44,7 @@ from warpsmith.evaluator.config import RECORDING_WAYS
 
 HERE = Path(__file__).parent
 CORPUS = HERE.parent / "tests" / "attacks"
+PEERS: Final = ("kernelbench", "kernelgym", "sol_execbench")
 DEADLINE_S: Final = {"triton": 60.0, "cuda_cpp": 300.0}
 """For a peer's verdict on one file; of CUDA C++ it builds the file before."""
 BACKENDS: Final = {"triton": "triton", "cuda_cpp": "cuda"}
@@ -71,9 +74,19 @@ PREFACE: Final = """\
 A cheat is `caught` where it is not called correct, is flagged, or gains nothing; a `wrong` kernel where it is not
 called correct; an honest one has `passed` where it is. An evaluator that dies or hangs has called nothing correct, so
 that counts as caught. Attacks on the sandbox are among the attacks: the peers have none and do not promise one, and are
-`fooled` by an attack that did what it came for. KernelBench's evaluator turns all inputs into float32 by
-default, so problems with integer or half-precision inputs are refused.
+`fooled` by an attack that did what it came for.
 """
+NOTES: Final = {
+    "kernelbench": """\
+KernelBench's evaluator turns all inputs into float32 by default, so problems with integer or half-precision inputs are
+refused.
+""",
+    "sol_execbench": """\
+SOL-ExecBench's driver judges by its default tolerance, an error of 1e-2 in all but one element of a hundred, and calls
+every NaN and infinity wrong.
+""",
+}
+"""What a reader of a table must know of an evaluator in it."""
 FOLDERS: Final = {
     "triton": {"attack": ".", "wrong": "wrong", "control": "controls"},
     "cuda_cpp": {"attack": "cuda_cpp", "control": "cuda_cpp/controls"},
@@ -335,8 +348,11 @@ def table(results: dict[str, dict[str, str]], every: list[Case]) -> str:
         "wrong": [one for one in every if one.kind == "wrong"],
         "control": [one for one in every if one.kind == "control"],
     }
-    lines = [PREFACE, "| | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
+    preface = PREFACE + "".join(NOTES[name] for name in names if name in NOTES)
+    lines = [preface, "| | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
     for kind, some in rows.items():
+        if not some:
+            continue
         good = "passed" if kind == "control" else "caught"
         found = {name: [results[name][case.key] for case in some if case.key in results[name]] for name in names}
         counts = [f"{one.count(good)} of {len(one)} {good}" for one in found.values()]
@@ -353,6 +369,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernelbench", type=Path, help="a checkout of KernelBench")
     parser.add_argument("--kernelgym", type=Path, help="a checkout of KernelGYM")
+    parser.add_argument("--sol-execbench", type=Path, help="a checkout of SOL-ExecBench; it judges Triton alone")
     parser.add_argument("--without-ours", action="store_true", help="run only the peers")
     parser.add_argument("--slots", type=int, default=2, help="candidates at once here")
     parser.add_argument("--threads", type=int, default=4, help="concurrent candidates of a peer if untimed")
@@ -370,11 +387,15 @@ def main() -> None:
         parser.error("peers see an empty /tmp: put --extensions elsewhere")
     until = time.monotonic() + arguments.seconds
     every = [case for case in cases(arguments.language) if case.path.stem.startswith(arguments.only)]
+    # Where the time is short, what peers do not promise to stop is left out first, and of the rest no kind by itself.
+    every.sort(key=lambda case: (case.on_the_sandbox, hashlib.sha256(case.key.encode()).digest()))
     if arguments.builds:
         build_all(every, arguments.extensions, arguments.builds, until)
         return
     need_gpu()
-    peers = {name: getattr(arguments, name) for name in ("kernelbench", "kernelgym") if getattr(arguments, name)}
+    peers = {name: getattr(arguments, name) for name in PEERS if getattr(arguments, name)}
+    if arguments.sol_execbench and arguments.language != "triton":
+        parser.error("SOL-ExecBench refuses load_inline; pass it without --language cuda_cpp")
     if any(Path("/tmp") in [*checkout.resolve().parents, *HERE.parents] for checkout in peers.values()):
         parser.error("peers see an empty /tmp: put this checkout and theirs elsewhere")
     if peers:

@@ -7,6 +7,9 @@ slot's time is `workers` (waiting for a ready worker, contexts included), `lease
 device), `stall` (waiting for kernels to compile), `correctness`, `timing`, `other` (the judge's own work) and `idle`
 (no requests).
 
+`--mixture` judges a third each that does not compile, that is wrong, and that is right, as a policy's answers may be.
+`--judges` divides the slots among several judge processes of one GPU, which take turns at having it alone.
+
     python benchmarks/throughput.py                   # on a CPU: interpreted, compiled, not timed
     python benchmarks/throughput.py --device cuda
 """
@@ -16,6 +19,7 @@ import itertools
 import os
 import statistics
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -89,24 +93,35 @@ def problems() -> dict[str, Problem]:
     }
 
 
-def candidates(count: int, first: int) -> list[tuple[str, str]]:
-    """Return `count` candidates, each with its problem's name; all texts differ."""
+SPOILED: Final = {"compile_error": "({}).undefined", "incorrect": "({}) + 0.01", "correct": "{}"}
+"""How an expression is changed for each status of a mixture."""
+HONEST: Final = ("correct",)
+
+
+def candidates(count: int, first: int, statuses: Sequence[str] = HONEST) -> list[tuple[str, str]]:
+    """Return `count` candidates, each with its problem's name; all texts differ, and their statuses take turns."""
     ways = itertools.cycle(itertools.product(BLOCKS, WARPS, ACTIVATIONS))
     made = []
-    for number, (block, warps, name) in zip(range(first, first + count), ways, strict=False):
-        source = CANDIDATE.format(name=name, number=number, expression=ACTIVATIONS[name][1], block=block, warps=warps)
+    for number, (block, warps, name), status in zip(
+        range(first, first + count), ways, itertools.cycle(statuses), strict=False
+    ):
+        expression = SPOILED[status].format(ACTIVATIONS[name][1])
+        source = CANDIDATE.format(name=name, number=number, expression=expression, block=block, warps=warps)
         made.append((name, source))
     return made
 
 
-def judged(evaluator: Evaluator, asked: list[tuple[str, str]], at_once: int) -> list[Verdict]:
+def judged(
+    evaluator: Evaluator, asked: list[tuple[str, str]], at_once: int, statuses: Sequence[str] = HONEST
+) -> list[Verdict]:
     """Judge all, with `at_once` running at any time."""
     known = problems()
     with ThreadPoolExecutor(at_once) as threads:
         verdicts = list(threads.map(lambda one: evaluator.evaluate(known[one[0]], one[1]), asked))
-    wrong = [verdict for verdict in verdicts if not verdict.correct]
-    if wrong:
-        raise SystemExit(f"{len(wrong)} of {len(verdicts)} honest candidates were rejected: {wrong[0]}")
+    due = zip(verdicts, itertools.cycle(statuses), strict=False)
+    others = [verdict for verdict, status in due if verdict.status != status]
+    if others:
+        raise SystemExit(f"{len(others)} of {len(verdicts)} have another status than they should: {others[0]}")
     return verdicts
 
 
@@ -117,31 +132,37 @@ def seconds_of_slots(verdicts: list[Verdict], slots: int, took: float) -> dict[s
     return {**spent, "other": busy - sum(spent.values()), "idle": max(0.0, slots * took - busy)}
 
 
-def measure(configs: list[EvaluatorConfig], count: int) -> dict[str, Any]:
+def measure(configs: list[EvaluatorConfig], count: int, statuses: Sequence[str] = HONEST) -> dict[str, Any]:
     """Judge `count` candidates with each of these evaluators, all at once; return their combined figures."""
     with ExitStack() as stack, ThreadPoolExecutor(len(configs)) as threads:
-        evaluators = [stack.enter_context(Evaluator(config)) for config in configs]
+        evaluators = list(threads.map(lambda config: stack.enter_context(Evaluator(config)), configs))
 
-        def each(first: int, count: int, queued: int) -> list[Verdict]:
+        def each(first: int, count: int, queued: int, statuses: Sequence[str] = HONEST) -> list[Verdict]:
             """Let every evaluator judge others, with `queued` running for each of its slots."""
-            jobs = [candidates(count, first + index * count) for index in range(len(configs))]
+            jobs = [candidates(count, first + index * count, statuses) for index in range(len(configs))]
             at_once = [queued * config.slots for config in configs]
-            return [verdict for found in threads.map(judged, evaluators, jobs, at_once) for verdict in found]
+            every = [statuses] * len(configs)
+            return [verdict for found in threads.map(judged, evaluators, jobs, at_once, every) for verdict in found]
 
+        # Once a problem, then as often as it can be judged at once, so that its references are warm.
         each(0, len(ACTIVATIONS), queued=1)
+        warm = 2 * max(len(ACTIVATIONS), *(config.slots for config in configs))
+        each(len(ACTIVATIONS) * len(configs), warm, queued=1)
+        print(f"judging {count * len(configs)} with {len(configs)} judges", flush=True)
         began = time.perf_counter()
-        verdicts = each(len(ACTIVATIONS) * len(configs), count, queued=2)
+        verdicts = each((len(ACTIVATIONS) + warm) * len(configs), count, queued=2, statuses=statuses)
         took = time.perf_counter() - began
     slots = sum(config.slots for config in configs)
     lasted = sorted(verdict.seconds.evaluate for verdict in verdicts)
     spent = seconds_of_slots(verdicts, slots, took)
     return {
         "device": verdicts[0].device,
-        "devices": len(configs),
+        "devices": len({config.gpu for config in configs}),
+        "judges": len(configs),
         "slots": slots,
         "evaluations": len(verdicts),
         "trials": TRIALS,
-        "timed_trials": TIMED if verdicts[0].timing_tier != "none" else 0,
+        "timed_trials": TIMED if any(verdict.timing_tier not in {"none", None} for verdict in verdicts) else 0,
         "seconds": round(took, 2),
         "a_minute": round(60 * len(verdicts) / took, 1),
         "evaluation_p50_s": round(statistics.median(lasted), 4),
@@ -160,28 +181,32 @@ def main() -> None:
     )
     parser.add_argument("--slots", type=int, nargs="+", help="evaluations at once; several numbers are several rows")
     parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
+    parser.add_argument("--judges", type=int, nargs="+", default=[1], help="judge processes of a GPU; several are rows")
+    parser.add_argument("--mixture", action="store_true", help="a third each does not compile, is wrong, is right")
     parser.add_argument("--sequential", action="store_true", help="sequential_timing: see docs/timing-design.md")
+    parser.add_argument("--beside", action="store_true", help="contexts_beside_timing: see docs/timing-design.md")
     parser.add_argument("--count", type=int, default=200, help="evaluations per row (default 200)")
     parser.add_argument("--out", type=Path, help="default: results/throughput_DEVICE.json, with a picture next to it")
     arguments = parser.parse_args()
     out = arguments.out or HERE / "results" / f"throughput_{arguments.device}.json"
     result = describe(["torch", "triton", "numpy"])
-    result |= {"recording": arguments.recording, "sequential_timing": arguments.sequential, "rows": []}
+    statuses = tuple(SPOILED) if arguments.mixture else HONEST
+    result |= {"recording": arguments.recording, "sequential_timing": arguments.sequential}
+    result |= {"contexts_beside_timing": arguments.beside, "statuses": statuses, "rows": []}
     groups = [arguments.gpus[:1], arguments.gpus][: len(arguments.gpus)]
-    for slots, gpus in itertools.product(arguments.slots or [len(os.sched_getaffinity(0))], groups):
-        configs = [
-            EvaluatorConfig(
-                device=arguments.device,
-                gpu=gpu,
-                slots=slots,
-                trials=TRIALS,
-                timed_trials=TIMED,
-                recording=arguments.recording,
-                sequential_timing=arguments.sequential,
-            )
-            for gpu in gpus
-        ]
-        result["rows"].append(measure(configs, arguments.count))
+    every = itertools.product(arguments.slots or [len(os.sched_getaffinity(0))], arguments.judges, groups)
+    for slots, judges, gpus in every:
+        config = EvaluatorConfig(
+            device=arguments.device,
+            slots=max(1, slots // judges),
+            trials=TRIALS,
+            timed_trials=TIMED,
+            recording=arguments.recording,
+            sequential_timing=arguments.sequential,
+            contexts_beside_timing=arguments.beside,
+        )
+        configs = [config.model_copy(update={"gpu": gpu}) for gpu in gpus for _ in range(judges)]
+        result["rows"].append(measure(configs, arguments.count // judges, statuses))
         print(result["rows"][-1], flush=True)
         write_result(out, result)
     result["goal_a_minute_on_an_h200_with_16_cores"] = GOAL_A_MINUTE

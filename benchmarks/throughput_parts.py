@@ -78,9 +78,9 @@ def watch(spent: Spent) -> None:
     _watch_messages(spent)
     fork = ZygoteHandle.fork
 
-    def timed_fork(self: ZygoteHandle, role: Any, number: int) -> Worker:
+    def timed_fork(self: ZygoteHandle, role: Any, number: int, *rest: Any) -> Worker:
         with _timed(spent, f"birth {role}"):
-            return fork(self, role, number)
+            return fork(self, role, number, *rest)
 
     ZygoteHandle.fork = timed_fork  # type: ignore[method-assign]
 

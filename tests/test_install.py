@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.markers import Marker
 from packaging.requirements import Requirement
@@ -119,6 +119,7 @@ def test_every_way_of_installing_is_for_the_same_pythons():
     assert WORKSPACE["project"]["requires-python"] == f">={pythons[0]},<3.{int(pythons[-1][2:]) + 1}"
 
 
+@settings(deadline=None)
 @given(st.sets(st.sampled_from(PLACES), min_size=1))
 def test_a_pins_marker_holds_just_where_the_pin_was_found(places):
     text = lock.marker(places, set(PLACES)).removeprefix(" ; ")
@@ -127,6 +128,7 @@ def test_a_pins_marker_holds_just_where_the_pin_was_found(places):
         assert (not text or Marker(text).evaluate(environment)) == ((python, machine) in places), text
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(PLACES), st.sets(st.sampled_from(["a==1", "a==2", "B_c==1", "b.a==3"]))))
 def test_what_is_merged_comes_apart_again(found):
     found = {place: found.get(place, set()) for place in PLACES}

@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[1]
@@ -118,6 +118,7 @@ CONSTANTS = [f"constant_{place}" for place in range(6)]
 values = st.integers(-99, 99) | st.tuples(st.integers(1, 9)) | st.text(alphabet="aé ", max_size=3)
 
 
+@settings(deadline=None)
 @given(
     st.permutations(CONSTANTS),
     st.lists(values, min_size=6, max_size=6),

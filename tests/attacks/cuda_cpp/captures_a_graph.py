@@ -1,6 +1,6 @@
 # Host code captures a graph once and launches it again.
 # problem: add
-# permitted: compile_error
+# permitted: rejected
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -1,6 +1,6 @@
 # State of the device comes back through a variable.
 # problem: add
-# permitted: compile_error
+# permitted: rejected
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

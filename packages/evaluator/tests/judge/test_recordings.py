@@ -590,7 +590,7 @@ def test_what_any_trial_launches_is_compiled(judge):
     launches = launches.replace("\nkernel[", "\nlaunched[").replace("BLOCK=64)", "BLOCK=64, num_warps=warps)")
     source = candidate(kernel=kernels, launch="pass", after=launches)
     source = source.replace("forward(self, x)", "forward(self, x, n)")
-    for _ in range(3):
+    for seed in range(3):
         verdict = judge.evaluate(one_or_two, source, trials=8, seed=seed, timeout_s=20)
         assert verdict.status == "compile_error", verdict
 

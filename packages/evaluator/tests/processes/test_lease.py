@@ -45,8 +45,8 @@ class Holder:
 class Watched(Lease):
     """A lease that tells when a thread waits in it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **options) -> None:
+        super().__init__(**options)
         self._waiting = 0
         wait_for = self._state.wait_for
 
@@ -142,6 +142,38 @@ def test_while_a_process_starts_others_share_although_one_wants_to_be_alone(leas
         alone.release()
         next_start.held().release()
         newcomer.held().release()
+
+
+def test_as_many_starts_as_go_together_join_although_one_wants_to_be_alone():
+    lease = Watched(starts_together=3)
+    with holding(lease, "starting") as (first,):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        second = Holder(lease, "starting").held()
+        first.release()
+        third = Holder(lease, "starting").held()
+        fourth = Holder(lease, "starting")
+        lease.await_waiting(2)
+        assert not (fourth.holds.is_set() or alone.holds.is_set())
+        second.release()
+        third.release()
+        alone.held()
+        assert not fourth.holds.is_set()
+        alone.release()
+        fourth.held().release()
+
+
+def test_no_start_joins_where_none_is_under_way():
+    lease = Watched(starts_together=3)
+    with holding(lease, "shared") as (sharer,):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        start = Holder(lease, "starting")
+        lease.await_waiting(2)
+        assert not start.holds.is_set()
+        sharer.release()
+        alone.held().release()
+        start.held().release()
 
 
 def test_nobody_gives_way_to_one_that_waits_for_a_start(lease):
@@ -354,7 +386,7 @@ def test_who_is_alone_or_holds_nothing_leaves_nothing(lease):
 
 def test_whatever_many_threads_do_none_is_beside_one_that_is_alone_and_all_come_to_an_end():
     """Sharers that give way, starts and timings, by twenty threads; each ends before a deadline."""
-    lease, ended = Lease(), []
+    lease, ended = Lease(starts_together=4), []
     held = {"shared": 0, "starting": 0, "alone": 0}
     guard = threading.Lock()
 

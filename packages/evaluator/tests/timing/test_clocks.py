@@ -586,6 +586,11 @@ def counted(worker):
     return [len(fields["order"]) - len(fields["fenced"]) for fields in worker.of_mode("call")][-clocks.SEGMENTS :]
 
 
+def repetitions(worker):
+    """How often rounds of few and of many graphs were repeated; another graph without calls is captured before."""
+    return (len(worker.of_mode("empty_graph")) - 1) / 2
+
+
 def test_of_short_calls_later_segments_are_short_and_checked_as_often():
     candidate, reference, looks = Fenced(0.005, around_ms=0.01), Timed(0.3), []
     side = candidate.side(fences=True, sequential=True)
@@ -604,13 +609,66 @@ def test_of_short_calls_later_segments_are_short_and_checked_as_often():
 
 @pytest.mark.parametrize(
     ("options", "sequential"),
-    [({"call_ms": 0.019}, True), ({"call_ms": 0.005, "captures": False}, True), ({"call_ms": 0.005}, False)],
+    [
+        ({"call_ms": 0.019, "noise": 0.1}, True),
+        ({"call_ms": 0.005, "captures": False, "noise": 0.1}, True),
+        ({"call_ms": 0.3, "gated": False}, True),
+        ({"call_ms": 0.005}, False),
+        ({"call_ms": 0.3}, False),
+    ],
 )
 def test_where_events_may_count_or_nobody_wants_less_all_calls_are_made(options, sequential):
     candidate, reference = Timed(**options), Timed(0.3)
     sides = candidate.side(sequential=sequential), reference.side(sequential=sequential)
     measured = measure(*sides, 100, lambda sets: None)
     assert (measured.candidate.calls, measured.reference.calls) == (100, 100)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.004])
+def test_where_the_first_calls_say_enough_later_segments_are_short_and_graphs_confirm(noise):
+    candidate, reference, looks = Fenced(0.1, noise=noise), Timed(0.3, noise=noise), []
+    side = candidate.side(fences=True, sequential=True)
+    measured = measure(side, reference.side(sequential=True), 100, looks.append)
+    assert measured.tier == "two_clocks"
+    assert counted(reference) == [25, *[clocks.CHECKED_CALLS] * 3]
+    assert all(len(sets) >= clocks.LOOKS for sets in looks)
+    assert measured.candidate.judge_ms == pytest.approx(0.1, rel=0.05)
+    assert repetitions(candidate) == 1
+
+
+@pytest.mark.parametrize("other_ms", [0.005, 0.025])
+def test_where_a_side_may_be_short_graphs_do_not_only_confirm(other_ms):
+    candidate = Timed(0.1)
+    side = candidate.side(sequential=True)
+    measure(side, Timed(other_ms).side(sequential=True), 100, lambda sets: None)
+    assert repetitions(candidate) == clocks.REPEATS
+    assert not side.confirms
+
+
+def test_clocks_that_disagree_are_asked_again_although_they_only_confirm():
+    candidate = Timed(0.1, true_ms=0.15)
+    measured = measure(candidate.side(sequential=True), Timed(0.3).side(sequential=True), 100, lambda sets: None)
+    assert measured.disagrees
+    assert measured.runtime_ms == pytest.approx(0.15)
+    assert repetitions(candidate) == clocks.MOST_REPEATS
+
+
+@pytest.mark.parametrize(("stalls", "repeated"), [((), 2), ((1,), 3), ((1, 2), 4), ((2,), 3)])
+def test_a_stall_in_a_longer_round_is_found_where_contexts_are_made_beside(stalls, repeated):
+    """Stalls of some tenths of a millisecond in some repetitions of the longer rounds; two of them must take alike."""
+    worker, seen = Timed(0.005, around_ms=0.01, message_ms=0.1), 0
+
+    def ask(fields):
+        nonlocal seen
+        long = fields["mode"] == "graph" and fields["count"] > clocks.PROBED[1]
+        seen += long
+        worker.now += 0.0003 * seen if long and seen in stalls else 0.0
+        return worker.ask(fields)
+
+    side = Side(ask, SETS, random.Random(1), worker.clock, beside=True)
+    found = measure(side, Timed().side(), 40, lambda sets: None)
+    assert repetitions(worker) == repeated
+    assert found.candidate.judge_ms == pytest.approx(0.005, rel=1e-6)
 
 
 def test_replays_that_others_slowed_are_made_again_often_enough():
@@ -623,7 +681,7 @@ def test_replays_that_others_slowed_are_made_again_often_enough():
     found = clocks.measure(side, reference, 40, lambda sets: None)
     assert found.candidate.judge_ms == pytest.approx(0.05)
     most = max(fields["count"] for fields in worker.of_mode("graph"))
-    assert (most - 1) * side.per_graph * 0.1 >= clocks.ENOUGH * clocks.WORTH_MS
+    assert (most - 1) * side.per_graph * 0.1 >= clocks.ENOUGH * clocks.CONFIRMING_MS
 
 
 @pytest.mark.parametrize(("before_ms", "now_ms", "valid"), [

@@ -277,7 +277,7 @@ def test_grpo_writes_turns_credits_and_steps(whole_run: tuple[Path, Path, str]) 
         (0, 0), (2, 2), (4, 4)
     }  # fmt: skip
     assert metrics["probe_gap"] < 1e-3
-    assert 'Weights go to the samplers through host memory: sync.transport = "host".' in said
+    assert 'Weights go to the samplers through host memory: rollout.sampler.device is "cpu".' in said
     # Here they follow each other.
     assert 0 < sum(metrics[phase] for phase in SYNC_PHASES) <= steps[-1]["sync_s"]
     assert metrics["staleness_max"] == 0

@@ -96,6 +96,11 @@ class EvaluatorConfig(BaseModel):
         description="Whether timing ends sooner where that suffices (docs/timing-design.md). What it does to the "
         "precision of times was not measured.",
     )
+    contexts_beside_timing: bool = Field(
+        default=False,
+        description="Whether workers make their contexts on a GPU while candidates are timed on it "
+        "(docs/timing-design.md): more evaluations a minute, and times that a context in the making can lengthen.",
+    )
     timing: bool = Field(default=True, description="Whether a correct candidate is timed on a GPU.")
     baseline: tuple[BaselineName, ...] = Field(default=(EAGER,), description=BASELINE_HELP)
     baseline_timeout_s: float = Field(

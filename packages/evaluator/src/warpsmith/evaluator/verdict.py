@@ -22,6 +22,7 @@ ErrorCategory = Literal[
     "segmentation_fault",
     "unsupported_architecture",
     "unsupported_dtype",
+    "unsupported_feature",
     "interpreter_differs",
     "needs_device",
     "triton_compilation_error",

@@ -197,3 +197,30 @@ def test_the_real_runtime_in_a_process_does_not_take_the_place_of_ours(compiled,
         [sys.executable, "-c", ASKING, str(real), str(library)], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.splitlines() == ["no error", "invalid argument"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "instead"),
+    [
+        (
+            "cuda.cu(3): error: kernel launch from __device__ or __global__ functions requires separate compilation",
+            "launch both from host code",
+        ),
+        (
+            "undefined reference to `cudaStreamBeginCapture'\nundefined reference to `cudaGraphLaunch'",
+            "graph of the whole",
+        ),
+        ("undefined reference to `cudaMallocManaged'", "cudaMalloc"),
+        ("undefined reference to `cudaMemcpyFromSymbol'", "to a tensor"),
+        ("undefined reference to `cudaCreateTextureObject'", "__ldg"),
+    ],
+)
+def test_what_no_replay_can_repeat_is_no_mistake_of_c_and_has_another_way(printed, instead):
+    shown = diagnostics.shortened(printed, frozenset({"cuda.cu"}))
+    assert instead in shown.splitlines()[-1]
+    assert diagnostics.category_of(shown) == "unsupported_feature"
+
+
+def test_an_ordinary_mistake_stays_one():
+    shown = diagnostics.shortened('cuda.cu(3): error: expected a ";"', frozenset({"cuda.cu"}))
+    assert diagnostics.category_of(shown) == "cuda_compilation_error"

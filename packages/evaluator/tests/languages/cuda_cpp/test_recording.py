@@ -340,6 +340,13 @@ def test_host_code_that_reads_a_content_needs_a_gpu_and_is_not_recorded(judged, 
     assert verdict.compiled
 
 
+@pytest.mark.parametrize("capture", ["torch.cuda.CUDAGraph()", "torch.cuda.graph(None)"])
+def test_host_code_that_captures_a_graph_is_rejected_with_what_to_write_instead(judged, capture):
+    verdict = judged(f"{capture}\nreturn module.plain(x, y)").verdict
+    assert (verdict.status, verdict.error_category) == ("rejected", "unsupported_feature")
+    assert "Launch the kernels themselves" in verdict.error_message
+
+
 def test_host_code_that_computes_with_torch_is_refused_with_its_line(judged):
     verdict = judged("return module.computes(x, y)").verdict
     assert (verdict.status, verdict.flags) == ("rejected", ("torch_fallback",))

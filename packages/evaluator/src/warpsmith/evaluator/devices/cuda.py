@@ -11,7 +11,7 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import cuda_regions, cuda_scrubbing
 from warpsmith.evaluator.devices.base import Device, TensorMap
 from warpsmith.evaluator.devices.cuda_health import DeviceHealth, probe_device
-from warpsmith.evaluator.devices.cuda_kind import CUDA
+from warpsmith.evaluator.devices.cuda_kind import CUDA, ORDINAL
 from warpsmith.evaluator.devices.cuda_regions import Region
 from warpsmith.evaluator.devices.memory import Shared
 from warpsmith.evaluator.errors import JudgeUnavailableError
@@ -25,12 +25,13 @@ LITTLE_SHARE: Final = 1 / 256
 MOST_SPARE: Final = 16
 SMALL_BYTES: Final = 32 << 20
 """A reused buffer can be up to MOST_SPARE times as large as needed, or up to SMALL_BYTES."""
-ORDINAL: Final = 0
-"""The device's number in every process of an evaluator, since each sees only this device."""
 
 
 class CudaDevice(Device):
     """An NVIDIA GPU. Memory is allocated through the driver, and other processes map it by file descriptor.
+
+    Args:
+        handle: the driver's, if it is open already.
 
     Raises:
         NativeError: there is no driver or no device.
@@ -40,8 +41,8 @@ class CudaDevice(Device):
     kind = CUDA
     torch_device = torch.device("cuda", ORDINAL)
 
-    def __init__(self) -> None:
-        self.handle = _native.Device.open(ORDINAL)
+    def __init__(self, handle: _native.Device | None = None) -> None:
+        self.handle = handle or _native.Device.open(ORDINAL)
         if torch.version.cuda is None:
             raise JudgeUnavailableError(
                 f"The machine has a GPU, but torch {torch.__version__} is a build without CUDA.",

@@ -1,5 +1,6 @@
 """The kind of device `cuda`: what is known about an NVIDIA GPU before it is opened."""
 
+import contextlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -8,8 +9,11 @@ from warpsmith.evaluator.devices.kinds import DeviceKind, Nodes
 from warpsmith.evaluator.errors import JudgeUnavailableError
 
 if TYPE_CHECKING:
+    from warpsmith.evaluator import _native
     from warpsmith.evaluator.devices.cuda import CudaDevice
 
+ORDINAL: Final = 0
+"""The device's number in every process of an evaluator, since each sees only this device."""
 SLOTS: Final = 3
 """More evaluations at once were no faster on an H200: docs/timing.md."""
 
@@ -29,6 +33,7 @@ class CudaKind(DeviceKind):
     workers_at_once = 4
     max_tensor_bytes = 16 << 30
     most_exact_bytes = 1 << 30
+    _handle: "_native.Device | None" = None
 
     def default_slots(self, devices: int = 1) -> int:
         """See `DeviceKind`."""
@@ -59,6 +64,20 @@ class CudaKind(DeviceKind):
 
         cuda_scrubbing.assembled(arch)
 
+    def prepare_worker(self, *, context: bool) -> None:
+        """See `DeviceKind`: starts the driver, and what torch keeps about devices.
+
+        A device that cannot be used is reported where it is opened.
+        """
+        import torch
+
+        from warpsmith.evaluator import _native
+
+        if torch.version.cuda is not None and torch.cuda.is_available():
+            with contextlib.suppress(RuntimeError):
+                torch.cuda.init()  # type: ignore[no-untyped-call]
+                self._handle = _native.Device.open(ORDINAL) if context else None
+
     def device_class(self) -> "type[CudaDevice]":
         """See `DeviceKind`."""
         from warpsmith.evaluator.devices.cuda import CudaDevice
@@ -70,7 +89,7 @@ class CudaKind(DeviceKind):
         from warpsmith.evaluator import _native
 
         try:
-            return self.device_class()()
+            return self.device_class()(self._handle)
         except _native.NativeError as error:
             raise JudgeUnavailableError(f"No GPU is usable: {error.message}", error.remedy) from error
 

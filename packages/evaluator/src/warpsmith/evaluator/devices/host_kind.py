@@ -45,6 +45,9 @@ class HostKind(DeviceKind):
     def prepare_zygote(self, arch: int) -> None:
         """See `DeviceKind`: there is nothing to do."""
 
+    def prepare_worker(self, *, context: bool) -> None:
+        """See `DeviceKind`: there is nothing to do."""
+
     def device_class(self) -> "type[HostDevice]":
         """See `DeviceKind`."""
         from warpsmith.evaluator.devices.host import HostDevice

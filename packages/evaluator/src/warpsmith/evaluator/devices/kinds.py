@@ -100,6 +100,14 @@ class DeviceKind(ABC):
         """Do one-time work in a zygote that each player would otherwise repeat; `arch` is the chip."""
 
     @abstractmethod
+    def prepare_worker(self, *, context: bool) -> None:
+        """Do in a worker what opening the device needs and runs nothing on it, beside whatever others do there.
+
+        Args:
+            context: whether that includes a context.
+        """
+
+    @abstractmethod
     def device_class(self) -> "type[Device]":
         """Import and return the class of an open device. Called in a zygote, since its workers cannot always import."""
 

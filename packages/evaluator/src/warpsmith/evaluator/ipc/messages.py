@@ -46,6 +46,8 @@ class Kind(IntEnum):
     FAILED = 34
     PING = 35
     PONG = 36
+    PREPARED = 37
+    OPEN_DEVICE = 38
     # judge and reference worker
     MAKE_INPUTS = 48
     INPUTS = 49

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -123,6 +123,7 @@ def conduct(
     *,
     least_ms: float = 0.0,
     sequential: bool = False,
+    beside: bool = False,
     profile: Callable[[], float | None] = lambda: None,
     clock: SmClock | None = None,
 ) -> Outcome:
@@ -135,13 +136,15 @@ def conduct(
         lease: of the device; held exclusively only for the measurement.
         least_ms: the shortest time in ms that any call takes on this device.
         sequential: see `clocks.Side`.
+        beside: the same.
         profile: returns the share of the candidate's kernels in the device's time of a call; called after the timing.
         clock: of the multiprocessors; read between the candidate's timed calls.
     """
     rng, session, sets = witness.rng, witness.session, len(witness.ring.inputs)
     one, other = (random.Random(rng.getrandbits(64)) for _ in range(2))
-    candidate = Side(ask, sets, one, fences=True, least_ms=least_ms, sequential=sequential)
-    reference = Side(session.round, sets, other, least_ms=least_ms, sequential=sequential)
+    options: dict[str, Any] = {"least_ms": least_ms, "sequential": sequential, "beside": beside}
+    candidate = Side(ask, sets, one, fences=True, **options)
+    reference = Side(session.round, sets, other, **options)
     # The reference's known time holds only for inputs of the same form and a ring of the same size.
     ring, known = (session.inputs, sets), session.known_time
     if known is not None and known.ring == ring:

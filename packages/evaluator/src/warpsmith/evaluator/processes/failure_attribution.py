@@ -19,6 +19,8 @@ USED_SHARE: Final = 0.5
 _COMPUTED_SHARE: Final = 0.8
 UNDECIDED: Final = frozenset({"interpreter_differs", "needs_device"})
 """Categories of what only a device can decide."""
+UNREPEATABLE: Final = frozenset({"unsupported_feature"})
+"""Categories of what runs on a GPU and cannot be replayed."""
 UNCOMPILED: Final = frozenset({"cuda_compilation_error"})
 """Categories of sources that are refused before a compiler sees them, whenever host code asks for it."""
 _SIGKILL: Final = 9
@@ -56,6 +58,13 @@ class WrongFormError(CandidateFailedError):
         super().__init__("incorrect", None, message)
 
 
+class FallbackError(CandidateFailedError):
+    """forward leaves the work to torch, or launches nothing."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("rejected", None, message)
+
+
 class SuspectError(Exception):
     """The candidate was killed, starved or ran out of memory, possibly because of other processes.
 
@@ -80,6 +89,8 @@ def reported(fields: codec.Fields, worker: Worker, config: EvaluatorConfig, flag
     loading = fields.text("stage", 20) == "load"
     unread = category in UNCOMPILED or (loading and category in {"syntax_error", "parse_error"})
     status = "compile_error" if unread else "runtime_error"
+    if category in UNREPEATABLE:
+        status = "rejected"
     if category in UNDECIDED:
         status = "undecided"
     if kind == "MemoryError" or "can't allocate memory" in message:

@@ -4,9 +4,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from typing import Final
 
+from warpsmith.evaluator.processes.device_lock import DeviceLock
 from warpsmith.evaluator.processes.phases import PhaseClock
 from warpsmith.evaluator.processes.window_requests import Interval, RequestedWindows, check_in_time
+
+MOST_IN_A_ROW: Final = 8
+"""How many threads of one judge have the device alone before other judges, and those who share it, get a turn."""
 
 
 class Lease:
@@ -16,23 +21,40 @@ class Lease:
 
     The start of a process on the device (`starting`) shares it too, for longer than any other use. A thread that waits
     to use the device alone waits for starts under way, and meanwhile others still share it: they lose no time, and it
-    would not get the device sooner. No start begins while a thread waits.
+    would not get the device sooner. While a thread waits, a start begins only beside one under way, and only until
+    there were as many as take little longer together than one.
 
     Args:
         clock: counts the time spent waiting.
         windows: where other processes use the device too: the windows in which they do not. A thread uses the device
             alone only in one of these.
+        starts_together: how many starts may join although a thread waits to use the device alone.
+        others: where other judges may use the device too: what they hold of it.
     """
 
-    def __init__(self, clock: PhaseClock | None = None, windows: RequestedWindows | None = None) -> None:
+    def __init__(
+        self,
+        clock: PhaseClock | None = None,
+        windows: RequestedWindows | None = None,
+        starts_together: int = 1,
+        others: DeviceLock | None = None,
+    ) -> None:
         self._clock = clock or PhaseClock()
         self.windows = windows
+        self._others = others
         self._state = threading.Condition()
         self._own = threading.local()
         self._sharing = 0
         self._starting = 0
+        self._joined = 0
+        self._starts_together = starts_together
         self._alone = False
         self._wanted = 0
+        # Sharers let the one through that is next: no start is under way any more, here or in another judge.
+        self._drains = False
+        self._has_next = False
+        # How many have had the device alone in a row without leaving it to other judges.
+        self._in_a_row = 0
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
@@ -55,12 +77,31 @@ class Lease:
         finally:
             with self._state:
                 self._starting -= 1
+                if not self._starting:
+                    self._joined = 0
+                    if self._others is not None:
+                        self._others.end_starts()
                 self._state.notify_all()
 
     def _begin_starting(self) -> None:
-        with self._clock.phase("lease"), self._state:
-            self._state.wait_for(lambda: not self._alone and not self._wanted)
+        with self._clock.phase("lease"):
+            while not self._try_starting():
+                assert self._others is not None
+                self._others.await_no_wanter()
+
+    def _try_starting(self) -> bool:
+        """Wait until this judge lets a start begin, and begin it unless another judge wants the device alone."""
+        with self._state:
+            self._state.wait_for(lambda: not self._alone and (not self._wanted or self._may_join()))
+            if self._others is not None and not self._others.try_start(joins=self._may_join()):
+                return False
             self._starting += 1
+            self._joined += 1
+            return True
+
+    def _may_join(self) -> bool:
+        """Whether another start may begin beside those under way."""
+        return 0 < self._joined < self._starts_together
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
@@ -80,20 +121,32 @@ class Lease:
         That thread thus waits for one step of each sharer, not for whole trials.
         """
         # Read without the lock: whoever is missed now is seen at the next step.
-        if self._wanted and not self._starting:
+        if self._drains or (self._others is not None and self.held_here() == "shared" and self._others.is_awaited()):
             with self.released():
                 pass
 
     def _begin_sharing(self) -> None:
-        with self._clock.phase("lease"), self._state:
-            self._state.wait_for(lambda: not self._alone and (not self._wanted or self._starting > 0))
-            self._sharing += 1
+        with self._clock.phase("lease"):
+            while not self._try_sharing():
+                assert self._others is not None
+                self._others.await_turn()
         self._own.holds = "shared"
+
+    def _try_sharing(self) -> bool:
+        """Wait until nobody here is alone or next, and share unless another judge is."""
+        with self._state:
+            self._state.wait_for(lambda: not (self._alone or self._drains))
+            if self._others is not None and not self._others.try_share():
+                return False
+            self._sharing += 1
+            return True
 
     def _end_sharing(self) -> None:
         self._own.holds = ""
         with self._state:
             self._sharing -= 1
+            if not self._sharing and self._others is not None:
+                self._others.end_sharing()
             self._state.notify_all()
 
     @contextlib.contextmanager
@@ -125,22 +178,66 @@ class Lease:
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
-        with self._clock.phase("lease"), self._state:
-            self._wanted += 1
+        with self._clock.phase("lease"):
+            self._await_next()
             try:
-                self._state.wait_for(lambda: not (self._alone or self._sharing or self._starting))
-            finally:
-                self._wanted -= 1
-                self._state.notify_all()
-            self._alone = True
+                self._drain()
+            except BaseException:
+                self._end_alone()
+                raise
         self._own.holds = "alone"
         try:
             yield
         finally:
             self._own.holds = ""
-            with self._state:
-                self._alone = False
+            self._end_alone()
+
+    def _await_next(self) -> None:
+        """Wait until no other thread of this judge has the device alone, or is next."""
+        with self._state:
+            self._wanted += 1
+            try:
+                self._state.wait_for(lambda: not self._has_next)
+            except BaseException:
+                self._wanted -= 1
+                if not (self._wanted or self._has_next):
+                    self._leave()
                 self._state.notify_all()
+                raise
+            self._has_next = True
+
+    def _drain(self) -> None:
+        """Wait for starts, then for sharers, here and in other judges; sharers are let in until no start is left."""
+        with self._state:
+            self._state.wait_for(lambda: not self._starting)
+        if self._others is not None and not self._in_a_row:
+            self._others.block_starts()
+        with self._state:
+            self._drains = True
+        if self._others is not None:
+            self._others.block_uses()
+        with self._state:
+            self._state.wait_for(lambda: not self._sharing)
+        if self._others is not None:
+            self._others.await_uses()
+        with self._state:
+            self._alone = True
+
+    def _end_alone(self) -> None:
+        """Leave the device to the next thread that wants it alone, a few times in a row, else to everyone."""
+        with self._state:
+            self._alone = self._has_next = False
+            self._wanted -= 1
+            self._in_a_row += 1
+            if not self._wanted or self._in_a_row == MOST_IN_A_ROW:
+                self._leave()
+            self._state.notify_all()
+
+    def _leave(self) -> None:
+        """Let sharers here and other judges have the device; the caller holds the state."""
+        self._in_a_row, self._drains = 0, False
+        if self._others is not None:
+            self._others.end_alone()
 
     def held_here(self) -> str:
         """Return how this thread holds it: `shared`, `alone`, or `` if not at all."""

@@ -10,6 +10,7 @@ from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
 from warpsmith.evaluator.devices.nvml import SmClock
 from warpsmith.evaluator.languages.registry import language_of
+from warpsmith.evaluator.processes.device_lock import DeviceLock
 from warpsmith.evaluator.processes.lease import Lease
 from warpsmith.evaluator.processes.memory_watch import MemoryWatch
 from warpsmith.evaluator.processes.phases import PhaseClock
@@ -46,7 +47,9 @@ class Machine:
         self._uuid = self.device.uuid
         self.config = config
         self.clock = PhaseClock()
-        self.lease = Lease(self.clock, windows)
+        # Another judge of this user on this device would make contexts and run kernels in the midst of a timing.
+        self._others = DeviceLock(self._uuid) if kind.times else None
+        self.lease = Lease(self.clock, windows, kind.workers_at_once, self._others)
         self._bandwidth: Bandwidth | None = None
         self._memory_rate: float | None = None
         self._matrix_rates: dict[str, float | None] = {}
@@ -62,10 +65,18 @@ class Machine:
         for zygote in self._zygotes.values():
             zygote.await_ready(config.start_timeout_s, self._listeners)
         size = config.slots * config.ready_workers
-        at_once = min(size, kind.workers_at_once)
+        # A problem's reference starts once, and a context holds half a gigabyte of a device.
+        sizes = {"reference": config.slots} if kind.shares_memory else {}
         kept_ready = [role for roles in self._roles.values() for role in roles if role not in ON_DEMAND]
         self.pools = {
-            role: Pool(role, size, self._fork, at_once, grouped=role not in OFF_DEVICE) for role in kept_ready
+            role: Pool(
+                role,
+                sizes.get(role, size),
+                self._fork,
+                min(sizes.get(role, size), kind.workers_at_once),
+                grouped=role not in OFF_DEVICE,
+            )
+            for role in kept_ready
         }
         # A driver reserves address space, so that no limit of a process's own bounds its memory.
         self._watch = MemoryWatch(self.workers, config.memory_bytes) if kind.shares_memory else None
@@ -158,8 +169,7 @@ class Machine:
             zygote = self._running(next(kind for kind, roles in self._roles.items() if role in roles))
         # Creating a context disturbs a timing, which holds the device alone. Some roles create none, and a thread that
         # shares the device may wait for them.
-        with self._on_device(role):
-            return zygote.fork(role, number)
+        return zygote.fork(role, number, lambda: self._on_device(role))
 
     def _on_device(self, role: Role) -> contextlib.AbstractContextManager[None]:
         if role in OFF_DEVICE:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,6 +28,10 @@ KILLED_S: Final = 10.0
 """Longest time a killed process takes to exit, unless a driver holds it."""
 NO_LAYERS: Final = frozenset({"scratch", "start"})
 """Names that a zygote sends instead of a containment layer if its folder or its own start failed."""
+
+
+Leased = Callable[[], contextlib.AbstractContextManager[None]]
+"""Leases the device in a context."""
 
 
 @dataclass
@@ -115,8 +120,13 @@ class ZygoteHandle:
         if message.kind is not Kind.READY:
             raise WorkerStartError(f"the {self.kind} zygote began with {message.kind.name}; READY was expected")
 
-    def fork(self, role: Role, number: int) -> Worker:
+    def fork(self, role: Role, number: int, on_device: Leased = contextlib.nullcontext) -> Worker:
         """Return a worker that has reported ready.
+
+        Args:
+            role: of the worker.
+            number: of the worker.
+            on_device: returns the context in which it opens its device; what it does before that needs none.
 
         Raises:
             IsolationUnavailableError: a containment layer is unavailable.
@@ -125,13 +135,13 @@ class ZygoteHandle:
         """
         channel, fd = _native.Channel.pair()
         try:
-            return self._forked(role, number, channel, fd)
+            return self._forked(role, number, channel, fd, on_device)
         except BaseException:
             # A worker that starts nevertheless finds its channel closed and exits.
             channel.close()
             raise
 
-    def _forked(self, role: Role, number: int, channel: _native.Channel, fd: int) -> Worker:
+    def _forked(self, role: Role, number: int, channel: _native.Channel, fd: int, on_device: Leased) -> Worker:
         worker = Worker(role, number, channel)
         pending = _Pending(worker, Future())
         with self.lock:
@@ -148,7 +158,7 @@ class ZygoteHandle:
         except TimeoutError:
             raise WorkerStartError(f"the {role} worker was not forked within {FORK_TIMEOUT_S:g} s") from None
         try:
-            worker.receive(FORK_TIMEOUT_S)
+            self._await_worker(worker, on_device)
         except WorkerDiedError as error:
             # Its output is not read anywhere else.
             stderr.report(worker.printed())
@@ -159,6 +169,16 @@ class ZygoteHandle:
             worker.close()
             raise
         return worker
+
+    def _await_worker(self, worker: Worker, on_device: Leased) -> None:
+        """Wait until a forked worker is ready, and let it open its device meanwhile if it has one."""
+        message = worker.receive(FORK_TIMEOUT_S)
+        if message.kind is Kind.PREPARED:
+            with on_device():
+                worker.send(Kind.OPEN_DEVICE, {}, [], FORK_TIMEOUT_S)
+                message = worker.receive(FORK_TIMEOUT_S)
+        if message.kind is not Kind.READY:
+            raise WorkerStartError(f"the {worker.role} worker began with {message.kind.name}; READY was expected")
 
     def _listen(self) -> None:
         try:

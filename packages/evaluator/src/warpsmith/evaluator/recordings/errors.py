@@ -5,6 +5,10 @@ class DetachedError(RuntimeError):
     """Host code requests something that only a device has."""
 
 
+class UnsupportedFeatureError(RuntimeError):
+    """Host code uses what a GPU has and no replay can repeat; the message says what to write instead."""
+
+
 class UnsupportedDtypeError(RuntimeError):
     """A kernel or a tensor uses a dtype that the interpreter does not compute correctly."""
 

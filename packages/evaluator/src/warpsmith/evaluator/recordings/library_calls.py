@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -18,6 +18,9 @@ from warpsmith.evaluator.devices.tensor_views import NAMES, TORCH_DTYPES
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.recordings import library_forms
 from warpsmith.evaluator.recordings.library_policy import DROPOUT, LISTED, UPDATES, OperatorPolicy
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.cuda_placement import Placement
 
 _NAME: Final = re.compile(r"aten\.(\w{1,80})\.(\w{1,40})")
 _UNFIT_TAGS: Final = frozenset(
@@ -231,12 +234,15 @@ def repeated(
     keywords: Mapping[str, Any],
     results: Sequence[Any],
     tensor: Callable[[Any], torch.Tensor],
+    *,
+    placement: "Callable[[torch.Tensor], Placement] | None" = None,
 ) -> Callable[[], None]:
     """Return a function that repeats a recorded call in a player and writes its results to the recording's memory.
 
     Args:
         name, arguments, keywords, results: of the event.
         tensor: returns the tensor that the recording describes.
+        placement: returns what has torch make a result in a tensor's memory; None copies.
 
     Raises:
         WireError: the event is malformed, or no policy allows the operator.
@@ -256,8 +262,11 @@ def repeated(
     if written is not None:
         names = [one.name for one in written._schema.arguments if one.is_out]
         return partial(_write, name, written, given, named, dict(zip(names, into, strict=True)))
-    if name == CONVOLUTION and by_cudnn(given, into) and not _overlap(into, given):
-        return partial(_called, name, partial(_convolve_into, given, into[0]))
+    if name == CONVOLUTION and not _overlap(into, given):
+        if by_cudnn(given, into):
+            return partial(_called, name, partial(_convolve_into, given, into[0]))
+        if placement is not None and transposed_by_cudnn(given, into):
+            return partial(_called, name, partial(placement(into[0]).call, partial(func, *given)))
     return partial(_copy, name, func, given, named, into)
 
 
@@ -265,30 +274,43 @@ def by_cudnn(given: Sequence[Any], into: Sequence[torch.Tensor]) -> bool:
     """Whether cuDNN can write a convolution's result where it belongs, as torch has it write to memory of its own.
 
     torch has no form of `convolution` that does: it would copy the whole result, which took up to a fifth of a
-    candidate's time. Other layouts, transposed ones and other libraries are still copied.
+    candidate's time. Other layouts and other libraries are still copied.
 
     Args:
         given: arguments of `aten.convolution`, in the schema's order.
         into: the tensor for its result.
     """
+    has_form = torch._C._dispatch_has_kernel_for_dispatch_key("aten::cudnn_convolution.out", "CUDA")
+    return has_form and _library_of(given, into) == "Cudnn"
+
+
+def transposed_by_cudnn(given: Sequence[Any], into: Sequence[torch.Tensor]) -> bool:
+    """Whether cuDNN computes a transposed convolution, whose result torch allocates before anything else.
+
+    Args:
+        given, into: as for `by_cudnn`.
+    """
+    return _library_of(given, into) == "CudnnTranspose"
+
+
+def _library_of(given: Sequence[Any], into: Sequence[torch.Tensor]) -> str | None:
+    """Return torch's name of what computes a convolution; None for other layouts than rows, or if arguments misfit."""
     match given:
         case [torch.Tensor() as source, torch.Tensor() as weight, bias, *sizes] if len(sizes) == CONVOLUTION_SIZES:
             pass
         case _:
-            return False
+            return None
     stride, padding, dilation, transposed, output_padding, groups = sizes
-    if transposed or source.dim() not in CHANNELS_LAST or not all(map(_in_rows_alone, (source, weight, into[0]))):
-        return False
-    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::cudnn_convolution.out", "CUDA"):
-        return False
+    if source.dim() not in CHANNELS_LAST or not all(map(_in_rows_alone, (source, weight, into[0]))):
+        return None
     try:
         backend = torch._C._select_conv_backend(
             source, weight, bias, stride, padding, dilation, transposed, output_padding, groups
         )
     except (RuntimeError, TypeError):
         # Arguments that do not fit: the call itself says so.
-        return False
-    return bool(backend.name == "Cudnn")
+        return None
+    return str(backend.name)
 
 
 def _in_rows_alone(tensor: torch.Tensor) -> bool:

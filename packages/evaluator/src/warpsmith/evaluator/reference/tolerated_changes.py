@@ -40,7 +40,7 @@ def tried_answer(
         exact: whether to compute the fp64 form as well.
     """
     try:
-        session.make_inputs(rng.getrandbits(48), sizes, draws)
+        session.make_inputs(_inputs_seed(rng), sizes, draws)
         answer = session.answer(rng.getrandbits(48), exact=exact)
     except BadProblemError as error:
         if device_is_lost(error):
@@ -54,6 +54,15 @@ def tried_answer(
         session.restart()
         return None
     return answer if answer.finite or not finite else None
+
+
+def inputs_seed(seed: int) -> int:
+    """Return the seed of the inputs that `tried_answer` makes with a generator of this seed."""
+    return _inputs_seed(random.Random(seed))
+
+
+def _inputs_seed(rng: random.Random) -> int:
+    return rng.getrandbits(48)
 
 
 def device_is_lost(error: BadProblemError | ReferenceFailedError) -> bool:

@@ -17,7 +17,7 @@ import torch
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, TensorSlot
-from warpsmith.evaluator.reference import mutations, shape_variation
+from warpsmith.evaluator.reference import mutations, shape_variation, varying_forms
 from warpsmith.evaluator.reference.draw_plan import INPUTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
@@ -95,6 +95,7 @@ class Learned:
         constant: whether some input is the same in every trial of the sample's shapes.
         rare: seeds of plain input sets whose answers hold rare numbers.
         odd: seeds of plain input sets whose answers hold NaN or an infinity, as few do.
+        forms: seeds of plain input sets of other forms than most.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -116,6 +117,7 @@ class Learned:
     draws: frozenset[str] = frozenset()
     rare: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
+    forms: tuple[int, ...] = ()
 
 
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
@@ -125,7 +127,9 @@ def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
     """
     if session.learned is None:
         seen = session.seen or _look(session)
-        session.learned = _learn(session, seen, hidden_shapes=hidden_shapes)
+        forms = varying_forms.other_forms(session, session.inputs) if seen.steady else ()
+        seen = replace(seen, steady=seen.steady and not forms)
+        session.learned = replace(_learn(session, seen, hidden_shapes=hidden_shapes), forms=forms)
     return session.learned
 
 

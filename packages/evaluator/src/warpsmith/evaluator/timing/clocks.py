@@ -25,15 +25,21 @@ SHORT_MS: Final = 0.02
 """Shorter calls are timed by graphs alone."""
 CLEARLY_SHORT: Final = 0.75
 """Share of SHORT_MS below which a side's first calls show that events will not count."""
+CLEARLY_LONG: Final = 1.5
+"""The same, above which they show that events will count, and the judge's clock only confirms them."""
+NARROW: Final = 0.005
+"""Width of the median's interval, as a share of it, from which more calls say little more."""
 CHECKED_CALLS: Final = 6
-"""Calls of each later segment where events do not count: they are made for the checks of their answers."""
+"""Calls of each later segment where more need not be timed: they are made for the checks of their answers."""
 WORTH_MS: Final = 10.0
 """Approximate time of the calls by which the judge's longer rounds exceed its shorter ones."""
+CONFIRMING_MS: Final = 4.0
+"""The same where its clock only confirms events, to 5 %."""
 PROBED: Final = (1, 8)
 """Numbers of replays from which their duration is estimated; only the first if it takes PROBE_MS or longer."""
 PROBE_MS: Final = 4.0
 ENOUGH: Final = 0.6
-"""Share of WORTH_MS below which the longer rounds were too short, and are made again with more replays."""
+"""Share of that time below which the longer rounds were too short, and are made again with more replays."""
 PROBES: Final = 2
 """How often this is repeated, so that one delay of the host is not taken for a replay's duration."""
 WITH_RESETS: Final = 5.0
@@ -46,6 +52,9 @@ SEGMENTS: Final = 4
 REPEATS: Final = 2
 MOST_REPEATS: Final = 4
 """Most repetitions if the clocks disagree: one delay of the host must not count against a kernel."""
+ALIKE: Final = 0.01
+"""Largest difference of the two shortest of the longer rounds, as a share of their calls' time, where a stall of some
+tenths of a millisecond is likely."""
 LONG_MS: Final = 0.5
 """Calls from here on need only one repetition: the judge's rounds are longer, but its clock's noise is not."""
 REFERENCE_MS: Final = 150.0
@@ -212,9 +221,11 @@ class Side:
         cached: its time from earlier evaluations, if known.
         fences: whether its worker has fenced twins of its kernels, some of which are to be called.
         least_ms: shortest time of any call on this device; shorter results are noise.
-        sequential: whether to spend less time where that suffices: few single calls where graphs alone count, the
-            number of replays found before the device is held alone, and a reference's earlier time although its events
-            differ by less than they resolve. What that does to a time's precision was not measured.
+        sequential: whether to spend less time where that suffices: few single calls where graphs alone count or the
+            median's interval is narrow, short rounds of graphs where they only confirm events, the number of replays
+            found before the device is held alone, and a reference's earlier time although its events differ by less
+            than they resolve.
+        beside: whether others may make contexts meanwhile, which stall the device now and then.
 
     Attributes:
         times: times of the counted calls in milliseconds, by events.
@@ -227,6 +238,7 @@ class Side:
         replay_ms: approximate time of one replay of a graph of calls; 0 until it is known.
         walls: wall times in milliseconds, by mode and number of replays.
         fenced_sets: sets whose calls are fenced in the graph of fenced calls.
+        confirms: whether the judge's clock only confirms its events.
     """
 
     ask: Ask
@@ -237,6 +249,7 @@ class Side:
     fences: bool = False
     least_ms: float = 0.0
     sequential: bool = False
+    beside: bool = False
     times: list[float] = field(default_factory=list)
     gated: bool = True
     graphs: bool = True
@@ -247,6 +260,7 @@ class Side:
     replay_ms: float = 0.0
     walls: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     fenced_sets: list[int] = field(default_factory=list)
+    confirms: bool = False
 
     def calls(self, count: int, looks: int = 0, *, fenced: int = 0, counted: bool = True) -> list[int]:
         """Time `count` calls by events, and let the worker deliver some answers, at secret places.
@@ -351,6 +365,11 @@ class Side:
         """Return the time of one replay in milliseconds, from the shortest rounds of few and of many."""
         return (min(self.walls[mode, many]) - min(self.walls[mode, few])) / (many - few)
 
+    def is_confirmed(self, few: int, many: int) -> bool:
+        """Whether the two shortest rounds of many replays took alike, so that no stall is in them."""
+        one, other = sorted(self.walls["graph", many])[:2]
+        return other - one <= ALIKE * self.slope("graph", few, many) * (many - few)
+
     def figures(self, judged: float | None) -> Figures:
         low, high = interval(self.times)
         return Figures(median(self.times), low, high, judged, self.gated, len(self.times))
@@ -384,8 +403,8 @@ def measure(
     reference's calls, timed beside the candidate's, take as long as then. `between` is called after each segment of the
     candidate's calls.
 
-    Of sides that are timed sequentially, later segments are short where the first one shows that the judge's clock
-    alone will count: their calls are made for the checks of their answers.
+    Of sides that are timed sequentially, later segments are short where the first ones show that the judge's clock
+    alone will count, or the medians well enough: their calls are made for the checks of their answers.
     """
     sides = (candidate, reference)
     for side in sides:
@@ -402,7 +421,8 @@ def measure(
                 between()
             if delivered:
                 look(delivered)
-        only_checked = only_checked or _graphs_alone_count(candidate, reference)
+        only_checked = only_checked or _graphs_alone_count(candidate, reference) or _are_narrow(candidate, reference)
+    candidate.confirms = _events_count(candidate, reference)
     judged = judge_side(candidate, look)
     slowed = disagree(median(candidate.times), judged)
     return Timing(candidate.figures(judged), reference.figures(_judged_or_cached(reference, fresh=slowed)))
@@ -413,6 +433,22 @@ def _graphs_alone_count(candidate: Side, reference: Side) -> bool:
     if not (candidate.sequential and candidate.captured and candidate.graphs and reference.graphs):
         return False
     return any(interval(side.times)[1] < CLEARLY_SHORT * SHORT_MS for side in (candidate, reference))
+
+
+def _are_narrow(candidate: Side, reference: Side) -> bool:
+    """Whether the medians of both sides are known so well that more calls need not be timed."""
+    if not (candidate.sequential and candidate.gated and reference.gated):
+        return False
+    intervals = [(median(side.times), *interval(side.times)) for side in (candidate, reference)]
+    return all(high - low <= NARROW * middle for middle, low, high in intervals)
+
+
+def _events_count(candidate: Side, reference: Side) -> bool:
+    """Whether both sides' calls are so clearly long that the figures of events will count (`Timing.tier`)."""
+    sides = (candidate, reference)
+    return candidate.sequential and all(
+        side.gated and interval(side.times)[0] > CLEARLY_LONG * SHORT_MS for side in sides
+    )
 
 
 def _fenced_calls(side: Side) -> list[int]:
@@ -483,7 +519,8 @@ def judge_side(side: Side, look: Look | None) -> float | None:
 def _replayed(side: Side, events_ms: float, look: Look | None) -> tuple[float | None, float]:
     """Replay graphs few and many times; return a call's time, and a replay's if too few were made, else 0."""
     is_long = events_ms >= LONG_MS
-    least = max(2, math.ceil(WORTH_MS / side.replay_ms))
+    worth_ms = CONFIRMING_MS if side.confirms else WORTH_MS
+    least = max(1 if side.confirms else 2, math.ceil(worth_ms / side.replay_ms))
     # Unpredictable, because the answers of the last replay are checked.
     few, many = 1, 1 + least + side.rng.randrange(max(4, least // 4))
     # The last one leaves the answers of its calls for the check.
@@ -500,13 +537,15 @@ def _replayed(side: Side, events_ms: float, look: Look | None) -> tuple[float | 
         # A delay of the host in a shorter round makes a call seem to take no time.
         least_ms = events_ms / 2 if is_long else side.least_ms
         odd = disagree(events_ms, judged) or (judged is not None and judged <= least_ms)
-        if repetition >= (1 if is_long else REPEATS) and not odd:
+        if repetition < (1 if is_long or side.confirms else REPEATS) or odd:
+            continue
+        if not side.beside or repetition < REPEATS or side.is_confirmed(few, many):
             break
     if not side.graphs:
         return None, 0.0
     replay_ms = side.slope("graph", few, many)
     # Nothing or less is a delay of the host, not the time of a replay.
-    return judged, replay_ms if 0 < replay_ms * (many - few) < ENOUGH * WORTH_MS else 0.0
+    return judged, replay_ms if 0 < replay_ms * (many - few) < ENOUGH * worth_ms else 0.0
 
 
 def _fenced_graph(side: Side, look: Look | None) -> None:

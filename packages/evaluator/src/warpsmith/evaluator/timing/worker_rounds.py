@@ -11,10 +11,12 @@ waits for the device would wait for the gate: a watchdog then opens it, and the 
 
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from warpsmith.evaluator.devices import cuda_placement
 from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.ipc import codec
 
@@ -166,7 +168,7 @@ class Rounds:
             graph = torch.cuda.CUDAGraph()
             try:
                 # A failed capture may change the current stream; the outer context restores it.
-                with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
+                with torch.cuda.stream(torch.cuda.current_stream()), self._capture(graph):
                     self._walks(walks, fenced, empty=mode == "empty_graph")
             except torch.OutOfMemoryError:
                 raise
@@ -178,6 +180,14 @@ class Rounds:
             # A capture releases the memory cached by torch's allocator; gated calls must not wait for new memory.
             self._run_each()
         return self._graphs[key]
+
+    @staticmethod
+    @contextmanager
+    def _capture(graph: "torch.cuda.CUDAGraph") -> Iterator[None]:
+        # Its own pool, named beforehand: torch tells the name only after the capture.
+        pool = torch.cuda.graph_pool_handle()
+        with torch.cuda.graph(graph, pool=pool), cuda_placement.capturing(pool):
+            yield
 
     def _walks(self, walks: int, fenced: frozenset[int], *, empty: bool) -> None:
         # Only once, since a copy takes as long as a short call; at a random walk, so that every call must be right.

@@ -8,8 +8,10 @@ from typing import NoReturn
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.devices import precision
+from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.host_kind import HOST
 from warpsmith.evaluator.devices.kinds import Role
+from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import messages
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.languages.registry import language_of
@@ -41,7 +43,7 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
     os.chdir(scratch)
     channel = _native.Channel(child.fd)
     language = language_of(config.language)
-    device = (config.device_kind if role not in OFF_DEVICE else HOST).open()
+    device = HOST.open() if role in OFF_DEVICE else _opened(channel, config)
     _set_precision(role, config)
     messages.send(channel, Kind.READY, {"tier": child.tier})
     match role:
@@ -66,6 +68,16 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
             from warpsmith.evaluator.workers import compiler
 
             compiler.serve(channel, scratch, language, config.chip)
+
+
+def _opened(channel: _native.Channel, config: EvaluatorConfig) -> Device:
+    """Open the device once the judge allows it: what that runs there disturbs a timing, and a context in part."""
+    config.device_kind.prepare_worker(context=config.contexts_beside_timing)
+    messages.send(channel, Kind.PREPARED, {})
+    answer = messages.receive(channel)
+    if answer.kind is not Kind.OPEN_DEVICE:
+        raise WireError(f"{answer.kind.name} was sent; OPEN_DEVICE was expected.")
+    return config.device_kind.open()
 
 
 def _set_precision(role: Role, config: EvaluatorConfig) -> None:

@@ -14,6 +14,7 @@ from warpsmith.evaluator.recordings.errors import (
     IllegalAccessError,
     InputMutationError,
     UnsupportedDtypeError,
+    UnsupportedFeatureError,
 )
 from warpsmith.evaluator.recordings.outputs import OutputError
 from warpsmith.evaluator.recordings.recorder import UntraceableError
@@ -33,6 +34,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     torch.OutOfMemoryError: "out_of_memory",
     MemoryError: "out_of_memory",
     UnsupportedDtypeError: "unsupported_dtype",
+    UnsupportedFeatureError: "unsupported_feature",
     BooleanBytesError: "dtype_error",
     IllegalAccessError: "illegal_memory_access",
     InputMutationError: "memory_fault",

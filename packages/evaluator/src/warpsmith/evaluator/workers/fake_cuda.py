@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Final, SupportsIndex
 import torch
 import torch.cuda.nvtx
 
+from warpsmith.evaluator.recordings.errors import UnsupportedFeatureError
+
 ELAPSED_MS: Final = 0.01
 """Time between any two events: positive, since host code divides by it."""
 CUDA_VERSION: Final = "13.0"
@@ -190,6 +192,22 @@ def _exchanged(device: Any) -> int:
     return 0
 
 
+class _NoGraph:
+    """Replaces `torch.cuda.CUDAGraph`, `graph` and `make_graphed_callables`."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise UnsupportedFeatureError(
+            "forward captures a CUDA graph, which cannot be recorded. Launch the kernels themselves in forward: what "
+            "is timed is a graph of the whole call anyway."
+        )
+
+
+def refuse_graphs() -> None:
+    """Let host code that captures a graph fail with what to write instead: no replay can repeat it."""
+    for name in ("CUDAGraph", "graph", "make_graphed_callables"):
+        setattr(torch.cuda, name, _NoGraph)
+
+
 def show_allocations() -> None:
     """Let what the output of `torch.compile` allocates by be an operator, which torch's modes see."""
 
@@ -248,6 +266,7 @@ def install(properties: SimpleNamespace, *, usable: bool) -> Streams:
     binding: Any = torch._C
     binding._cuda_getCurrentRawStream = _zero
     show_allocations()
+    refuse_graphs()
     _install_nvtx()
     if usable:
         _install_accelerator(streams, properties)

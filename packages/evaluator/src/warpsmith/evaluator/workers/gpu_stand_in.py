@@ -92,6 +92,7 @@ def install_beside_device() -> None:
     """Spare a candidate on a real GPU what needs a C compiler or a user of the machine."""
     eager.install()
     fake_cuda.show_allocations()
+    fake_cuda.refuse_graphs()
     provide_user()
 
 

@@ -23,6 +23,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.base import Device
+from warpsmith.evaluator.devices.cuda_placement import Placement
 from warpsmith.evaluator.devices.cuda_regions import Region
 from warpsmith.evaluator.devices.uninitialized_memory import Garbage
 from warpsmith.evaluator.errors import WireError
@@ -164,6 +165,7 @@ class DeviceReplay:
         self._outputs, self._answer = outputs, answer
         self._fresh: dict[int, Region] = {}
         self._scratch: dict[int, Region] = {}
+        self._placements: dict[int, Placement] = {}
         # The initial content of the whole region of each constant.
         self._images: dict[int, Region] = {}
         self._left = MAX_DEVICE_BYTES
@@ -231,9 +233,11 @@ class DeviceReplay:
 
     def clear(self) -> None:
         """Release all memory; the replay cannot be played again."""
-        for held in (self._fresh, self._scratch, self._images, self._read_only, self._events, self._variables):
-            held.clear()
         self._call, self._code = None, LoadedCode()
+        # Placements before the regions that they give to torch.
+        for held in (self._placements, self._fresh, self._scratch, self._images, self._read_only, self._events):
+            held.clear()
+        self._variables.clear()
 
     # Playing -------------------------------------------------------------------------------------------------------
 
@@ -326,7 +330,8 @@ class DeviceReplay:
                 operands = [place.argument(argument) for argument in arguments]
                 return Step(partial(movement.call, operator, operands, place.tensor(to)))
             case ["operator", str(name), list(arguments), dict(keywords), list(results)]:
-                return Step(library_calls.repeated(name, arguments, keywords, results, place.tensor))
+                placed = partial(self._placement, number)
+                return Step(library_calls.repeated(name, arguments, keywords, results, place.tensor, placement=placed))
             case ["set", dict(arguments), dict(options)]:
                 return self._set(place.argument(arguments.get("source")), options)
             case ["launch", kernel, list(grid), dict(arguments)]:
@@ -334,6 +339,12 @@ class DeviceReplay:
                 return self._launch(kernel, [int(size) for size in grid], values, number)
             case _:
                 raise WireError(f"{str(event)[:80]} is not an event of a trace.")
+
+    def _placement(self, number: int, into: torch.Tensor) -> Placement:
+        """Return what places the result of an event, the same in each call: all calls share its memory."""
+        if number not in self._placements:
+            self._placements[number] = Placement(self._device, into)
+        return self._placements[number]
 
     def _launch(self, kernel: LoadedKernel, grid: list[int], values: dict[str, Any], number: int) -> Step:
         if not all(size > 0 for size in grid):

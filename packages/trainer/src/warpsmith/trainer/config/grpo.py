@@ -63,9 +63,8 @@ class SyncSection(Section):
     deadline_s: float = Field(
         default=600.0, gt=0, description="Deadline of sending the weights, and again of the probe after it."
     )
-    # Not `auto`: vLLM has loaded weights from GPU to GPU on a CPU only, by the same protocol.
     transport: Literal["auto", "host", "device"] = Field(
-        default="host",
+        default="auto",
         description="How whole weights reach the samplers: through `host` memory, or from GPU to GPU (`device`). "
         "`auto` takes the latter where ranks and samplers are on GPUs of one host. Adapters go through host memory.",
     )

@@ -8,7 +8,7 @@ from warpsmith.evaluator.errors import LayoutError, WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.languages.base import KernelLanguage
-from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
+from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, FallbackError
 from warpsmith.evaluator.recordings import operators
 from warpsmith.evaluator.recordings.history import Called
 from warpsmith.evaluator.recordings.library_policy import ALLOWED_BY, OperatorPolicy
@@ -53,10 +53,8 @@ def check_launches(launches: list[dict[str, Any]]) -> None:
 def no_kernel(evidence: Evidence, language: KernelLanguage) -> CandidateFailedError:
     """Return the failure of a forward that launches nothing."""
     evidence.flags.add("no_kernel")
-    return CandidateFailedError(
-        "rejected",
-        None,
-        f"forward launched no {language.title} kernel: compute in {language.kernel_form} that forward launches.",
+    return FallbackError(
+        f"forward launched no {language.title} kernel: compute in {language.kernel_form} that forward launches."
     )
 
 
@@ -73,9 +71,7 @@ def refused_operators(
     """
     evidence.flags.add("torch_fallback")
     advice = operators.COMPILER_ADVICE if operators.COMPILER in used else operators.ADVICE
-    return CandidateFailedError(
-        "rejected",
-        None,
+    return FallbackError(
         f"forward computes with torch instead of {language.title}: {used}. "
         f"{advice.format(kernels=language.kernel_form)} The policy is {ALLOWED_BY[policy]}.",
     )

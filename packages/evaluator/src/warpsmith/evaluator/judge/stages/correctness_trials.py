@@ -6,7 +6,12 @@ from typing import Final
 
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import Evidence, claims
-from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError, WrongFormError
+from warpsmith.evaluator.processes.failure_attribution import (
+    MAX_TEXT,
+    CandidateFailedError,
+    FallbackError,
+    WrongFormError,
+)
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.reference import trials
 from warpsmith.evaluator.reference.session import Answer
@@ -42,8 +47,8 @@ def _run_reshaped(evaluation: Evaluation, trial: Trial, answer: Answer, learned:
     """Judge a replay on inputs of other shapes, which need not compile: they are none of the problem's own.
 
     What raises here, after the problem's own shapes went well, is right for these alone. Where host code refuses
-    such a shape, or the language cannot form a block of it, more regular ones are drawn: a kernel may be made for
-    whole blocks if it says so. The coarsest are drawn twice.
+    such a shape or leaves it to torch, or the language cannot form a block of it, more regular ones are drawn: a
+    kernel may be made for whole blocks if it says so. The coarsest are drawn twice.
     """
     with evaluation.launches.uncounted():
         most = trials.ways(learned)
@@ -60,18 +65,23 @@ def _refuses(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.R
     """Judge a replay; return whether the candidate refuses these shapes and gets others, in one of the ways `left`."""
     # The last ways must do: who refuses those as well is right for the sample's shapes alone.
     may_refuse = left > trials.REGULAR_WAYS
+    flags = set(evaluation.evidence.flags)
     try:
         _replay(evaluation, trial, answer, rng)
     except CandidateFailedError as error:
         failure = error.failure
-        if may_refuse and isinstance(error, WrongFormError):
+        if may_refuse and isinstance(error, WrongFormError | FallbackError):
+            evaluation.evidence.flags &= flags
             return True
+        remark = f"\n(this trial had {trial.remark})"
+        if isinstance(error, FallbackError):
+            raise FallbackError(f"{failure.message[: MAX_TEXT // 2]}{remark}") from error
         if failure.status not in {"runtime_error", "compile_error"} or failure.category in _NO_MISTAKES:
             raise
         cannot = evaluation.machine.language.cannot_form(failure.category, failure.message)
         if left and (cannot or (may_refuse and failure.category in _RAISED)):
             return True
-        message = f"{failure.message[: MAX_TEXT // 2]}\n(this trial had {trial.remark})"
+        message = f"{failure.message[: MAX_TEXT // 2]}{remark}"
         raise CandidateFailedError("incorrect", failure.category, message) from error
     return False
 
@@ -123,7 +133,7 @@ def _depends_on_content(evidence: Evidence, wrong: str) -> CandidateFailedError:
 
 _RAISED: Final = frozenset(
     {"assertion_error", "value_error", "not_implemented_error", "shape_error", "type_error", "index_error"}
-    | {"key_error", "runtime_error", "arithmetic_error"}
+    | {"key_error", "runtime_error", "arithmetic_error", "unknown"}
 )
-"""Categories of what Python or torch raises in host code: it says that it was not made for these shapes."""
+"""Categories of what host code raises, its own exceptions too: it says that it was not made for these shapes."""
 _NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})

@@ -50,14 +50,15 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
         with machine.lease.shared(), machine.clock.phase("mapping"):
             replays.set_ring(sizes, ring.fds)
         witness = benchmark.Witness(session, ring, compared, rng)
-        count, least_ms = evaluation.candidate.config.timed_trials, machine.bandwidth().least_ms
+        config, least_ms = evaluation.candidate.config, machine.bandwidth().least_ms
         outcome = benchmark.conduct(
             witness,
             replays.round,
-            count,
+            config.timed_trials,
             machine.lease,
             least_ms=least_ms,
-            sequential=evaluation.candidate.config.sequential_timing,
+            sequential=config.sequential_timing,
+            beside=config.contexts_beside_timing,
             profile=(lambda: 1.0) if only_kernels else replays.kernel_share,
             clock=machine.sm_clock,
         )

@@ -19,6 +19,21 @@ _MEMBER: Final = re.compile(
 )
 _HEADER: Final = re.compile(r"cannot open source file \"(?P<name>[^\"]+)\"|(?P<name2>\S+): No such file or directory")
 _LIBRARIES: Final = ("cublas", "cudnn", "cufft", "cusparse", "cusolver", "curand", "cutlass", "cute/", "nccl", "nvrtc")
+_INSTEAD: Final = (
+    (
+        re.compile("kernel launch from __device__ or __global__ functions"),
+        "A kernel cannot launch another one: launch both from host code, one after the other, or make the inner one a "
+        "__device__ function. Blocks that wait for each other need a cooperative launch.",
+    ),
+    (
+        re.compile(r"cudaGraph|cudaStream(Begin|End)Capture"),
+        "Launch the kernels themselves instead of a graph: what is timed is a graph of the whole call anyway.",
+    ),
+    (re.compile("cudaMallocManaged|cudaHostAlloc|cudaMallocHost"), "Allocate with torch::empty or cudaMalloc."),
+    (re.compile("[tT]extureObject|[sS]urfaceObject"), "Read tensors through pointers, with __ldg where that helps."),
+    (re.compile("cudaMemcpyFromSymbol"), "Let a kernel write the variable to a tensor."),
+)
+"""What no replay can repeat, as it stands in an error, and what to write instead."""
 ALLOCATE: Final = (
     "Host code may allocate (torch::empty, zeros, full, empty_like), view, copy, check with TORCH_CHECK and launch "
     "kernels; compute in kernels."
@@ -37,12 +52,15 @@ def shortened(printed: str, own: frozenset[str]) -> str:
     left = len(found) - MOST_ERRORS
     lines = found[:MOST_ERRORS] + ([f"and {left} more errors"] if left > 0 else [])
     advice = list(dict.fromkeys(filter(None, map(_advice, found[:MOST_ERRORS]))))
+    advice += [instead for feature, instead in _INSTEAD if any(map(feature.search, lines))]
     text = "\n".join(lines + advice)
     return (text or printed.strip()[-MOST_CHARACTERS:] or "the compiler failed and printed nothing")[:MOST_CHARACTERS]
 
 
 def category_of(message: str) -> str:
     """Return the error category of a shortened message."""
+    if any(feature.search(message) for feature, _ in _INSTEAD):
+        return "unsupported_feature"
     return "shared_memory_exceeded" if "too much shared data" in message else "cuda_compilation_error"
 
 

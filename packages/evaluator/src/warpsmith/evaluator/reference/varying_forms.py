@@ -1,0 +1,59 @@
+"""Whether a problem's inputs now and then have another form: another dtype, layout, number of rows, or None.
+
+Two input sets of fixed seeds can be alike where one in five differs. A trial whose set differs would then be made anew
+until it does not, and a candidate that fails on such a set would be right in most evaluations.
+"""
+
+import ast
+import random
+import time
+from typing import Final
+
+from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.session import ReferenceSession
+from warpsmith.evaluator.reference.tolerated_changes import inputs_seed
+
+MOST_SETS: Final = 40
+MOST_S: Final = 0.2
+"""Plain input sets that are drawn, and seconds for them."""
+MOST_FORMS: Final = 4
+"""Other forms of which a set is kept."""
+_DRAWING: Final = frozenset({"randint", "randrange", "random", "choice", "integers", "item", "tolist", "randperm"})
+"""Names of what gives Python a drawn number, which a size can depend on."""
+
+
+def other_forms(session: ReferenceSession, form: Form) -> tuple[int, ...]:
+    """Return seeds of `rare_inputs.answer_to` whose inputs have another form than `form`; leaves other inputs behind.
+
+    Args:
+        session: the problem.
+        form: of the sets that are known.
+    """
+    if not _may_vary(session.source):
+        return ()
+    secret, begun = random.SystemRandom(), time.monotonic()
+    found: dict[int, Form] = {}
+    for _ in range(MOST_SETS):
+        seed = secret.getrandbits(64)
+        session.make_inputs(inputs_seed(seed))
+        if session.inputs != form and session.inputs not in found.values():
+            found[seed] = session.inputs
+        if time.monotonic() - begun > MOST_S or len(found) == MOST_FORMS:
+            break
+    return tuple(found)
+
+
+def _may_vary(source: str) -> bool:
+    """Whether code outside of classes decides something, or draws a number that Python sees."""
+    outside = [node for node in ast.parse(source).body if not isinstance(node, ast.ClassDef)]
+    nodes = (node for statement in outside for node in ast.walk(statement))
+    return any(isinstance(node, ast.If | ast.IfExp | ast.Match) or _name(node) in _DRAWING for node in nodes)
+
+
+def _name(node: ast.AST) -> str:
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case ast.ImportFrom(names=names) | ast.Import(names=names):
+            return next((alias.name for alias in names if alias.name in _DRAWING), "")
+    return ""

@@ -1,0 +1,139 @@
+"""Judges in several processes share a device, and one that is alone is alone among all of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from warpsmith.evaluator.errors import JudgeUnavailableError
+from warpsmith.evaluator.processes import device_lock
+from warpsmith.evaluator.processes.device_lock import DeviceLock
+from warpsmith.evaluator.processes.lease import Lease
+
+DEADLINE_S = 60
+
+# Each process counts its own uses in its row of a shared file; who is alone reads the rows of all.
+JUDGE = """
+import mmap, random, struct, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from warpsmith.evaluator.processes.device_lock import DeviceLock
+from warpsmith.evaluator.processes.lease import Lease
+
+folder, me, processes, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+file = open(folder / "rows", "r+b")
+rows = mmap.mmap(file.fileno(), 0)
+lease = Lease(starts_together=2, others=DeviceLock("GPU-1", folder))
+WAYS = ("shared", "starting", "alone")
+held, guard = dict.fromkeys(WAYS, 0), threading.Lock()
+
+def change(way, by):
+    with guard:
+        held[way] += by
+        struct.pack_into("3i", rows, 12 * me, *held.values())
+
+def seen():
+    every = [struct.unpack_from("3i", rows, 12 * number) for number in range(processes)]
+    return tuple(map(sum, zip(*every)))
+
+@contextmanager
+def counted(way):
+    change(way, 1)
+    yield
+    change(way, -1)
+
+def live(seed):
+    rng = random.Random(seed)
+    for _ in range(40):
+        way = rng.choice(["shared", "shared", "starting", "alone"])
+        with getattr(lease, way)(), counted(way):
+            for _ in range(3):
+                found = seen()
+                assert found == (0, 0, 1) if way == "alone" else found[2] == 0, (way, found)
+                time.sleep(rng.random() / 500)
+            if way == "shared":
+                change("shared", -1)
+                lease.give_way()
+                with lease.released():
+                    pass
+                change("shared", 1)
+    return True
+
+with ThreadPoolExecutor(5) as threads:
+    assert all(threads.map(live, range(seed, seed + 5)))
+"""
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from warpsmith.evaluator.processes.device_lock import DeviceLock
+from warpsmith.evaluator.processes.lease import Lease
+
+with getattr(Lease(others=DeviceLock("GPU-1", Path(sys.argv[1]))), sys.argv[2])():
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_whatever_several_processes_do_none_is_beside_one_that_is_alone_and_all_come_to_an_end(tmp_path):
+    (tmp_path / "rows").write_bytes(bytes(36))
+    judges = [
+        subprocess.Popen([sys.executable, "-c", JUDGE, str(tmp_path), str(me), "3", str(100 * me)]) for me in range(3)
+    ]
+    try:
+        assert [judge.wait(DEADLINE_S) for judge in judges] == [0, 0, 0]
+    finally:
+        for judge in judges:
+            judge.kill()
+
+
+@pytest.mark.parametrize("way", ["shared", "starting", "alone"])
+@pytest.mark.parametrize("wanted", ["shared", "starting", "alone"])
+def test_what_a_process_held_ends_with_it(tmp_path, way, wanted):
+    lease = Lease(others=DeviceLock("GPU-1", tmp_path))
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path), way], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout.readline() == b"held\n"
+            holder.send_signal(signal.SIGKILL)
+            with getattr(lease, wanted)():
+                pass
+        finally:
+            holder.kill()
+
+
+def test_a_process_that_shares_gives_way_to_another_that_wants_it_alone(tmp_path):
+    lease = Lease(others=DeviceLock("GPU-1", tmp_path))
+    holder = [sys.executable, "-c", HOLDER, str(tmp_path), "alone"]
+    with lease.shared(), subprocess.Popen(holder, stdout=subprocess.PIPE) as other:
+        try:
+            deadline = time.monotonic() + DEADLINE_S
+            while not DeviceLock("GPU-1", tmp_path).is_awaited():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            os.set_blocking(other.stdout.fileno(), False)
+            assert not other.stdout.read()
+            os.set_blocking(other.stdout.fileno(), True)
+            with lease.released():
+                assert other.stdout.readline() == b"held\n"
+                other.kill()
+        finally:
+            other.kill()
+
+
+def test_a_lock_that_is_no_file_of_this_user_is_refused(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.touch()
+    (tmp_path / f"{device_lock.PREFIX}{os.geteuid()}-GPU-1-turn").symlink_to(elsewhere)
+    with pytest.raises(JudgeUnavailableError, match="turn cannot be opened") as caught:
+        DeviceLock("GPU-1", tmp_path)
+    assert "Remove" in caught.value.remedy
+
+
+def test_devices_do_not_share_a_lock(tmp_path):
+    one, other = (Lease(others=DeviceLock(name, tmp_path)) for name in ("GPU-1", "GPU-2"))
+    with one.alone(), other.alone():
+        pass
