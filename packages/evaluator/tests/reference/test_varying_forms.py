@@ -43,10 +43,10 @@ def test_sets_of_another_form_are_found_and_judged(session_of, inputs, monkeypat
         session.make_inputs(seed)
         usual.add(str(session.inputs.tree))
     assert len(usual) == 2
-    for seed in learned.odd:
+    for seed in learned.forms:
         session.make_inputs(varying_forms.inputs_seed(seed))
         unusual.add(str(session.inputs.tree))
-    assert len(learned.odd) == len(unusual) <= 1
+    assert len(learned.forms) == len(unusual) <= 1
 
 
 def test_a_problem_whose_code_decides_nothing_is_not_looked_at(session_of, monkeypatch):

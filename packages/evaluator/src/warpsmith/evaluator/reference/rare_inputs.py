@@ -63,16 +63,11 @@ class RareSets:
 
 @dataclass
 class _Seen:
-    """The plain input sets that were looked at: by seed their rare traits, or their kinds of odd numbers."""
+    """The plain input sets that were looked at: by seed the traits of finite answers, and kinds of odd numbers."""
 
     traits: dict[int, set[Trait]] = field(default_factory=dict)
     odd: dict[int, set[str]] = field(default_factory=dict)
     failed: bool = False
-
-    @property
-    def looked_at(self) -> int:
-        """How many sets the reference answered."""
-        return len(self.traits) + len(self.odd)
 
 
 def rare_sets(session: ReferenceSession) -> RareSets:
@@ -81,7 +76,7 @@ def rare_sets(session: ReferenceSession) -> RareSets:
     seen = _look(session, *(LOOKS[0] if discrete else LOOKS[1 if POLES.search(session.source) else 2]))
     rarely = discrete and len(seen.traits) >= FEWEST_SETS and not seen.failed
     infinite = any("nan" not in kinds for kinds in seen.odd.values())
-    finite = len(seen.traits) >= len(seen.odd) if seen.looked_at else None
+    finite = len(seen.traits) >= len(seen.odd) if seen.traits or seen.odd else None
     odd = tuple(_kept(session, seen.odd)) if finite else ()
     return RareSets(tuple(_covering(seen.traits)) if rarely else (), odd, infinite, finite)
 
@@ -89,7 +84,7 @@ def rare_sets(session: ReferenceSession) -> RareSets:
 def _look(session: ReferenceSession, most: int, seconds: float) -> _Seen:
     """Draw up to `most` plain sets for so many seconds, or until the reference fails on one."""
     secret, begun, seen = random.SystemRandom(), time.monotonic(), _Seen()
-    while seen.looked_at < most and time.monotonic() - begun < seconds:
+    while len(seen.traits) + len(seen.odd) < most and time.monotonic() - begun < seconds:
         seed = secret.getrandbits(64)
         answer = answer_to(session, seed, finite=False, exact=False)
         if answer is None or not answer.defined:

@@ -167,7 +167,8 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
 
     The kinds alternate. Of more kinds than trials, those of an evaluation are drawn: a kind that is always left out is
     one that a policy in training learns to fail. With at least three trials, one in four has other shapes if the
-    problem allows that. If some of its plain inputs have another form, a trial more has such inputs.
+    problem allows that. If some of its plain inputs have another form, or are answered
+    with NaN or an infinity, a trial more has such inputs.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
@@ -192,10 +193,9 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     ]
     starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
     later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
-    if learned.odd and later:
-        # In addition, so that it takes no other trial's place.
-        later.insert(rng.randint(0, len(later)), Trial(rare=rng.choice(learned.odd)))
-    return [_plain(learned, rng) if later else Trial(), *later]
+    # In addition, so that they take no other trial's place.
+    kept = [Trial(rare=rng.choice(seeds)) for seeds in (learned.forms, learned.odd) if seeds]
+    return [_plain(learned, rng), *later, *kept] if later else [Trial(), *kept]
 
 
 def _plain(learned: Learned, rng: random.Random) -> Trial:

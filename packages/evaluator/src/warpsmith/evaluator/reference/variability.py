@@ -94,7 +94,8 @@ class Learned:
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
         constant: whether some input is the same in every trial of the sample's shapes.
         rare: seeds of plain input sets whose answers hold rare numbers.
-        odd: seeds of plain input sets of another form than most, or whose answers hold NaN or an infinity, as few do.
+        odd: seeds of plain input sets whose answers hold NaN or an infinity, as few do.
+        forms: seeds of plain input sets of other forms than most.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -116,6 +117,7 @@ class Learned:
     draws: frozenset[str] = frozenset()
     rare: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
+    forms: tuple[int, ...] = ()
 
 
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
@@ -127,8 +129,7 @@ def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
         seen = session.seen or _look(session)
         forms = varying_forms.other_forms(session, session.inputs) if seen.steady else ()
         seen = replace(seen, steady=seen.steady and not forms)
-        learned = _learn(session, seen, hidden_shapes=hidden_shapes)
-        session.learned = replace(learned, odd=(*learned.odd, *forms))
+        session.learned = replace(_learn(session, seen, hidden_shapes=hidden_shapes), forms=forms)
     return session.learned
 
 
