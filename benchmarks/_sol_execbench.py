@@ -4,7 +4,7 @@ Its driver runs a function `run` of the reference and of the solution on inputs 
 each module gets a `run` that constructs the model once, with one seed on both sides, and calls it.
 """
 
-import importlib.util
+import importlib
 import json
 import os
 import runpy
@@ -181,11 +181,20 @@ def _spec(form: tuple[list[int] | None, str]) -> dict[str, Any]:
 
 
 def _provide_cupti() -> None:
-    """Time by events, which the driver's function can do too, where NVIDIA's profiling library is missing."""
-    if importlib.util.find_spec("cupti") is not None:
+    """Time by events, which the driver's function can do too, where NVIDIA's profiling library does not work."""
+    if _has_cupti():
         return
     package, module = types.ModuleType("cupti"), types.ModuleType("cupti.cupti")
     package.cupti = module  # type: ignore[attr-defined]
     sys.modules |= {"cupti": package, "cupti.cupti": module}
     timing: Any = importlib.import_module("sol_execbench.core.bench.timing")
     timing.time_runnable.__defaults__ = (*timing.time_runnable.__defaults__[:-1], "cuda_events")
+
+
+def _has_cupti() -> bool:
+    try:
+        from cupti import cupti  # type: ignore[import-not-found]
+
+        return bool(cupti.get_version() and cupti.get_timestamp())
+    except Exception:  # noqa: BLE001  (the binding raises types of its own where it does not find its library)
+        return False
