@@ -93,6 +93,11 @@ def test_more_judges_than_slots_are_refused():
         EvaluatorConfig(slots=2, judges=3)
 
 
+def test_a_copy_with_fewer_slots_has_fewer_judges():
+    config = EvaluatorConfig(slots=4, judges=4).model_copy(update={"slots": 1})
+    assert (config.most_judges, config.of_judge(0).slots) == (1, 1)
+
+
 def test_windows_are_for_one_judge():
     class Keeper:
         """Is asked for nothing."""

@@ -197,9 +197,15 @@ class EvaluatorConfig(BaseModel):
         """Baselines that torch.compile makes; none if nothing is to be timed."""
         return compiled_ones(self.baseline) if self.timing else ()
 
+    @property
+    def most_judges(self) -> int:
+        """How many judges run: a copy of a configuration can have fewer slots than judges."""
+        return min(self.judges, self.slots)
+
     def of_judge(self, place: int) -> Self:
-        """Return the configuration of one of the judges: it has a share of the slots."""
-        slots = self.slots // self.judges + (place < self.slots % self.judges)
+        """Return the configuration of one of `most_judges`: it has a share of the slots."""
+        judges = self.most_judges
+        slots = self.slots // judges + (place < self.slots % judges)
         return self.model_copy(update={"slots": slots, "judges": 1})
 
     @property

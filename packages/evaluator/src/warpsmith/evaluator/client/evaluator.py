@@ -349,7 +349,7 @@ class Evaluator:
 
     def __init__(self, config: EvaluatorConfig | None = None, *, windows: WindowKeeper | None = None) -> None:
         self.config = config or EvaluatorConfig()
-        if windows is not None and self.config.judges > 1:
+        if windows is not None and self.config.most_judges > 1:
             raise UsageError(
                 f"judges is {self.config.judges}, and the device is shared by windows, which one judge asks for.",
                 "Set judges to 1 where sampling and timing share a GPU.",
@@ -357,7 +357,7 @@ class Evaluator:
         self._windows = windows
         self._lock = threading.Lock()
         self._numbers = iter(range(1, 1 << 62))
-        self._places = [_Place() for _ in range(self.config.judges)]
+        self._places = [_Place() for _ in range(self.config.most_judges)]
         self._closed = False
         self.judges_lost = 0
         # A judge that ended since this was closed is not started anew.
