@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _machine import describe, need_gpu, write_result
+from _machine import describe, need_gpu, visible_gpu, write_result
 from _plot import scatter
 from triton.testing import do_bench
 
@@ -97,7 +97,8 @@ def amax_kernel(x, out, columns, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * columns
     most = tl.full((BLOCK,), -float("inf"), tl.float32)
     for first in range(0, columns, BLOCK):
-        most = tl.maximum(most, tl.load(x + row + first + tl.arange(0, BLOCK)))
+        at = first + tl.arange(0, BLOCK)
+        most = tl.maximum(most, tl.load(x + row + at, mask=at < columns, other=-float("inf")))
     tl.store(out + tl.program_id(0), tl.max(most, axis=0))
 
 class ModelNew(nn.Module):
@@ -258,7 +259,7 @@ def main() -> None:
     arguments = parser.parse_args()
     need_gpu()
     rows = []
-    config = EvaluatorConfig(device="cuda", slots=1, ready_workers=2, timeout_s=60)
+    config = EvaluatorConfig(device="cuda", gpu=visible_gpu(), slots=1, ready_workers=2, timeout_s=60)
     with tempfile.TemporaryDirectory() as folder, Evaluator(config) as evaluator:
         for name, source, candidate in cases():
             if not name.startswith(arguments.only):

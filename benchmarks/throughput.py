@@ -7,7 +7,7 @@ slot's time is `workers` (waiting for a ready worker, contexts included), `lease
 device), `stall` (waiting for kernels to compile), `correctness`, `timing`, `other` (the judge's own work) and `idle`
 (no requests).
 
-`--mixture` judges a third each that does not compile, that is wrong, and that is right, as a policy's answers may be.
+`--answers mixture` judges a third each that does not compile, that is wrong, and that is right, as a policy's may be.
 `--judges` divides the slots among several judge processes of one GPU, which take turns at having it alone.
 
     python benchmarks/throughput.py                   # on a CPU: interpreted, compiled, not timed
@@ -19,7 +19,7 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -96,6 +96,7 @@ def problems() -> dict[str, Problem]:
 SPOILED: Final = {"compile_error": "({}).undefined", "incorrect": "({}) + 0.01", "correct": "{}"}
 """How an expression is changed for each status of a mixture."""
 HONEST: Final = ("correct",)
+ANSWERS: Final = {"honest": HONEST, "mixture": tuple(SPOILED)}
 
 
 def candidates(count: int, first: int, statuses: Sequence[str] = HONEST) -> list[tuple[str, str]]:
@@ -132,26 +133,34 @@ def seconds_of_slots(verdicts: list[Verdict], slots: int, took: float) -> dict[s
     return {**spent, "other": busy - sum(spent.values()), "idle": max(0.0, slots * took - busy)}
 
 
-def measure(configs: list[EvaluatorConfig], count: int, statuses: Sequence[str] = HONEST) -> dict[str, Any]:
-    """Judge `count` candidates with each of these evaluators, all at once; return their combined figures."""
+def measure(configs: list[EvaluatorConfig], count: int, answers: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Judge `count` candidates of each kind with each of these evaluators, all at once; yield their joint figures."""
     with ExitStack() as stack, ThreadPoolExecutor(len(configs)) as threads:
         evaluators = list(threads.map(lambda config: stack.enter_context(Evaluator(config)), configs))
+        judged_before = 0
 
-        def each(first: int, count: int, queued: int, statuses: Sequence[str] = HONEST) -> list[Verdict]:
+        def each(count: int, queued: int, statuses: Sequence[str] = HONEST) -> list[Verdict]:
             """Let every evaluator judge others, with `queued` running for each of its slots."""
-            jobs = [candidates(count, first + index * count, statuses) for index in range(len(configs))]
+            nonlocal judged_before
+            jobs = [candidates(count, judged_before + index * count, statuses) for index in range(len(configs))]
+            judged_before += count * len(configs)
             at_once = [queued * config.slots for config in configs]
             every = [statuses] * len(configs)
             return [verdict for found in threads.map(judged, evaluators, jobs, at_once, every) for verdict in found]
 
         # Once a problem, then as often as it can be judged at once, so that its references are warm.
-        each(0, len(ACTIVATIONS), queued=1)
-        warm = 2 * max(len(ACTIVATIONS), *(config.slots for config in configs))
-        each(len(ACTIVATIONS) * len(configs), warm, queued=1)
-        print(f"judging {count * len(configs)} with {len(configs)} judges", flush=True)
-        began = time.perf_counter()
-        verdicts = each((len(ACTIVATIONS) + warm) * len(configs), count, queued=2, statuses=statuses)
-        took = time.perf_counter() - began
+        each(len(ACTIVATIONS), queued=1)
+        each(max(len(ACTIVATIONS), *(2 * config.slots for config in configs)), queued=1)
+        for kind in answers:
+            print(f"judging {count * len(configs)} with {len(configs)} judges", flush=True)
+            began = time.perf_counter()
+            verdicts = each(count, queued=2, statuses=ANSWERS[kind])
+            took = time.perf_counter() - began
+            yield {"answers": kind} | figures(configs, verdicts, took)
+
+
+def figures(configs: list[EvaluatorConfig], verdicts: list[Verdict], took: float) -> dict[str, Any]:
+    """Return the joint figures of evaluations that took so many seconds together."""
     slots = sum(config.slots for config in configs)
     lasted = sorted(verdict.seconds.evaluate for verdict in verdicts)
     spent = seconds_of_slots(verdicts, slots, took)
@@ -162,7 +171,7 @@ def measure(configs: list[EvaluatorConfig], count: int, statuses: Sequence[str] 
         "slots": slots,
         "evaluations": len(verdicts),
         "trials": TRIALS,
-        "timed_trials": TIMED if any(verdict.timing_tier not in {"none", None} for verdict in verdicts) else 0,
+        "timed_trials": TIMED if any(verdict.timing_tier != "none" for verdict in verdicts) else 0,
         "seconds": round(took, 2),
         "a_minute": round(60 * len(verdicts) / took, 1),
         "evaluation_p50_s": round(statistics.median(lasted), 4),
@@ -182,7 +191,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, nargs="+", help="evaluations at once; several numbers are several rows")
     parser.add_argument("--recording", choices=RECORDING_WAYS, default="detached", help="how host code is recorded")
     parser.add_argument("--judges", type=int, nargs="+", default=[1], help="judge processes of a GPU; several are rows")
-    parser.add_argument("--mixture", action="store_true", help="a third each does not compile, is wrong, is right")
+    parser.add_argument("--answers", choices=ANSWERS, nargs="+", default=["honest"], help="several are rows")
     parser.add_argument("--sequential", action="store_true", help="sequential_timing: see docs/timing-design.md")
     parser.add_argument("--beside", action="store_true", help="contexts_beside_timing: see docs/timing-design.md")
     parser.add_argument("--count", type=int, default=200, help="evaluations per row (default 200)")
@@ -190,9 +199,8 @@ def main() -> None:
     arguments = parser.parse_args()
     out = arguments.out or HERE / "results" / f"throughput_{arguments.device}.json"
     result = describe(["torch", "triton", "numpy"])
-    statuses = tuple(SPOILED) if arguments.mixture else HONEST
     result |= {"recording": arguments.recording, "sequential_timing": arguments.sequential}
-    result |= {"contexts_beside_timing": arguments.beside, "statuses": statuses, "rows": []}
+    result |= {"contexts_beside_timing": arguments.beside, "rows": []}
     groups = [arguments.gpus[:1], arguments.gpus][: len(arguments.gpus)]
     every = itertools.product(arguments.slots or [len(os.sched_getaffinity(0))], arguments.judges, groups)
     for slots, judges, gpus in every:
@@ -206,9 +214,10 @@ def main() -> None:
             contexts_beside_timing=arguments.beside,
         )
         configs = [config.model_copy(update={"gpu": gpu}) for gpu in gpus for _ in range(judges)]
-        result["rows"].append(measure(configs, arguments.count // judges, statuses))
-        print(result["rows"][-1], flush=True)
-        write_result(out, result)
+        for row in measure(configs, arguments.count // judges, arguments.answers):
+            result["rows"].append(row)
+            print(row, flush=True)
+            write_result(out, result)
     result["goal_a_minute_on_an_h200_with_16_cores"] = GOAL_A_MINUTE
     result["load_1min_at_end"] = os.getloadavg()[0]
     write_result(out, result)

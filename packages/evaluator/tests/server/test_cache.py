@@ -47,7 +47,7 @@ def test_another_device_is_another_verdict(device):
     assert cache_with().get(ASKED, [device]) is None
 
 
-SIZES = {"slots", "ready_workers", "reference_sessions", "start_timeout_s", "gpu", "nice", "trials"}
+SIZES = {"slots", "judges", "ready_workers", "reference_sessions", "start_timeout_s", "gpu", "nice", "trials"}
 """What decides no verdict; the trials are the request's."""
 OTHER = {
     "minimum_isolation": "none",

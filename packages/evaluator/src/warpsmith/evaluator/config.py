@@ -60,6 +60,12 @@ class EvaluatorConfig(BaseModel):
         le=256,
         description="Evaluations that run at once: one per core; three on a GPU.",
     )
+    judges: int = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="Judge processes that share slots and device; one is a single Python process, which bounds it.",
+    )
     ready_workers: int = Field(default=2, ge=1, le=64, description="Idle workers kept forked and sandboxed, per slot.")
     reference_sessions: int = Field(
         default=8, ge=1, le=256, description="Reference workers kept for the next evaluation of their problem."
@@ -192,6 +198,17 @@ class EvaluatorConfig(BaseModel):
         return compiled_ones(self.baseline) if self.timing else ()
 
     @property
+    def most_judges(self) -> int:
+        """How many judges run: a copy of a configuration can have fewer slots than judges."""
+        return min(self.judges, self.slots)
+
+    def of_judge(self, place: int) -> Self:
+        """Return the configuration of one of `most_judges`: it has a share of the slots."""
+        judges = self.most_judges
+        slots = self.slots // judges + (place < self.slots % judges)
+        return self.model_copy(update={"slots": slots, "judges": 1})
+
+    @property
     def device_kind(self) -> DeviceKind:
         """What is known of the device before it is opened."""
         return device_kind(self.device)
@@ -203,6 +220,12 @@ class EvaluatorConfig(BaseModel):
         if self.device_kind.interprets and not is_amd(self.chip) and self.chip not in NVIDIA_CHIPS:
             known = ", ".join(map(chip_name, NVIDIA_CHIPS))
             raise ValueError(f"the target {chip_name(self.chip)} is not a chip that is known here: {known}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_judges(self) -> Self:
+        if self.judges > self.slots:
+            raise ValueError(f"judges is {self.judges}, and slots {self.slots}; each judge needs a slot of its own")
         return self
 
     @model_validator(mode="after")

@@ -18,7 +18,7 @@ Conditions = Mapping[str, Any]
 HEADER: Final = "X-Warpsmith-Conditions"
 """Header with the name of the conditions under which a server judges; every response has it."""
 
-SIZING: Final = frozenset({"slots", "ready_workers", "reference_sessions", "start_timeout_s", "gpu", "nice"})
+SIZING: Final = frozenset({"slots", "judges", "ready_workers", "reference_sessions", "start_timeout_s", "gpu", "nice"})
 """Settings that do not affect verdicts. Every other one does, including future ones."""
 OF_THE_REQUEST: Final = frozenset({"trials", "timeout_s", "operators"})
 """Settings that a request can override."""

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import threading
 import weakref
+import zlib
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -91,6 +92,11 @@ class _Judge:
     facts: DeviceFacts | None = None
     windows: WindowKeeper | None = None
     slots: int = 1
+
+    @property
+    def rounds(self) -> int:
+        """How often its slots would be filled by what it has to do."""
+        return len(self.waiting) // self.slots
 
     @staticmethod
     def start(config: EvaluatorConfig, windows: WindowKeeper | None) -> "_Judge":
@@ -311,6 +317,19 @@ def _refusal(fields: codec.Fields) -> EvaluatorError:
     return kind(fields.text("message"), fields.text("remedy"))
 
 
+@dataclass
+class _Place:
+    """Where one of an evaluator's judges runs: it is started under the lock, and again after it died."""
+
+    judge: _Judge | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def rounds(self) -> int:
+        judge = self.judge
+        return judge.rounds if judge is not None else 0
+
+
 class Evaluator:
     """Judges candidates on this machine. A context manager; safe to use from several threads and from asyncio.
 
@@ -330,18 +349,34 @@ class Evaluator:
 
     def __init__(self, config: EvaluatorConfig | None = None, *, windows: WindowKeeper | None = None) -> None:
         self.config = config or EvaluatorConfig()
+        if windows is not None and self.config.most_judges > 1:
+            raise UsageError(
+                f"judges is {self.config.judges}, and the device is shared by windows, which one judge asks for.",
+                "Set judges to 1 where sampling and timing share a GPU.",
+            )
         self._windows = windows
         self._lock = threading.Lock()
         self._numbers = iter(range(1, 1 << 62))
-        self._judge: _Judge | None = None
+        self._places = [_Place() for _ in range(self.config.most_judges)]
         self._closed = False
         self.judges_lost = 0
         # A judge that ended since this was closed is not started anew.
         self._retries = replace(_OF_LOST_JUDGES, never=lambda error: self._closed)
 
     def __enter__(self) -> "Evaluator":
-        self._running_judge()
+        try:
+            self._start_judges()
+        except BaseException:
+            self._stop_judges()
+            raise
         return self
+
+    def _start_judges(self) -> None:
+        first, *others = range(len(self._places))
+        with ThreadPoolExecutor(max(len(others), 1)) as threads:
+            starting = threads.map(self._judge_at, others)
+            self._judge_at(first)
+            list(starting)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -351,17 +386,21 @@ class Evaluator:
     @property
     def facts(self) -> DeviceFacts:
         """What candidates run on; starts the judge if none runs yet."""
-        facts = self._running_judge().facts
+        facts = self._judge_at(0).facts
         assert facts is not None  # a running judge has sent them
         return facts
 
     def close(self) -> None:
         """Stop the judge and everything that it started; running evaluations end as `invalid`."""
-        with self._lock:
-            self._closed = True
-            judge, self._judge = self._judge, None
-        if judge is not None:
-            judge.stop()
+        self._closed = True
+        self._stop_judges()
+
+    def _stop_judges(self) -> None:
+        for place in self._places:
+            with place.lock:
+                judge, place.judge = place.judge, None
+            if judge is not None:
+                judge.stop()
 
     def evaluate(
         self,
@@ -485,7 +524,8 @@ class Evaluator:
 
         def ask() -> Any:
             number = next(self._numbers)
-            return self._running_judge().ask(number, fields | {"number": number}, _ignore, kind).result()
+            judge = self._running_judge(fields["problem"])
+            return judge.ask(number, fields | {"number": number}, _ignore, kind).result()
 
         try:
             return with_retries(ask, _OF_LOST_JUDGES)
@@ -569,22 +609,37 @@ class Evaluator:
     def _ask(self, fields: dict[str, Any], on_running: OnRunning) -> "Future[Verdict]":
         on_running(False)
         number = next(self._numbers)
-        return self._running_judge().ask(number, fields | {"number": number}, on_running)
+        return self._running_judge(fields["problem"]).ask(number, fields | {"number": number}, on_running)
 
-    def _running_judge(self) -> _Judge:
-        """Return the running judge, starting one at first use or after the last one died."""
-        with self._lock:
+    def _running_judge(self, problem: str = "") -> _Judge:
+        """Return the judge for a problem, starting it at first use or after it died.
+
+        Each problem has a judge that knows it; another takes it where that one has more to do, counted in whole rounds
+        of its slots.
+        """
+        first = zlib.crc32(problem.encode("utf-8", "surrogatepass"))
+        places = [(first + number) % len(self._places) for number in range(len(self._places))]
+        return self._judge_at(min(places, key=lambda number: self._places[number].rounds))
+
+    def _judge_at(self, number: int) -> _Judge:
+        place = self._places[number]
+        with place.lock:
             if self._closed:
                 raise EvaluatorError("This evaluator is closed.", "Make a new one.")
-            if self._judge is None or self._judge.dead:
-                lost, self._judge = self._judge, None
+            if place.judge is None or place.judge.dead:
+                lost, place.judge = place.judge, None
                 if lost is not None:
-                    self.judges_lost += 1
+                    with self._lock:
+                        self.judges_lost += 1
                     lost.stop()
-                self._judge = _Judge.start(self.config, self._windows)
+                place.judge = _Judge.start(self.config.of_judge(number), self._windows)
                 # If the caller forgets to close, the processes end with the interpreter or with this object.
-                weakref.finalize(self, self._judge.stop)
-            return self._judge
+                weakref.finalize(self, place.judge.stop)
+            return place.judge
+
+    @property
+    def _judge(self) -> _Judge | None:
+        return self._places[0].judge
 
 
 _OF_LOST_JUDGES: Final = RetryPolicy([Retries(ONCE, of(_JudgeLostError))])

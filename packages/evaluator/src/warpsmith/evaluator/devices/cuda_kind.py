@@ -74,7 +74,7 @@ class CudaKind(DeviceKind):
         from warpsmith.evaluator import _native
 
         if torch.version.cuda is not None and torch.cuda.is_available():
-            with contextlib.suppress(RuntimeError):
+            with contextlib.suppress(RuntimeError, _native.NativeError):
                 torch.cuda.init()  # type: ignore[no-untyped-call]
                 self._handle = _native.Device.open(ORDINAL) if context else None
 

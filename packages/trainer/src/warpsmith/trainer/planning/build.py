@@ -210,10 +210,10 @@ def _place_evaluation(made: MemoryPlan, config: TrainerConfig, places: Places) -
         return
     count = evaluation.actors if evaluation.type == "ray" else 1
     made.host.parts += [
-        Part("evaluators: judge and zygotes", count * _EVALUATOR_HOST, assumed=True),
+        Part("evaluators: judges and zygotes", count * evaluator.most_judges * _EVALUATOR_HOST, assumed=True),
         Part("evaluators: workers", count * (evaluator.slots + 1) * _WORKER_HOST, assumed=True),
     ]
-    contexts = 1 + 3 * evaluator.slots
+    contexts = evaluator.most_judges + 3 * evaluator.slots
     for device in _existing(made, places.evaluation):
         device.parts += [
             Part("evaluator: contexts", contexts * GIB // 2, assumed=True),
