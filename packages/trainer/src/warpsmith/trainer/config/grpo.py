@@ -63,7 +63,7 @@ class SyncSection(Section):
     deadline_s: float = Field(
         default=600.0, gt=0, description="Deadline of sending the weights, and again of the probe after it."
     )
-    # Not `auto`: vLLM has loaded weights from GPU to GPU on a CPU only, by the same protocol.
+    # Not `auto`: a single GRPO run has used weights from GPU to GPU so far, with a tiny policy.
     transport: Literal["auto", "host", "device"] = Field(
         default="host",
         description="How whole weights reach the samplers: through `host` memory, or from GPU to GPU (`device`). "
