@@ -234,12 +234,15 @@ def of_all_measures(rows: Mapping[When, Sequence[Row]]) -> dict[str, Any]:
 def combined(runs: Sequence[Path]) -> dict[str, Any]:
     """Return the comparisons of each finished run, by its seed, and of the trajectories of all of them.
 
-    A problem's figure over seeds is the mean of all its trajectories that have one, in whichever run.
+    A problem's figure over seeds is the mean of all its trajectories that have one, in whichever run. All runs start
+    from one policy: for one without an evaluation before training, that of the first run stands.
     """
     by_seed: dict[int, dict[When, list[Row]]] = {}
+    first = held_out_rows(runs[0] / "grpo", "before")
     for run in runs:
         config = json.loads((run / "grpo/config.json").read_text(encoding="utf-8"))
-        by_seed[config["run"]["seed"]] = {when: held_out_rows(run / "grpo", when) for when in WHEN}
+        before, after = (held_out_rows(run / "grpo", when) for when in WHEN)
+        by_seed[config["run"]["seed"]] = {"before": before or first, "after": after}
     if len(by_seed) < len(runs):
         sys.exit(f"{len(runs)} runs have {len(by_seed)} seeds; pass runs of different seeds.")
     together: dict[When, list[Row]] = {

@@ -122,6 +122,9 @@ def test_seeds_are_compared_together_and_each_alone(tmp_path):
     assert shares == {1: 0.0, 3: 1.0}
     both = found["over_seeds"]["generator"]["solved"]
     assert (both["first"], both["second"], both["trajectories"]) == (0.25, 0.75, {"before": 4, "after": 4})
+    third = recorded(tmp_path / "c", 2, [], [True, False])
+    without = two_agents.combined([first, third])["seeds"][2]["generator"]["solved"]
+    assert (without["first"], without["second"]) == (0.0, 0.5)
     with pytest.raises(SystemExit, match="2 runs have 1 seeds"):
         two_agents.combined([first, first])
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.trainer.config.curriculum import (
     CurriculumStage,
@@ -178,6 +179,44 @@ def test_a_stage_without_problems_and_names_of_two_are_refused() -> None:
         make_choice(RATES, [*PROBLEMS, PROBLEMS[3]], 0)
     with pytest.raises(ValueError, match=r"fall_back_at \(0\.7\) must be below advance_at \(0\.6\)"):
         StagedCurriculum(type="stages", stages=stages, fall_back_at=0.7)
+
+
+def module(*lines: str) -> str:
+    """A problem whose forward has these lines."""
+    body = "\n".join(f"        {line}" for line in lines)
+    head = "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n\n"
+    tail = "\n\n\ndef get_inputs():\n    return [torch.randn(4, 4) * 2 + 1]\n"
+    return f"{head}    def forward(self, x):\n{body}{tail}"
+
+
+def test_stages_by_size_begin_with_the_smallest_modules() -> None:
+    bodies = (["return torch.relu(x)"], ["y = x * 2 + 1", "return torch.relu(y)"], ["return x"])
+    problems = [ProblemRow(f"p{number}", module(*lines), None, "test") for number, lines in enumerate(bodies)]
+    assert [problem.operations for problem in problems] == [1, 3, 0]
+    stages = (CurriculumStage(operations=1, turns=1), CurriculumStage())
+    choice = make_choice(StagedCurriculum(type="stages", stages=stages, window=1), problems, 0)
+    assert sorted(choice.pick({}, 0, 0, 2)) == [0, 2]
+    assert sorted(choice.pick({"stage": 1}, 0, 0, 3)) == [0, 1, 2]
+    small = StagedCurriculum(type="stages", stages=(CurriculumStage(levels=(1,), operations=1),))
+    with pytest.raises(ConfigError, match=r"a level of \[1\] and at most 1 operations; they have the levels \["):
+        make_choice(small, problems, 0)
+    with pytest.raises(ConfigError, match="none has at most 1 operations; they have 3 to 3 operations"):
+        make_choice(StagedCurriculum(type="stages", stages=(CurriculumStage(operations=1),)), problems[1:2], 0)
+
+
+def test_a_problem_that_cannot_be_read_has_no_size() -> None:
+    for text in ("class Model(:", "x = 1"):
+        with pytest.raises(BadProblemError):
+            _ = ProblemRow("bad", text, 1, "test").operations
+
+
+def test_a_run_that_ends_before_its_last_stage_is_refused(tmp_path: Path) -> None:
+    stages = [{"levels": [1]}, {"levels": [2]}, {"levels": [3]}]
+    file = {"policy": {"path": "model"}, "curriculum": {"type": "stages", "window": 4, "stages": stages}}
+    with pytest.raises(ValueError, match=r"stage 3 can begin after step 8, and run\.steps is 8"):
+        TrainerConfig.model_validate({**file, "run": {"dir": str(tmp_path / "run"), "steps": 8}})
+    assert TrainerConfig.model_validate({**file, "run": {"dir": str(tmp_path / "run"), "steps": 9}}).run.steps == 9
+    assert not list(tmp_path.iterdir())
 
 
 def test_only_valid_trajectories_count_as_attempts(turns_table: Any) -> None:

@@ -1,5 +1,6 @@
 """Readers of problems: generated ones, KernelBench directories, JSON lines of chat prompts."""
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Final
 
 from warpsmith.evaluator.bench.generations import LAYOUT
 from warpsmith.evaluator.datasets.row_files import FORMS, read_rows
+from warpsmith.evaluator.parsing import parse
 from warpsmith.evaluator.problem import Problem, from_row
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.records.errors import UsageError
@@ -18,6 +20,7 @@ from warpsmith.rollout.generator import GeneratedProblem, Grade, Size, SolutionL
 from warpsmith.rollout.generator.gpu.sizes import GPU_BYTES, ByteRange
 
 _SOLUTION = ".solution.py"
+_OPERATIONS: Final = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.AugAssign)
 GENERATED: Final = "generated/"
 """Start of the `source` of generated problems."""
 
@@ -48,6 +51,22 @@ class ProblemRow:
     def start(self) -> str | None:
         """The correct kernel that an optimizer starts from: the slow answer if one is known, else the known answer."""
         return self.naive or self.solution
+
+    @property
+    def operations(self) -> int:
+        """Size of the problem: calls and operators in the classes of its source; `super().__init__()` does not count.
+
+        A measure that needs no run of the source. What a loop repeats, or a library call contains, counts once.
+
+        Raises:
+            BadProblemError: the source is not a problem.
+        """
+        self.to_problem()
+        classes = [node for node in parse(self.text).body if isinstance(node, ast.ClassDef)]
+        nodes = [node for one in classes for node in ast.walk(one)]
+        begins = sum(isinstance(node, ast.Call) and ast.unparse(node.func).startswith("super(") for node in nodes)
+        # `super().__init__()` is two calls.
+        return sum(isinstance(node, _OPERATIONS) for node in nodes) - 2 * begins
 
     @property
     def usual_operators(self) -> OperatorPolicy:

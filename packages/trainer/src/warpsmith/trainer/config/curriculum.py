@@ -52,7 +52,15 @@ class UniformCurriculum(_Curriculum):
 class CurriculumStage(Section):
     """`[[curriculum.stages]]`: one stage."""
 
-    levels: tuple[int, ...] = Field(min_length=1, description="Levels of the problems that the stage trains on.")
+    levels: tuple[int, ...] = Field(
+        default=(), description="Levels of the problems that the stage trains on; any, or none, when not given."
+    )
+    operations: int | None = Field(
+        default=None,
+        ge=1,
+        description="Size of the largest problems that the stage trains on: calls and operators in their modules' "
+        "source; any when not given.",
+    )
     turns: int | None = Field(
         default=None,
         ge=1,
@@ -62,7 +70,7 @@ class CurriculumStage(Section):
 
 
 class StagedCurriculum(_Curriculum):
-    """Stages, for example by level or number of turns: the solved share of the last steps decides which one is on."""
+    """Stages by level, size or number of turns: the solved share of the last steps decides which one is on."""
 
     type: Literal["stages"]
     stages: tuple[CurriculumStage, ...] = Field(min_length=1, description="The stages, easiest first.")
@@ -87,6 +95,15 @@ class StagedCurriculum(_Curriculum):
                 "them stays in its stage"
             )
         return self
+
+    def obstacle(self, steps: int) -> str | None:
+        """Return why a run of `steps` cannot come to the last stage, as a sentence; None if it can."""
+        if steps > (needed := self.window * (len(self.stages) - 1)):
+            return None
+        return (
+            f"curriculum: a stage lasts curriculum.window ({self.window}) steps at least, so stage {len(self.stages)} "
+            f"can begin after step {needed}, and run.steps is {steps}; lower the window, or make more steps"
+        )
 
 
 class SolveRateCurriculum(_Curriculum):

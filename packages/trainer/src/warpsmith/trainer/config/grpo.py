@@ -8,7 +8,7 @@ from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.policy.config import PolicyConfig
 from warpsmith.rollout.config import RolloutConfig
 from warpsmith.trainer.config.algorithm import AlgorithmSection
-from warpsmith.trainer.config.curriculum import AnyCurriculum, UniformCurriculum
+from warpsmith.trainer.config.curriculum import AnyCurriculum, StagedCurriculum, UniformCurriculum
 from warpsmith.trainer.config.health import HealthSection
 from warpsmith.trainer.config.parallel import WHOLE, ParallelSection
 from warpsmith.trainer.config.placement import PlacementSection, check_placement
@@ -163,6 +163,12 @@ class TrainerConfig(Section):
     def _weights_can_go_from_gpu_to_gpu(self) -> Self:
         if self.sync.transport == "device" and (obstacle := self.device_obstacle):
             raise ValueError(f'sync.transport = "device" cannot work: {obstacle}; remove it, or set "auto" or "host"')
+        return self
+
+    @model_validator(mode="after")
+    def _curriculum_can_advance(self) -> Self:
+        if isinstance(self.curriculum, StagedCurriculum) and (obstacle := self.curriculum.obstacle(self.run.steps)):
+            raise ValueError(obstacle)
         return self
 
     @model_validator(mode="after")

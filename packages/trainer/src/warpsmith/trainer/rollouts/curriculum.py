@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from warpsmith.rollout.datasets import ProblemRow
 from warpsmith.trainer.config.curriculum import (
     Curriculum,
+    CurriculumStage,
     HorizonSection,
     SolveRateCurriculum,
     StagedCurriculum,
@@ -146,18 +147,11 @@ class Staged(Choice):
     def __init__(self, config: StagedCurriculum, problems: Sequence[ProblemRow], seed: int) -> None:
         super().__init__(config, problems, seed)
         self.config = config
-        self._members = [
-            [index for index, problem in enumerate(problems) if problem.level in stage.levels]
-            for stage in config.stages
-        ]
+        sizes = [problem.operations for problem in problems] if any(stage.operations for stage in config.stages) else []
+        self._members = [_members(stage, problems, sizes) for stage in config.stages]
         for number, (stage, members) in enumerate(zip(config.stages, self._members, strict=True), 1):
             if not members:
-                there = sorted({problem.level for problem in problems if problem.level is not None})
-                raise ConfigError(
-                    f"Stage {number} of the curriculum has no problem: none has a level of {list(stage.levels)}; they "
-                    f"have the levels {there}.",
-                    "Change curriculum.stages, or problems.levels.",
-                )
+                raise _empty(number, stage, problems, sizes)
 
     def stage(self, state: State) -> int | None:
         """See `Choice`."""
@@ -194,6 +188,30 @@ class Staged(Choice):
     def figures(self, state: State) -> dict[str, float]:
         """See `Choice`: the stage, from 1."""
         return {"curriculum_stage": float(_stage(state) + 1), **super().figures(state)}
+
+
+def _members(stage: CurriculumStage, problems: Sequence[ProblemRow], sizes: Sequence[int]) -> list[int]:
+    """Return the indices of a stage's problems."""
+    return [
+        index
+        for index, problem in enumerate(problems)
+        if (not stage.levels or problem.level in stage.levels)
+        and (stage.operations is None or sizes[index] <= stage.operations)
+    ]
+
+
+def _empty(number: int, stage: CurriculumStage, problems: Sequence[ProblemRow], sizes: Sequence[int]) -> ConfigError:
+    there = sorted({problem.level for problem in problems if problem.level is not None})
+    wanted = [f"a level of {list(stage.levels)}"] if stage.levels else []
+    found = [f"the levels {there}"] if stage.levels else []
+    if stage.operations is not None:
+        wanted.append(f"at most {stage.operations} operations")
+        found.append(f"{min(sizes)} to {max(sizes)} operations")
+    return ConfigError(
+        f"Stage {number} of the curriculum has no problem: none has {' and '.join(wanted)}; they have "
+        f"{' and '.join(found)}.",
+        "Change curriculum.stages, or problems.levels.",
+    )
 
 
 def _stage(state: State) -> int:
