@@ -12,6 +12,7 @@ from warpsmith.evaluator.judge.compiling import runs
 from warpsmith.evaluator.judge.compiling import service as compile_service
 from warpsmith.evaluator.judge.compiling.runs import AllAtOnce, LaunchByLaunch
 from warpsmith.evaluator.judge.compiling.service import CompileFailedError, CompileService
+from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.languages.triton.language import TRITON
 from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
 from warpsmith.evaluator.processes.worker import WorkerStartError
@@ -223,6 +224,17 @@ def test_each_launch_is_compiled_by_itself(by_launch):
     assert found.binaries == ()
 
 
+def test_a_launch_that_is_only_tried_need_not_compile(by_launch):
+    run = by_launch()
+    launches = Launches(run)
+    assert not launches.reported(of_kernel("broken"), tried=True).ok
+    assert launches.reported(of_kernel("kernel")).ok
+    launches.settle()
+    assert launches.result().ok
+    assert not launches.reported(of_kernel("broken")).ok
+    assert not launches.result().ok
+
+
 def test_code_crosses_from_the_worker_where_a_device_is_to_run_it(for_device):
     run = LaunchByLaunch(for_device(), SEVERAL)
     (values,) = run.of(PRODUCT).binaries
@@ -374,7 +386,7 @@ def test_the_first_failure_is_the_answer(by_launch):
     assert "the first" in failed_first.message
     run.of(of_kernel("also_broken"))
     assert run.result() is failed_first
-    assert run.result().category == "triton_compilation_error"
+    assert run.result().category == "assertion_error"
 
 
 def test_what_another_candidate_launched_is_known(by_launch):

@@ -127,6 +127,9 @@ TUNED = ADD.replace(
     "@triton.autotune([triton.Config({'BLOCK': 256}, num_warps=w) for w in (2, 4)], key=['n'])\n"
     "@triton.jit\ndef kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):",
 ).replace("n, BLOCK=256)", "n)")
+SKIPPED = TUNED.replace("for w in (2, 4)]", "for w in (2, 4)] + [triton.Config({'BLOCK': 1024})]").replace(
+    "BLOCK: tl.constexpr):\n", "BLOCK: tl.constexpr):\n    tl.static_assert(BLOCK < 1000)\n"
+)
 DESCRIPTORS = (
     HEAD
     + """@triton.jit
@@ -194,6 +197,7 @@ SILU = elementwise(
         pytest.param(problem("nn.functional.silu(x)", "torch.randn(64, 300).bfloat16()"), SILU, id="bfloat16"),
         pytest.param(problem("tuple(x.max(dim=1))", "torch.randn(30, 50)"), TWO_OUTPUTS, id="two outputs"),
         pytest.param(SUM, TUNED, id="autotuned"),
+        pytest.param(SUM, SKIPPED, id="autotuned over what does not compile"),
         pytest.param(problem("x.abs()", "torch.randn(64, 96)"), DESCRIPTORS, id="scratch memory"),
         pytest.param(problem("x.abs()", "torch.randn(64, 96)"), HOST_DESCRIPTORS, id="descriptors of the host"),
         pytest.param(

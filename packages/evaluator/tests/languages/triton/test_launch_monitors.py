@@ -162,6 +162,7 @@ def test_a_launch_asks_for_its_code_once(monitor, launched, asked):
             "SCALE": ["value", None],
         },
         "options": {"num_warps": 8},
+        "tried": False,
     }
     assert asked[2]["arguments"]["x"] == ["tensor", "float32", False]
     assert monitor.launches == len(launched) == 5
@@ -204,6 +205,12 @@ def test_a_recorder_hears_of_every_launch_and_is_given_its_grid(monitor):
     run(monitor, X, Y, 8)
     assert events == [["kernel", 7, [3], {"num_stages": 2}]]
     assert monitor.launches == 1
+
+
+def test_a_launch_that_the_autotuner_tries_says_so(monitor, asked):
+    monitor.silent = True
+    run(monitor, X, Y, 7)
+    assert [launch["tried"] for launch in asked] == [True]
 
 
 def test_what_does_not_compile_is_asked_for_again(launched, asked):

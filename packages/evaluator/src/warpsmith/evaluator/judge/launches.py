@@ -48,10 +48,14 @@ class Launches:
         if self._counts:
             self._known |= {codec.encode([[launch]]): launch for launch in launches}
 
-    def reported(self, launch: Launch) -> Compilation | None:
-        """Keep a launch that host code is about to make; return its code if the device needs it."""
-        self.keep([launch])
-        return self._compiling.reported(launch, counted=self._counts)
+    def reported(self, launch: Launch, *, tried: bool = False) -> Compilation | None:
+        """Keep a launch that host code is about to make; return its code if the device needs it.
+
+        One that is only `tried`, to time it, need not compile: if it is the one that is taken, it is launched again.
+        """
+        if not tried:
+            self.keep([launch])
+        return self._compiling.reported(launch, counted=self._counts and not tried)
 
     def built(self, text: str) -> Compilation:
         """Return a build that host code asks for; only for a language whose host code is compiled too."""

@@ -122,7 +122,8 @@ class OnDeviceExecution(HostExecution):
         if self._reports > MAX_LAUNCHES or len(codec.encode([[launch]])) > MAX_LAUNCH_BYTES:
             raise WireError(f"launch {self._reports} exceeds the limits of a recording")
         began = time.monotonic()
-        found = self._launches.reported(launch)
+        tried = message.fields.has("tried") and message.fields.flag("tried")
+        found = self._launches.reported(launch, tried=tried)
         if found is not None:
             self._conversation.extend(time.monotonic() - began)
             reply = {"ok": found.ok, "message": found.message, "category": found.category}

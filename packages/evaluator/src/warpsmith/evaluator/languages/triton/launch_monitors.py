@@ -88,7 +88,8 @@ class DeviceMonitor:
         launch = {"kernel": name, "arguments": described, "options": options}
         key = repr(launch)
         if key not in self._loaded:
-            self._loaded[key] = LoadedKernel(self._device, self._compiled(launch))
+            # The autotuner goes on with others if a configuration that it tries does not compile.
+            self._loaded[key] = LoadedKernel(self._device, self._compiled(launch | {"tried": self.silent}))
         return self._loaded[key]
 
 
