@@ -52,6 +52,7 @@ def test_a_step_of_unrounded_numbers_is_held(forward, dtype):
         lambda x: nn.functional.layer_norm(x, (4,)) > 0,
         lambda x: (x.cumsum(1) > 0.5).float(),
         lambda x: x.half() > 0.3,
+        lambda x: nn.functional.scaled_dot_product_attention(*[x[None, None]] * 3) > 0.4,
         lambda x: x.clone().mul_(0.7).gt(0.3).logical_not(),
     ],
 )

@@ -65,13 +65,16 @@ ROUNDING_PAIRS: Final = 2
 """Pairs of runs with roundings of what is computed from integers."""
 TIE_PAIRS: Final = 4
 """Pairs of runs for integers in an answer to half-precision inputs, in which a few per cent of numbers are tied."""
+HALF_PAIRS: Final = 5
+"""Pairs of perturbed runs where inputs and answer have half precision: a kernel that rounds an input once more, as a
+scaled query, errs as much as one such run, and the largest of two is now and then small by chance."""
 STEP: Final = 1e-3
 STEP_SPREADS: Final = 16.0
 """Relative distance, and multiple of the spread, beyond which an fp64 run took the other side of a step."""
 COMPILED_CALLS: Final = 3
 """Calls of a compiled reference before it is timed: the first compiles, and kernels are tuned at their first launch."""
 MOST_PAIRED_TWICE: Final = 1 << 20
-"""Most elements of inputs and parameters for two pairs of perturbed runs; larger sets get one."""
+"""Most elements of inputs and parameters for more than one pair of perturbed runs."""
 
 
 def prepare() -> None:
@@ -129,12 +132,30 @@ class Reference:
         self._changes = Changes(device.torch_device)
         with device.as_default():
             self._table_errors = self._errors_of_tables(seed + 1)
+        self._begin_inputs()
+        self._begin_findings()
+        self.rounds: Rounds | None = None
+        # What timed calls call: the model, or what torch.compile made of it.
+        self.timed: Callable[..., Any] = self.model
+
+    def _begin_inputs(self) -> None:
+        """Begin without inputs and answers."""
         self.made: list[torch.Tensor] = []
         self.sites: dict[str, int] = {}
         self.built_sites: dict[str, int] = {}
         self.sides: list[int] = []
         self.inputs_tree: codec.Value = []
         self.answers: list[_AnswerTensor] = []
+        self._resized = self._on_grid = False
+        self._blocks: Blocks | None = None
+        # The encoded form of the last inputs and answer, and where the judge put them.
+        self.inputs_form = b""
+        self.inputs_place: tuple[bytes, codec.Value] | None = None
+        self.answer_form = b""
+        self.answer_place: tuple[bytes, list[Any]] | None = None
+
+    def _begin_findings(self) -> None:
+        """Begin without knowledge of what the forward does."""
         # Whether its forward has products that a chip can compute in TF32; determined once.
         self._has_products: bool | None = None
         # Whether its forward has casts, searches or rankings that may be undefined; determined once.
@@ -144,8 +165,6 @@ class Reference:
         self._plain_forms: dict[str, float] | None = None
         self._sample_run = Run()
         self._sign = ""
-        self._resized = False
-        self._blocks: Blocks | None = None
         self._inexact: set[int] = set()
         # Whether its forward rounds, and makes numbers of integers; sought on all inputs until it has rounded once.
         self._rounds = self._converts = False
@@ -156,15 +175,7 @@ class Reference:
         self._steps: tuple[Steps, Counter[str]] | None = {}, Counter()
         # What makes the changes of tables, by their errors; None outside of perturbed runs.
         self._table_changes: Perturbation | None = None
-        self._undefined = self._ranks = self._tied = self._unordered = self._on_grid = False
-        # The encoded form of the last inputs and answer, and where the judge put them.
-        self.inputs_form = b""
-        self.inputs_place: tuple[bytes, codec.Value] | None = None
-        self.answer_form = b""
-        self.answer_place: tuple[bytes, list[Any]] | None = None
-        self.rounds: Rounds | None = None
-        # What timed calls call: the model, or what torch.compile made of it.
-        self.timed: Callable[..., Any] = self.model
+        self._undefined = self._ranks = self._tied = self._unordered = False
 
     def _model_class(self) -> type:
         found = self.namespace["Model"]
@@ -497,9 +508,11 @@ class Reference:
         elements = sum(slot.numel for slot in slots)
         elements += sum(parameter.numel() for parameter in self.model.parameters())
         integers = [one for one in self.answers if not one.own.is_floating_point() and not one.own.is_complex()]
-        runs = [(finest, self.answers)] * (2 if elements <= MOST_PAIRED_TWICE else 1)
+        halves = any(slot.dtype in HALVES for slot in slots)
+        few = HALF_PAIRS if halves and finest == HALF_BYTES else 2
+        runs = [(finest, self.answers)] * (few if elements <= MOST_PAIRED_TWICE else 1)
         plain = len(runs)
-        if integers and any(slot.dtype in HALVES for slot in slots):
+        if integers and halves:
             runs += [(HALF_BYTES, integers)] * TIE_PAIRS
         if self._plain_forms and has_textbook_form(self._plain_forms) and budget.allows(1.0):
             with suppress(Exception), PlainForms(None, self._plain_forms):
