@@ -173,6 +173,8 @@ class Reference:
         # The steps that no rounding reaches in the last own run, and how often it called their operators; None where
         # the first run had none.
         self._steps: tuple[Steps, Counter[str]] | None = {}, Counter()
+        # Whether it compares, rounds or orders numbers that it has rounded: a sum that others add up in another order.
+        self._steps_of_rounded = False
         # What makes the changes of tables, by their errors; None outside of perturbed runs.
         self._table_changes: Perturbation | None = None
         self._undefined = self._ranks = self._tied = self._unordered = False
@@ -393,6 +395,7 @@ class Reference:
             found = self._own_answer(arena, seed)
         steps = finder.steps(tied=self._tied)
         self._steps = (steps, finder.count) if steps or self._tied else None
+        self._steps_of_rounded |= finder.others
         return found
 
     @contextmanager
@@ -521,7 +524,7 @@ class Reference:
         if exact and not self._ranks:
             self._note_spread([one.own for one in self.answers], self.answers)
             return
-        if self._converts and not self._on_grid:
+        if (self._converts or self._steps_of_rounded) and not self._on_grid:
             self._add_roundings(arena, seed, budget)
         settings: dict[str, Any] = {"tf32": self._in_tf32, "finely": exact, "inexact": self._inexact}
         for pair, (least, noted) in enumerate(runs):
@@ -556,7 +559,10 @@ class Reference:
         return Perturbation(self._changes, seed, 1, tf32=False, finely=True)
 
     def _add_roundings(self, arena: "Shared", seed: int, budget: _Budget) -> None:
-        """Add the distances of runs with roundings of what the reference computes, where it computes with integers."""
+        """Add the distances of runs with roundings of what the reference computes.
+
+        Where it computes with integers, or with numbers near zero, a perturbed input says nothing of these.
+        """
         for pair in range(ROUNDING_PAIRS):
             perturb = self._roundings(seed + pair)
             for sign in (1.0, -1.0):
