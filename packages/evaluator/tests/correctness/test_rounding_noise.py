@@ -197,3 +197,10 @@ def test_only_functions_and_sums_are_computed_otherwise_by_others(build, found):
     with FunctionFinder() as finder:
         build()
     assert finder.found is found
+
+
+def test_attention_rounds_though_it_could_draw(eighths):
+    def attention(x):
+        return F.scaled_dot_product_attention(*[x[None, None]] * 3)
+
+    assert not torch.equal(with_noise(attention, eighths), attention(eighths))

@@ -52,6 +52,7 @@ def test_a_step_of_unrounded_numbers_is_held(forward, dtype):
         lambda x: nn.functional.layer_norm(x, (4,)) > 0,
         lambda x: (x.cumsum(1) > 0.5).float(),
         lambda x: x.half() > 0.3,
+        lambda x: nn.functional.scaled_dot_product_attention(*[x[None, None]] * 3) > 0.4,
         lambda x: x.clone().mul_(0.7).gt(0.3).logical_not(),
     ],
 )
@@ -78,3 +79,19 @@ def test_a_run_that_takes_another_way_is_noted():
 
     assert again(forward, X, X)[1]
     assert not again(forward, X, X + 5)[1]
+
+
+@pytest.mark.parametrize(
+    ("forward", "others"),
+    [
+        (lambda x: x > 0.3, False),
+        (lambda x: torch.exp(x) * (x > 0.3), False),
+        (lambda x: torch.relu(torch.exp(x)), False),
+        (lambda x: x.softmax(1).cumsum(1) < 0.9, True),
+        (lambda x: (x * 0.7).round(), True),
+    ],
+)
+def test_steps_of_rounded_numbers_are_noted(forward, others):
+    with StepFinder() as finder:
+        forward(X)
+    assert finder.others == others

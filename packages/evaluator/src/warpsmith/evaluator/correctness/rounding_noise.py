@@ -82,8 +82,7 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name.rpartition("::")[2].rstrip("_") or func._schema.name
-        exempt = func.is_view or name in CONSTANTS or torch.Tag.nondeterministic_seeded in func.tags
-        if exempt:
+        if func.is_view or name in CONSTANTS or draws(func, name):
             return func(*args, **kwargs)
         if not any(_floating([args, kwargs])):
             return self._of_integers(func, name, args, kwargs)
@@ -127,6 +126,11 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tensor.copy_(noisy)
 
 
+def draws(func: Any, name: str) -> bool:
+    """Whether an operator draws random numbers, so that a second call gives others; attention only could drop some."""
+    return torch.Tag.nondeterministic_seeded in func.tags and "attention" not in name
+
+
 class FunctionFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Context that notes whether anything was computed whose rounding depends on who computes it.
 
@@ -149,7 +153,7 @@ class FunctionFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name.rpartition("::")[2].rstrip("_") or func._schema.name
-        exempt = func.is_view or name in CONSTANTS or name in ALIKE or torch.Tag.nondeterministic_seeded in func.tags
+        exempt = func.is_view or name in CONSTANTS or name in ALIKE or draws(func, name)
         floating = any(_floating([args, kwargs]))
         if self.found or exempt or not (floating or any(_integers([args, kwargs]))):
             return func(*args, **kwargs)

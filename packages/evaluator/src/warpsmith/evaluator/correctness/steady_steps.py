@@ -60,10 +60,14 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
 
     Args:
         inexact: tensors whose numbers others may have otherwise.
+
+    Attributes:
+        others: whether there were steps of rounded numbers too.
     """
 
     def __init__(self, inexact: Iterable[torch.Tensor] = ()) -> None:
         super().__init__()
+        self.others = False
         self._held: dict[tuple[str, int], list[torch.Tensor | None]] = {}
         self._rounded = set(map(_storage, inexact))
         self._left = MOST_HELD
@@ -80,8 +84,10 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
         steady = not any(_storage(tensor) in self._rounded for tensor in given)
         result = func(*args, **kwargs)
         key, made = self._key(func, result), tree_flatten(result)[0]
-        if steady and any(map(_is_inexact, given)) and not func._schema.is_mutable and not func.is_view:
-            self._hold(key, made)
+        if any(map(_is_inexact, given)) and not func._schema.is_mutable and not func.is_view:
+            if steady:
+                self._hold(key, made)
+            self.others |= not steady and any(_is_step(_name(func), one) for one in made)
         rounds = not steady or _rounds(func, args, given, made)
         written = [*_tensors(made), *(given if func._schema.is_mutable else ())]
         for tensor in written:
@@ -147,7 +153,7 @@ def _is_step(name: str, tensor: Any) -> bool:
 def _rounds(func: Any, args: tuple[Any, ...], given: list[torch.Tensor], made: list[Any]) -> bool:
     """Whether an operator may round numbers that were not."""
     name = _name(func)
-    if func.is_view or name in CONSTANTS or name in RANKINGS or torch.Tag.nondeterministic_seeded in func.tags:
+    if func.is_view or name in CONSTANTS or name in RANKINGS:
         return False
     if not any(map(_is_inexact, _tensors(made))) and not func._schema.is_mutable:
         return False

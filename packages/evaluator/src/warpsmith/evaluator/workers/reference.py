@@ -65,13 +65,16 @@ ROUNDING_PAIRS: Final = 2
 """Pairs of runs with roundings of what is computed from integers."""
 TIE_PAIRS: Final = 4
 """Pairs of runs for integers in an answer to half-precision inputs, in which a few per cent of numbers are tied."""
+HALF_PAIRS: Final = 5
+"""Pairs of perturbed runs where inputs and answer have half precision: a kernel that rounds an input once more, as a
+scaled query, errs as much as one such run, and the largest of two is now and then small by chance."""
 STEP: Final = 1e-3
 STEP_SPREADS: Final = 16.0
 """Relative distance, and multiple of the spread, beyond which an fp64 run took the other side of a step."""
 COMPILED_CALLS: Final = 3
 """Calls of a compiled reference before it is timed: the first compiles, and kernels are tuned at their first launch."""
 MOST_PAIRED_TWICE: Final = 1 << 20
-"""Most elements of inputs and parameters for two pairs of perturbed runs; larger sets get one."""
+"""Most elements of inputs and parameters for more than one pair of perturbed runs."""
 
 
 def prepare() -> None:
@@ -129,12 +132,30 @@ class Reference:
         self._changes = Changes(device.torch_device)
         with device.as_default():
             self._table_errors = self._errors_of_tables(seed + 1)
+        self._begin_inputs()
+        self._begin_findings()
+        self.rounds: Rounds | None = None
+        # What timed calls call: the model, or what torch.compile made of it.
+        self.timed: Callable[..., Any] = self.model
+
+    def _begin_inputs(self) -> None:
+        """Begin without inputs and answers."""
         self.made: list[torch.Tensor] = []
         self.sites: dict[str, int] = {}
         self.built_sites: dict[str, int] = {}
         self.sides: list[int] = []
         self.inputs_tree: codec.Value = []
         self.answers: list[_AnswerTensor] = []
+        self._resized = self._on_grid = False
+        self._blocks: Blocks | None = None
+        # The encoded form of the last inputs and answer, and where the judge put them.
+        self.inputs_form = b""
+        self.inputs_place: tuple[bytes, codec.Value] | None = None
+        self.answer_form = b""
+        self.answer_place: tuple[bytes, list[Any]] | None = None
+
+    def _begin_findings(self) -> None:
+        """Begin without knowledge of what the forward does."""
         # Whether its forward has products that a chip can compute in TF32; determined once.
         self._has_products: bool | None = None
         # Whether its forward has casts, searches or rankings that may be undefined; determined once.
@@ -144,8 +165,6 @@ class Reference:
         self._plain_forms: dict[str, float] | None = None
         self._sample_run = Run()
         self._sign = ""
-        self._resized = False
-        self._blocks: Blocks | None = None
         self._inexact: set[int] = set()
         # Whether its forward rounds, and makes numbers of integers; sought on all inputs until it has rounded once.
         self._rounds = self._converts = False
@@ -154,17 +173,11 @@ class Reference:
         # The steps that no rounding reaches in the last own run, and how often it called their operators; None where
         # the first run had none.
         self._steps: tuple[Steps, Counter[str]] | None = {}, Counter()
+        # Whether it compares, rounds or orders numbers that it has rounded: a sum that others add up in another order.
+        self._steps_of_rounded = False
         # What makes the changes of tables, by their errors; None outside of perturbed runs.
         self._table_changes: Perturbation | None = None
-        self._undefined = self._ranks = self._tied = self._unordered = self._on_grid = False
-        # The encoded form of the last inputs and answer, and where the judge put them.
-        self.inputs_form = b""
-        self.inputs_place: tuple[bytes, codec.Value] | None = None
-        self.answer_form = b""
-        self.answer_place: tuple[bytes, list[Any]] | None = None
-        self.rounds: Rounds | None = None
-        # What timed calls call: the model, or what torch.compile made of it.
-        self.timed: Callable[..., Any] = self.model
+        self._undefined = self._ranks = self._tied = self._unordered = False
 
     def _model_class(self) -> type:
         found = self.namespace["Model"]
@@ -382,6 +395,7 @@ class Reference:
             found = self._own_answer(arena, seed)
         steps = finder.steps(tied=self._tied)
         self._steps = (steps, finder.count) if steps or self._tied else None
+        self._steps_of_rounded |= finder.others
         return found
 
     @contextmanager
@@ -497,9 +511,11 @@ class Reference:
         elements = sum(slot.numel for slot in slots)
         elements += sum(parameter.numel() for parameter in self.model.parameters())
         integers = [one for one in self.answers if not one.own.is_floating_point() and not one.own.is_complex()]
-        runs = [(finest, self.answers)] * (2 if elements <= MOST_PAIRED_TWICE else 1)
+        halves = any(slot.dtype in HALVES for slot in slots)
+        few = HALF_PAIRS if halves and finest == HALF_BYTES else 2
+        runs = [(finest, self.answers)] * (few if elements <= MOST_PAIRED_TWICE else 1)
         plain = len(runs)
-        if integers and any(slot.dtype in HALVES for slot in slots):
+        if integers and halves:
             runs += [(HALF_BYTES, integers)] * TIE_PAIRS
         if self._plain_forms and has_textbook_form(self._plain_forms) and budget.allows(1.0):
             with suppress(Exception), PlainForms(None, self._plain_forms):
@@ -508,7 +524,7 @@ class Reference:
         if exact and not self._ranks:
             self._note_spread([one.own for one in self.answers], self.answers)
             return
-        if self._converts and not self._on_grid:
+        if (self._converts or self._steps_of_rounded) and not self._on_grid:
             self._add_roundings(arena, seed, budget)
         settings: dict[str, Any] = {"tf32": self._in_tf32, "finely": exact, "inexact": self._inexact}
         for pair, (least, noted) in enumerate(runs):
@@ -543,7 +559,10 @@ class Reference:
         return Perturbation(self._changes, seed, 1, tf32=False, finely=True)
 
     def _add_roundings(self, arena: "Shared", seed: int, budget: _Budget) -> None:
-        """Add the distances of runs with roundings of what the reference computes, where it computes with integers."""
+        """Add the distances of runs with roundings of what the reference computes.
+
+        Where it computes with integers, or with numbers near zero, a perturbed input says nothing of these.
+        """
         for pair in range(ROUNDING_PAIRS):
             perturb = self._roundings(seed + pair)
             for sign in (1.0, -1.0):
