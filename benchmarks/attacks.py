@@ -365,7 +365,8 @@ def table(results: dict[str, dict[str, str]], every: list[Case]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
+def parsed() -> tuple[argparse.Namespace, dict[str, Path]]:
+    """Return the arguments, and the checkouts of the peers to run by name."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernelbench", type=Path, help="a checkout of KernelBench")
     parser.add_argument("--kernelgym", type=Path, help="a checkout of KernelGYM")
@@ -385,6 +386,16 @@ def main() -> None:
         parser.error("--builds needs --language cuda_cpp, and --extensions: the folder that takes what it builds")
     if arguments.extensions and Path("/tmp") in arguments.extensions.resolve().parents:
         parser.error("peers see an empty /tmp: put --extensions elsewhere")
+    if arguments.sol_execbench and arguments.language != "triton":
+        parser.error("SOL-ExecBench refuses load_inline; pass it without --language cuda_cpp")
+    peers = {name: getattr(arguments, name) for name in PEERS if getattr(arguments, name)}
+    if any(Path("/tmp") in [*checkout.resolve().parents, *HERE.parents] for checkout in peers.values()):
+        parser.error("peers see an empty /tmp: put this checkout and theirs elsewhere")
+    return arguments, peers
+
+
+def main() -> None:
+    arguments, peers = parsed()
     until = time.monotonic() + arguments.seconds
     every = [case for case in cases(arguments.language) if case.path.stem.startswith(arguments.only)]
     # Where the time is short, what peers do not promise to stop is left out first, and of the rest no kind by itself.
@@ -393,11 +404,6 @@ def main() -> None:
         build_all(every, arguments.extensions, arguments.builds, until)
         return
     need_gpu()
-    peers = {name: getattr(arguments, name) for name in PEERS if getattr(arguments, name)}
-    if arguments.sol_execbench and arguments.language != "triton":
-        parser.error("SOL-ExecBench refuses load_inline; pass it without --language cuda_cpp")
-    if any(Path("/tmp") in [*checkout.resolve().parents, *HERE.parents] for checkout in peers.values()):
-        parser.error("peers see an empty /tmp: put this checkout and theirs elsewhere")
     if peers:
         alone()
     if not arguments.without_ours:
