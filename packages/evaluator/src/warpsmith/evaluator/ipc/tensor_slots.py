@@ -53,6 +53,8 @@ FLOATING: Final = frozenset(
 )
 """Dtypes whose values can be varied, and computed in fp64 instead. `float8_e8m0fnu` has no zero and no sign."""
 
+VARIED_STATE: Final = FLOATING | {"complex64", "complex128"}
+"""Dtypes of the parameters and buffers whose values can be varied; a complex number as two real ones."""
 MAX_RANK: Final = 16
 ALIGNMENT: Final = 512
 """Bytes. GPU allocations are aligned to it, so a hint such as `tl.multiple_of(pointer, 256)` holds here too."""

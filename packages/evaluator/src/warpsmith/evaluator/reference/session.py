@@ -21,7 +21,7 @@ from warpsmith.evaluator.devices.tensor_views import Part
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
-from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, FLOATING, TensorSlot, check_slot
+from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, FLOATING, VARIED_STATE, TensorSlot, check_slot
 from warpsmith.evaluator.processes.failure_attribution import fault_of_a_reference
 from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
@@ -408,7 +408,7 @@ class ReferenceSession:
         return {
             name: slot
             for name, slot in slots.items()
-            if name not in self.constants and slot.dtype in FLOATING and slot.numel
+            if name not in self.constants and slot.dtype in VARIED_STATE and slot.numel
         }
 
     @property

@@ -16,7 +16,7 @@ import torch
 
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
-from warpsmith.evaluator.ipc.tensor_slots import FLOATING, TensorSlot
+from warpsmith.evaluator.ipc.tensor_slots import FLOATING, VARIED_STATE, TensorSlot
 from warpsmith.evaluator.reference import mutations, shape_variation, varying_forms
 from warpsmith.evaluator.reference.draw_plan import INPUTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
@@ -477,7 +477,7 @@ def remote_octaves(draws: DrawPlan, learned: Learned) -> int:
 
 def _state_slots(session: ReferenceSession) -> dict[str, TensorSlot]:
     """Return the slots of the parameters and buffers that change."""
-    parameters = {name: slot for name, slot in session.parameters.items() if slot.dtype in FLOATING and slot.numel}
+    parameters = {name: slot for name, slot in session.parameters.items() if slot.dtype in VARIED_STATE and slot.numel}
     return parameters | session.varied_buffers
 
 
@@ -512,6 +512,7 @@ def change_state(
     generator = session.device.generator(rng.getrandbits(48))
     for name, slot in _state_slots(session).items():
         tensor, level = tensor_views.view(session.state_buffer, slot), levels.get(name, PLAIN)
+        tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         if level == IN_RANGE:
             mutations.scale(tensor, MILD_OCTAVES, generator)
         elif level > PLAIN and name not in session.parameters:

@@ -200,7 +200,10 @@ class Reference:
         of_numbers = {
             name: buffer
             for name, buffer in module_state.buffers(self.model).items()
-            if buffer.is_floating_point() and buffer.numel() and not _is_all(buffer, 0) and not _is_all(buffer, 1)
+            if (buffer.is_floating_point() or buffer.is_complex())
+            and buffer.numel()
+            and not _is_all(buffer, 0)
+            and not _is_all(buffer, 1)
         }
         if not of_numbers:
             return frozenset()
@@ -216,7 +219,8 @@ class Reference:
         A kernel may compute a table, or have one that is nearer to the exact numbers than the problem's own: the sine
         of an angle of some hundred has its error from the angle's rounding.
         """
-        kept = [name for name in self._kept_tables() if self.initial_buffers[name].dtype.itemsize > 1]
+        known = self.initial_buffers
+        kept = [name for name in self._kept_tables() if known[name].itemsize > 1 and not known[name].is_complex()]
         if not kept:
             return {}
         tables = {name: self.initial_buffers[name] for name in kept}
