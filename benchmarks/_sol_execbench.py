@@ -156,10 +156,10 @@ def _forms(problem: str) -> tuple[dict[str, Any], dict[str, Any], bool]:
     with torch.no_grad():
         model = constructed(space["Model"], space["get_init_inputs"]())
         output = model(**moved) if isinstance(given, dict) else model(*moved.values())
-    several = output.values() if isinstance(output, dict) else output
-    listed = [output] if isinstance(output, torch.Tensor) else list(several)
+    listed = [output] if isinstance(output, torch.Tensor) else output
+    outputs = listed if isinstance(listed, dict) else {f"out_{number}": value for number, value in enumerate(listed)}
     inputs = {name: _form(value) for name, value in moved.items()}
-    return inputs, {f"out_{number}": _form(value) for number, value in enumerate(listed)}, isinstance(given, dict)
+    return inputs, {name: _form(value) for name, value in outputs.items()}, isinstance(given, dict)
 
 
 def _form(value: Any) -> tuple[list[int] | None, str]:

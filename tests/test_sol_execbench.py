@@ -67,7 +67,10 @@ def test_a_problem_becomes_a_definition_that_computes_the_same(sol, tmp_path, in
         {"shape": ["axis_4", "axis_5"], "dtype": "float32"},
         {"shape": None, "dtype": "int64"},
     ]
-    assert [one["dtype"] for one in definition["outputs"].values()] == ["float32", "bool"]
+    assert {name: one["dtype"] for name, one in definition["outputs"].items()} == {
+        "scaled": "float32",
+        "positive": "bool",
+    }
     assert definition["axes"]["axis_5"] == {"type": "const", "value": 5}
 
     (tmp_path / "reference.py").write_text(definition["reference"])
