@@ -99,13 +99,12 @@ class EvaluatorConfig(BaseModel):
     )
     sequential_timing: bool = Field(
         default=False,
-        description="Whether timing ends sooner where that suffices (docs/timing-design.md). What it does to the "
-        "precision of times was not measured.",
+        description="Whether timing ends sooner where that suffices (docs/timing-design.md). Times are less precise.",
     )
     contexts_beside_timing: bool = Field(
         default=False,
         description="Whether workers make their contexts on a GPU while candidates are timed on it "
-        "(docs/timing-design.md): more evaluations a minute, and times that a context in the making can lengthen.",
+        "(docs/timing-design.md): times are less precise.",
     )
     timing: bool = Field(default=True, description="Whether a correct candidate is timed on a GPU.")
     baseline: tuple[BaselineName, ...] = Field(default=(EAGER,), description=BASELINE_HELP)
