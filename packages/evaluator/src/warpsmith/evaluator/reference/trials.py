@@ -292,6 +292,11 @@ def ways(learned: Learned) -> int:
     return len(learned.resizings) - 1 + REGULAR_WAYS
 
 
+def splits(learned: Learned, way: int) -> bool:
+    """Whether in this way sizes become different that the problem's source writes as the same number."""
+    return way < len(learned.resizings) and bool(learned.resizings[way].parts)
+
+
 def _way(learned: Learned, way: int) -> Resizing:
     """Return a way in which shapes change; beyond those learned, the last of them, coarse and for wide blocks only."""
     if way < len(learned.resizings):

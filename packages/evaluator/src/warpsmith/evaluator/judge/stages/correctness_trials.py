@@ -40,7 +40,7 @@ def run_trial(evaluation: Evaluation, wanted: Trial, learned: Learned, rng: rand
 def _refuses_numbers(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Random) -> bool:
     """Judge a replay on inputs with other plain integers or truth values; return whether the candidate refuses them."""
     with evaluation.launches.uncounted():
-        return _refuses(evaluation, trial, answer, rng, left=trials.REGULAR_WAYS + 1)
+        return _refuses(evaluation, trial, answer, rng, left=trials.REGULAR_WAYS + 1, split=False)
 
 
 def _run_reshaped(evaluation: Evaluation, trial: Trial, answer: Answer, learned: Learned, rng: random.Random) -> None:
@@ -52,7 +52,14 @@ def _run_reshaped(evaluation: Evaluation, trial: Trial, answer: Answer, learned:
     """
     with evaluation.launches.uncounted():
         most = trials.ways(learned)
-        while _refuses(evaluation, trial, answer, rng, left=most + trial.renumbered - trial.way):
+        while _refuses(
+            evaluation,
+            trial,
+            answer,
+            rng,
+            left=most + trial.renumbered - trial.way,
+            split=trials.splits(learned, trial.way),
+        ):
             # What it refuses may be a plain integer: the next try has the sample's, and the same freedom of shapes.
             way = trial.way if trial.renumbered else trial.way + 1
             following = replace(trial, way=way, sizes=None, keeps_integers=True)
@@ -61,8 +68,13 @@ def _run_reshaped(evaluation: Evaluation, trial: Trial, answer: Answer, learned:
                 return
 
 
-def _refuses(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Random, *, left: int) -> bool:
-    """Judge a replay; return whether the candidate refuses these shapes and gets others, in one of the ways `left`."""
+def _refuses(
+    evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Random, *, left: int, split: bool
+) -> bool:
+    """Judge a replay; return whether the candidate refuses these shapes and gets others, in one of the ways `left`.
+
+    An output of another form is a refusal only where sizes are `split` that the problem writes as one number.
+    """
     # The last ways must do: who refuses those as well is right for the sample's shapes alone.
     may_refuse = left > trials.REGULAR_WAYS
     flags = set(evaluation.evidence.flags)
@@ -70,10 +82,12 @@ def _refuses(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.R
         _replay(evaluation, trial, answer, rng)
     except CandidateFailedError as error:
         failure = error.failure
-        if may_refuse and isinstance(error, WrongFormError | FallbackError):
+        if may_refuse and isinstance(error, (WrongFormError, FallbackError) if split else FallbackError):
             evaluation.evidence.flags &= flags
             return True
         remark = f"\n(this trial had {trial.remark})"
+        if isinstance(error, WrongFormError):
+            raise WrongFormError(f"{failure.message[: MAX_TEXT // 2]}{remark}") from error
         if isinstance(error, FallbackError):
             raise FallbackError(f"{failure.message[: MAX_TEXT // 2]}{remark}") from error
         if failure.status not in {"runtime_error", "compile_error"} or failure.category in _NO_MISTAKES:
