@@ -1,9 +1,14 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from warpsmith.evaluator import Verdict
+from warpsmith.evaluator.verdict_lines import operator_lines
+
+REJECTED = Verdict("rejected", compiled=False, correct=False)
 COMMAND = [sys.executable, "-m", "warpsmith.evaluator"]
 
 
@@ -88,9 +93,32 @@ def test_without_isolation_an_honest_candidate_is_correct(files):
     assert (record["status"], record["isolation_tier"], record["recording"]) == ("correct", "none", "detached")
 
 
-def test_help_teaches_with_an_example():
-    assert "Example" in run("check", "--help").stdout
-    assert "check" in run("--help").stdout
+def test_files_in_the_wrong_order_are_recognised(files):
+    done = run("check", *reversed(files))
+    assert done.returncode == 2
+    assert "it is a candidate. Give the problem" in " ".join(done.stderr.split())
+
+
+def test_a_library_operator_is_rejected_with_the_option_that_allows_it():
+    def lines(used: str, policy: str = "none") -> list[str]:
+        message = f"forward computes with torch instead of Triton: aten::{used} (line 3)."
+        return list(operator_lines(replace(REJECTED, policy=policy, flags=("torch_fallback",), error_message=message)))
+
+    (line,) = lines("convolution")
+    assert line.startswith("--operators library allows convolutions, matrix products, ")
+    assert lines("relu") == lines("convolution", "library") == []
+
+
+def test_help_teaches_with_an_example_and_shows_names_and_choices_whole():
+    shown = run("check", "--help").stdout
+    assert "Example" in shown
+    assert "…" not in shown
+    for whole in ("--reference-timeout ", "/ --no-hidden-shapes", "compile_max_autotune"):
+        assert whole in shown
+    assert "beside its kernels" in " ".join(shown.split())
+    commands = " ".join(run("--help").stdout.split())
+    assert "check Judge CANDIDATE" in commands
+    assert "..." not in commands.partition("Commands:")[2]
     assert "warpsmith-evaluator" in run("--version").stdout
 
 

@@ -118,7 +118,7 @@ def test_files_are_judged_by_their_paths(evaluator, add_problem, add_candidate, 
 
 @pytest.mark.parametrize("given", [3, None, b"class Model: ..."])
 def test_other_types_are_refused_with_what_to_pass(given):
-    with pytest.raises(UsageError, match=r"the path of its file was expected. Pass pathlib.Path"):
+    with pytest.raises(UsageError, match=r"its file's path was expected. Pass pathlib.Path"):
         problem_of(given)
     with pytest.raises(UsageError, match=r"or the path of a file was expected. Pass the text"):
         source_of(given)
@@ -133,6 +133,8 @@ def test_files_that_are_not_there_are_named(tmp_path):
         source_of(Path(tmp_path))
     with pytest.raises(BadProblemError, match="defines no Model"):
         problem_of("x = 1")
+    with pytest.raises(BadProblemError, match=r"it is a candidate\. Give the problem, .* first"):
+        problem_of("class ModelNew: pass")
     assert isinstance(problem_of(SOURCE), Problem)
 
 

@@ -30,9 +30,9 @@ def test_a_number_out_of_range_is_refused_and_weakens_nothing(add_problem, add_c
 
 
 def test_other_types_are_refused_by_name(add_problem, add_candidate):
-    with pytest.raises(UsageError, match="problem is a int; a Problem"):
+    with pytest.raises(UsageError, match="problem is of type int; a Problem"):
         Evaluator().evaluate(3, add_candidate)
-    with pytest.raises(UsageError, match="candidate is a int"):
+    with pytest.raises(UsageError, match="candidate is of type int"):
         Evaluator().evaluate(add_problem, 3)
 
 

@@ -28,6 +28,7 @@ from warpsmith.evaluator.verdict_lines import (
     bound_lines,
     clock_lines,
     kernel_lines,
+    operator_lines,
     traffic_lines,
     workload_lines,
 )
@@ -153,6 +154,8 @@ def _show(verdict: Verdict, as_json: bool) -> None:
             console.print(printable(line, console.encoding), markup=False, highlight=False)
     if verdict.error_message:
         console.print(printable(verdict.error_message, console.encoding), markup=False, highlight=False)
+    for line in operator_lines(verdict):
+        console.print(line, markup=False, highlight=False)
     console.print(f"compile {verdict.seconds.compile:.2f} s, evaluate {verdict.seconds.evaluate:.2f} s", style="dim")
 
 

@@ -158,6 +158,11 @@ def _number_in(stem: str) -> int | None:
 def _check_syntax(name: str, source: str) -> None:
     defined = _top_level_names(name, source)
     missing = [wanted for wanted in REQUIRED if wanted not in defined]
+    if missing and "ModelNew" in defined:
+        raise BadProblemError(
+            f"Problem {name} defines no {' and no '.join(missing)}, but ModelNew: it is a candidate.",
+            "Give the problem, which defines Model and get_inputs, first and the candidate second.",
+        )
     if missing:
         raise BadProblemError(
             f"Problem {name} defines no {' and no '.join(missing)}.",

@@ -1,9 +1,11 @@
 """A verdict's absolute figures as lines of text, for a terminal and for a model that has to improve on them."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from warpsmith.evaluator.figures import Bound
+from warpsmith.evaluator.recordings.library_policy import FAMILIES, LISTED
 from warpsmith.evaluator.verdict import Verdict
 
 LIMITS: Final = {
@@ -30,6 +32,15 @@ def workload_lines(verdict: Verdict) -> Iterator[str]:
     for one in verdict.workloads:
         speedup = "" if one.speedup is None else f", {one.speedup:.3g}x ({one.runtime_ms:.4g} ms)"
         yield f"Workload {one.name}: {one.status}{speedup}"
+
+
+def operator_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield which option allows the operators for which a candidate was rejected, if the list of libraries' has one."""
+    if verdict.policy != "none" or "torch_fallback" not in verdict.flags:
+        return
+    used = re.findall(r"aten::(\w+)", verdict.error_message or "")
+    if {name.split(".")[1] for name in LISTED}.intersection(used):
+        yield f"--operators library allows {', '.join(FAMILIES)} beside kernels. It is the default of bench."
 
 
 def reference_name(baseline: str) -> str:

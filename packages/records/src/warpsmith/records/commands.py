@@ -4,9 +4,10 @@ import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from warpsmith.records import process_log
 from warpsmith.records.errors import UsageError, WarpsmithError
@@ -29,6 +30,17 @@ def output_of(argument: Path | None, option: Path | None) -> Path:
     return Path(argument or option or "")
 
 
+class _WholeCommands(TyperGroup):
+    """A group whose help does not cut what it says of its commands to one line."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a row for each command."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(limit=500)) for name, one in commands if one is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 def new_app(command: str, version: str, purpose: str) -> typer.Typer:
     """Return a Typer application with `--version` and a help text.
 
@@ -37,8 +49,14 @@ def new_app(command: str, version: str, purpose: str) -> typer.Typer:
         version: the version of the package that owns the command.
         purpose: the help text: one sentence, then examples.
     """
+    # Plain help: tables cut names and choices that do not fit (`--reference-time…`), and nobody can type those.
     app = typer.Typer(
-        name=command, help=purpose, no_args_is_help=True, rich_markup_mode="markdown", add_completion=False
+        name=command,
+        cls=_WholeCommands,
+        help=purpose,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        add_completion=False,
     )
 
     def show_version(wanted: bool) -> None:

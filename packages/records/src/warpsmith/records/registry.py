@@ -13,12 +13,14 @@ import functools
 import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from warpsmith.records.errors import UsageError
 
 T = TypeVar("T")
 
+SIMILAR: Final = 0.7
+"""Least similarity of a name that is suggested; `gpu` and `cpu` have 0.67, and mean different things."""
 _WHAT_LOADING_RAISES = (Exception, SystemExit)
 """A module that calls `sys.exit()` on import must not end the command that listed it."""
 
@@ -122,7 +124,7 @@ class Registry(Generic[T]):
                 f"There is no {self.noun} `{name}`: no installed package has entry points in `{self.group}`.",
                 "Install Warpsmith's packages again; their metadata is older than their code.",
             )
-        near = difflib.get_close_matches(name, names, n=1)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=SIMILAR)
         return UnknownNameError(
             f"There is no {self.noun} `{name}`; installed are {', '.join(names)}.",
             f"Did you mean `{near[0]}`?" if near else "Choose one of them, or install the package that provides it.",

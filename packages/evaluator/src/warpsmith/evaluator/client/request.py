@@ -108,7 +108,7 @@ class EvaluationRequest:
     def _check(self) -> None:
         trials, seed, timeout_s = self.trials, self.seed, self.timeout_s
         if trials is not None and not (_is_integer(trials) and 1 <= trials <= MAX_TRIALS):
-            raise UsageError(f"trials is {trials!r}; an integer from 1 to {MAX_TRIALS} was expected.", "5 is usual.")
+            raise UsageError(f"trials is {trials!r}; an integer from 1 to {MAX_TRIALS} was expected.", "6 is usual.")
         if seed is not None and not (_is_integer(seed) and 0 <= seed < 1 << 128):
             raise UsageError(f"seed is {seed!r}; an integer from 0 to 2**128 - 1 was expected.", "None draws one.")
         if timeout_s is not None and not (isinstance(timeout_s, int | float) and 0 < timeout_s <= MAX_TIMEOUT_S):

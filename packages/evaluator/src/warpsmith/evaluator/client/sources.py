@@ -33,7 +33,7 @@ def problem_of(given: GivenProblem) -> Problem:
             return Problem.from_file(Path(given))
         case _:
             raise UsageError(
-                f"problem is a {type(given).__name__}; a Problem, its source or the path of its file was expected.",
+                f"problem is of type {type(given).__name__}; a Problem, its source or its file's path was expected.",
                 "Pass pathlib.Path(file), the text of a module, or what Problem.from_file(file) returns.",
             )
 
@@ -51,7 +51,7 @@ def source_of(given: GivenCandidate) -> str:
             return _read(Path(given))
         case _:
             raise UsageError(
-                f"candidate is a {type(given).__name__}; Python source or the path of a file was expected.",
+                f"candidate is of type {type(given).__name__}; Python source or the path of a file was expected.",
                 "Pass the text of a module that defines ModelNew, or pathlib.Path(file).",
             )
 

@@ -50,6 +50,9 @@ MOST_TOO_LARGE: Final = 10_000
 PROBLEM_REMEDY: Final = (
     "Fix the problem's source; if it only needs more time, raise reference_timeout_s (--reference-timeout)."
 )
+RAISED_REMEDY: Final = "Fix the problem's source."
+STAGES: Final = {"make_inputs": "get_inputs", "run": "forward"}
+"""Names of steps in the words of a problem's author, where they have one."""
 
 
 class Judge:
@@ -225,7 +228,7 @@ def problem_faults(problem: Problem) -> Iterator[None]:
         text = str(error).rstrip(".")
         raise BadProblemError(f"Problem {problem.name} cannot be run: {text}.", PROBLEM_REMEDY) from error
     except ReferenceFailedError as error:
-        text = str(error).rstrip(".")
-        raise BadProblemError(f"Problem {problem.name} raised in {error.stage}: {text}.", PROBLEM_REMEDY) from error
+        text, stage = str(error).rstrip("."), STAGES.get(error.stage, error.stage)
+        raise BadProblemError(f"Problem {problem.name} raised in {stage}: {text}.", RAISED_REMEDY) from error
     except LayoutError as error:
         raise BadProblemError(f"Problem {problem.name} is too large: {error.message}", error.remedy) from error
