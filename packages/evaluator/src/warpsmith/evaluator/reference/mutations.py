@@ -65,6 +65,9 @@ SMALL_ROW_OCTAVES: Final = (7.0, 12.0)
 MOST_SORTED: Final = 1 << 16
 GRID_OCTAVES: Final = 2
 """Octaves between the spread of a draw and the step of its grid: a few dozen distinct numbers remain."""
+FINE_OCTAVES: Final = 8
+FINE_ROWS: Final = 1 / 2
+"""The same of the finer grid, and the share of rows on it: what is scaled by a power of two lies on halves there."""
 PLANTED_SHARE: Final = 1 / 16
 """Share of a gridded draw that is replaced by numbers of the problem's source that are in its range."""
 SPARSE: Final = 4
@@ -203,7 +206,9 @@ def to_grid(
     written: Sequence[float] = (),
     rows: bool = False,
 ) -> None:
-    """Round a draw to multiples of a power of two, at most a quarter of its spread, within its own range.
+    """Round a draw to multiples of powers of two, at most a quarter of its spread, within its own range.
+
+    Some rows are on a finer grid. Others have so few bits that products of them are exact.
 
     Numbers then lie exactly on boundaries, halfway between integers, and on each other, and sums and products of few
     bits are exact: a wrong result there cannot be explained by rounding.
@@ -231,7 +236,9 @@ def to_grid(
     if not -math.inf < low < high < math.inf:
         return
     dice = Dice(generator)
-    step = 2.0 ** (math.floor(math.log2(_middle_spread(wide))) - GRID_OCTAVES - dice.below(2))
+    spread = math.floor(math.log2(_middle_spread(wide)))
+    coarse, fine = 2.0 ** (spread - GRID_OCTAVES - dice.below(2)), 2.0 ** (spread - FINE_OCTAVES)
+    step = torch.where(dice.rows(wide) < FINE_ROWS, fine, coarse).to(wide.dtype)
     rounded = (wide / step).round() * step
     if low >= 0 or high <= 0:
         rounded = (wide / step).trunc() * step

@@ -22,9 +22,11 @@ from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 
 DISCRETE: Final = re.compile(r"randint|integers|random_|randrange|multinomial|choice|randperm")
 """Calls that draw integers: what happens in few sets is then a step of the answer, not a tail of it."""
-POLES: Final = re.compile(r"sqrt|log|pow|\*\*|acos|asin|atanh|arc|reciprocal|std\b|var\b|norm\b")
+POLES: Final = re.compile(
+    r"sqrt|log|pow|\*\*|acos|asin|atanh|arc|reciprocal|std\b|var\b|norm\b|erfinv|inf\b|nan\b|masked_|softmax|bernoulli|normalize"
+)
 """Functions that have no number for some: in few sets one of many floats is such."""
-LOOKS: Final = ((48, 0.3), (150, 0.3), (24, 0.05))
+LOOKS: Final = ((48, 0.3), (150, 0.3), (48, 0.15))
 """Plain input sets that are looked at, and seconds for them: where integers are drawn, where there are poles, else."""
 MOST_ODD: Final = 2
 """Sets of each kind of NaN and infinities that are kept."""
