@@ -430,6 +430,25 @@ def test_other_errors_of_a_configuration_are_not_skipped(judge):
     assert judged(judge, candidate(kernel=kernel, launch=TUNED_LAUNCH)).status in {"compile_error", "runtime_error"}
 
 
+def test_what_is_not_skipped_fails_beside_what_is(judge):
+    lines = "tl.static_assert(BLOCK != 512)\n    if BLOCK == 1024:\n        at = tl.arange(0, 48)"
+    kernel = tuned_over((64, 512, 1024), lines)
+    for _ in range(2):
+        assert judged(judge, candidate(kernel=kernel, launch=TUNED_LAUNCH)).status in {"compile_error", "runtime_error"}
+
+
+def test_configurations_that_differ_in_each_call_are_not_tried_for_ever(judge):
+    kernel = tuned_over((64, 128), "tl.static_assert(turn < 0)").replace("n, BLOCK", "n, turn: tl.constexpr, BLOCK")
+    source = candidate(
+        before="self.turn += 1",
+        kernel=kernel,
+        init="self.turn = 0",
+        launch=TUNED_LAUNCH.replace("x.numel())", "x.numel(), turn=self.turn)"),
+    )
+    verdict = judged(judge, source)
+    assert verdict.status not in {"correct", "invalid", "timeout"}
+
+
 def test_weights_are_those_of_the_problem(judge):
     weighted = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
     kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")

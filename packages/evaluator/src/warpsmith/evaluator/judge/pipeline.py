@@ -93,7 +93,7 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
             run_trial(evaluation, trial, learned, rng)
         launches.start()
     launches.settle()
-    _leave_out_uncompiled(evaluation, learned, rng)
+    _leave_out_uncompiled(evaluation, learned, planned, rng)
     evidence.replayed = True
     with lease.shared():
         recordings, answer = run_without_kernels(evaluation, learned, rng)
@@ -104,20 +104,22 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
         time_calls(evaluation, recordings, answer, rng)
 
 
-def _leave_out_uncompiled(evaluation: Evaluation, learned: Learned, rng: random.Random) -> None:
-    """Leave out configurations of autotuned kernels that do not compile, if others do, and judge these.
+def _leave_out_uncompiled(
+    evaluation: Evaluation, learned: Learned, planned: list[trials.Trial], rng: random.Random
+) -> None:
+    """Leave out configurations of autotuned kernels that do not compile, if others do.
 
-    Of all configurations a few were recorded; where none of them compiles, others take their place.
+    Of all configurations a few were recorded. Where none of them compiles, others take their place and are judged in
+    all trials: those before did not see them.
     """
-    for _ in range(_MOST_REPLACED):
+    while True:
         with evaluation.machine.lease.shared():
-            if not evaluation.recordings.leave_out_uncompiled(rng):
-                return
-            run_trial(evaluation, trials.Trial(), learned, rng)
-
-
-_MOST_REPLACED: Final = 5
-"""Times that configurations which do not compile are replaced: 3 of up to 16 each time."""
+            anew = evaluation.recordings.leave_out_uncompiled(rng)
+        if anew is None:
+            return
+        for trial in planned if anew else ():
+            with evaluation.machine.lease.shared():
+                run_trial(evaluation, trial, learned, rng)
 
 
 def _check_language(evaluation: Evaluation) -> None:

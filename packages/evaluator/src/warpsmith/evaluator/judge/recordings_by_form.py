@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,6 +21,8 @@ from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
+MOST_LEFT_OUT: Final = 16
+"""Recordings of configurations that the autotuner skips: as many as are drawn of one kernel's."""
 _QUOTED: Final = MAX_TEXT // 5
 """Most characters of each of two messages: a trial's remark follows, behind half of MAX_TEXT."""
 
@@ -55,6 +57,7 @@ class Recordings:
         self._execution: HostExecution | None = None
         self._known: list[tuple[Form, list[Recording]]] = []
         self._left_out: set[frozenset[bytes]] = set()
+        self._left = MOST_LEFT_OUT
         self._turn = 0
 
     # Loading -------------------------------------------------------------------------------------------------------
@@ -144,8 +147,11 @@ class Recordings:
         """
         if self._execution is None or self._execution.sees_contents:
             return
-        with suppress(CandidateFailedError):
+        flags = set(self._candidate.evidence.flags)
+        try:
             self._record_and_begin(answer)
+        except CandidateFailedError:
+            self._candidate.evidence.flags &= flags
 
     def _record_and_begin(self, answer: Answer) -> None:
         form = self._session.inputs
@@ -217,21 +223,32 @@ class Recordings:
         """
         if not self._may_leave_out(failure.category, failure.message) or not recording.remark:
             return False
-        return self._without([recording], self._of_form(self._session.inputs) or [], answer)
+        return self._without([recording], self._of_form(self._session.inputs) or [], answer) is not None
 
-    def leave_out_uncompiled(self, rng: random.Random) -> bool:
-        """Leave out configurations that do not compile, as `leave_out` does; return whether others are there now."""
+    def leave_out_uncompiled(self, rng: random.Random) -> bool | None:
+        """Leave out configurations that do not compile, as `leave_out` does.
+
+        Returns:
+            Whether others were recorded in place of all of a form, which no trial has judged; None if nothing changed.
+        """
         failed = self._launches.result()
         if failed.ok or not self._may_leave_out(failed.category, failed.message):
-            return False
+            return None
         answers = self._answers_of_recorded_forms(rng)
-        replaced = False
+        changes: list[bool | None] = []
         for number, (_, found) in enumerate(self._known):
             counted = self._launches.counts([launch for one in found for launch in one.launches])
             if counted and all(one.remark for one in found):
-                unfit = [one for one in found if not self._launches.alone(one.launches).ok]
-                replaced |= bool(unfit) and self._without(unfit, found, answers.get(number))
-        return replaced
+                changes.append(self._without(self._uncompiled(found), found, answers.get(number)))
+        made = [change for change in changes if change is not None]
+        return any(made) if made else None
+
+    def _uncompiled(self, found: list[Recording]) -> list[Recording]:
+        """Return the recordings that do not compile for a reason for which the autotuner skips a configuration."""
+        results = [(one, self._launches.alone(one.launches)) for one in found]
+        return [
+            one for one, result in results if not result.ok and self._may_leave_out(result.category, result.message)
+        ]
 
     def _may_leave_out(self, category: str | None, message: str) -> bool:
         """Whether the autotuner skips this. On a device it has chosen among the configurations that run."""
@@ -247,15 +264,23 @@ class Recordings:
             return {}
         return {forms.index(self._session.inputs): self._session.answer(rng.getrandbits(48))}
 
-    def _without(self, unfit: list[Recording], found: list[Recording], answer: Answer | None) -> bool:
-        """Replace `unfit` in `found`, the recordings of the form of `answer`; return False if nothing would be left."""
+    def _without(self, unfit: list[Recording], found: list[Recording], answer: Answer | None) -> bool | None:
+        """Leave `unfit` out of `found`, the recordings of the form of `answer`.
+
+        Returns:
+            Whether others had to be recorded; None if there is nothing to leave out, or nothing would be left.
+        """
+        self._left -= len(unfit)
+        if not unfit or self._left < 0:
+            return None
         self._left_out |= {_launches_in(one) for one in unfit}
         left = [one for one in found if one not in unfit]
-        if not left and answer is not None:
+        anew = not left
+        if anew and answer is not None:
             more, _ = self._record(answer)
             left = [one for one in more if _launches_in(one) not in self._left_out]
         if not left:
-            return False
+            return None
         dropped = [launch for one in unfit for launch in one.launches]
         found[:] = left
         if self._launches.counts(dropped):
@@ -263,7 +288,7 @@ class Recordings:
             self._launches.leave_out(
                 dropped, [launch for _, known in self._known for one in known for launch in one.launches]
             )
-        return True
+        return anew
 
     def depends_on_content(self, placed: Form) -> bool:
         """Whether host code acts differently on the values in the session's arenas than its recordings do."""

@@ -16,6 +16,7 @@ from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
+from warpsmith.evaluator.judge.compiling.service import Compilation
 from warpsmith.evaluator.judge.host_execution.base import HostExecution
 from warpsmith.evaluator.judge.host_execution.recording_limits import MAX_LAUNCH_BYTES, MAX_LAUNCHES
 from warpsmith.evaluator.judge.launches import Launches
@@ -124,11 +125,17 @@ class OnDeviceExecution(HostExecution):
         began = time.monotonic()
         tried = message.fields.has("tried") and message.fields.flag("tried")
         found = self._launches.reported(launch, tried=tried)
+        if tried and found is not None and not self._is_skipped(found):
+            found = self._launches.reported(launch)
         if found is not None:
             self._conversation.extend(time.monotonic() - began)
             reply = {"ok": found.ok, "message": found.message, "category": found.category}
             binary = found.binaries[0] if found.ok else {}
             worker.send(Kind.KERNEL, reply | {"binary": binary}, [], self._conversation.left())
+
+    def _is_skipped(self, found: Compilation) -> bool:
+        """Whether the autotuner skips a configuration, or it compiles: one that is taken is launched again."""
+        return found.ok or self.machine.language.autotuner_skips(found.category, found.message)
 
 
 def _keep_ends(inputs: torch.Tensor, before: torch.Tensor, form: Form) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import Evidence, claims
+from warpsmith.evaluator.judge.replays import Delivered
 from warpsmith.evaluator.processes.failure_attribution import (
     MAX_TEXT,
     CandidateFailedError,
@@ -13,6 +14,7 @@ from warpsmith.evaluator.processes.failure_attribution import (
     WrongFormError,
 )
 from warpsmith.evaluator.processes.phases import in_phase
+from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference import trials
 from warpsmith.evaluator.reference.session import Answer
 from warpsmith.evaluator.reference.trials import Trial
@@ -104,16 +106,7 @@ def _refuses(
 def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Random) -> None:
     """Replay a recording on the session's inputs; CandidateFailedError if it does not pass."""
     recordings, comparer, evidence = evaluation.recordings, evaluation.comparer, evaluation.evidence
-    recording, anew = recordings.of_inputs(answer)
-    if anew:
-        answer = evaluation.session.answer(rng.getrandbits(48))
-    try:
-        evaluation.launches.await_code(recording.launches)
-        delivered = evaluation.replays.play(recording, answer, garbage=True)
-    except CandidateFailedError as error:
-        if recordings.leave_out(recording, error.failure, answer):
-            return _replay(evaluation, trial, answer, rng)
-        raise
+    recording, answer, delivered = _played(evaluation, answer, rng)
     evidence.trials += 1
     if not (trial.reshaped or trial.reordered):
         evidence.note_traffic(delivered.bytes_moved)
@@ -125,13 +118,33 @@ def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Ra
     if evidence.trials == 1:
         evidence.passes_kernelbench = not wrong or comparer.passes_kernelbench(delivered)
     if not wrong:
-        return None
+        return
     # The next call of an autotuned kernel takes another configuration anyway.
     if not recording.remark and recordings.depends_on_content(delivered.placed):
         raise _depends_on_content(evidence, wrong)
     remark = f" (this trial had {trial.remark})" if trial.remark else ""
     said = f"{wrong}{remark}{recording.remark}. {recordings.module.lacks}".rstrip()
     raise CandidateFailedError("incorrect", None, said)
+
+
+def _played(evaluation: Evaluation, answer: Answer, rng: random.Random) -> tuple[Recording, Answer, Delivered]:
+    """Replay a recording of the form of the session's inputs, another if the autotuner skips its configuration.
+
+    Returns:
+        The recording, the reference's answer to the inputs that it had, and the results.
+    """
+    recordings = evaluation.recordings
+    while True:
+        recording, anew = recordings.of_inputs(answer)
+        if anew:
+            answer = evaluation.session.answer(rng.getrandbits(48))
+        try:
+            evaluation.launches.await_code(recording.launches)
+            return recording, answer, evaluation.replays.play(recording, answer, garbage=True)
+        except CandidateFailedError as error:
+            # Bounded by the recordings that may be left out.
+            if not recordings.leave_out(recording, error.failure, answer):
+                raise
 
 
 def _depends_on_content(evidence: Evidence, wrong: str) -> CandidateFailedError:

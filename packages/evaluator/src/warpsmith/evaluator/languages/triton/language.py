@@ -20,7 +20,7 @@ from warpsmith.evaluator.languages.base import (
     RequestBuild,
 )
 from warpsmith.evaluator.languages.chips import Chip, is_amd
-from warpsmith.evaluator.languages.triton import amd_check, probe
+from warpsmith.evaluator.languages.triton import amd_check, probe, skipped_configurations
 
 if TYPE_CHECKING:
     import torch
@@ -35,8 +35,6 @@ INTERPRETER: Final = {"TRITON_INTERPRET": "1"}
 
 _REFUSALS: Final = frozenset({"triton_jit_error", "triton_compilation_error"})
 """Categories of errors that Triton raises, interpreted or compiled."""
-_SKIPPED: Final = frozenset({"shared_memory_exceeded", "assertion_error"})
-"""Categories of what `triton.autotune` gives an infinite time."""
 _IMPORTED: Final = re.compile(r"^[ \t;]*(?:import|from)[ \t]+[\w.,\t ]*\btriton\b", re.MULTILINE)
 _RESTRICTION: Final = re.compile(
     r"^.{0,60}(must be (a power of (2|two)|16-byte aligned)|shapes should have M >= \d+, N >= \d+)", re.MULTILINE
@@ -51,7 +49,7 @@ class Triton(KernelLanguage):
     title = "Triton"
     kernel_form = "@triton.jit kernels"
     slow_compile_advice = "Use smaller blocks, and range in place of tl.static_range."
-    compilation_category = "triton_compilation_error"
+    compilation_category = skipped_configurations.COMPILATION
     compiles_for_amd = True
     probe = probe.CANDIDATE
 
@@ -80,7 +78,7 @@ class Triton(KernelLanguage):
 
     def autotuner_skips(self, category: str | None, message: str) -> bool:
         """See `KernelLanguage`: too much shared memory, a static assertion, or an error of the assembler."""
-        return category in _SKIPPED or (category == self.compilation_category and message.startswith("PTXAS error"))
+        return skipped_configurations.skips(category, message)
 
     def environment(self, *, interpreting: bool) -> dict[str, str]:
         """See `KernelLanguage`."""

@@ -14,7 +14,7 @@ from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
 from warpsmith.evaluator.devices.base import Device
-from warpsmith.evaluator.languages.triton import captures, reinterpreted
+from warpsmith.evaluator.languages.triton import captures, reinterpreted, skipped_configurations
 from warpsmith.evaluator.languages.triton.autotune import Tuning
 from warpsmith.evaluator.languages.triton.compiled_kernels import CompiledKernel, KnownKernel
 from warpsmith.evaluator.languages.triton.interpreter.tracing import (
@@ -266,7 +266,7 @@ class DeviceTuning:
         return configs[best]
 
     def _time(self, tuner: Any, config: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-        """Return the time of a call in milliseconds; infinite for a configuration that does not compile."""
+        """Return the time of a call in milliseconds; infinite for a configuration that Triton skips too."""
         full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
 
         def call() -> None:
@@ -282,8 +282,10 @@ class DeviceTuning:
 
         try:
             return milliseconds(call)
-        except KernelFailedError:
-            return float("inf")
+        except KernelFailedError as error:
+            if skipped_configurations.skips(error.category, str(error)):
+                return float("inf")
+            raise
 
 
 def milliseconds(call: Callable[[], None]) -> float:
