@@ -157,7 +157,7 @@ def test_problems_are_counted_by_level(load: Load) -> None:
 def test_a_stage_of_the_curriculum_without_problems_is_refused_before_the_run(load: Load) -> None:
     stages = "curriculum.stages=[{levels = [1]}, {levels = [2]}]"
     with pytest.raises(ConfigError, match=r"Stage 2 of the curriculum has no problem: none has a level of \[2\]"):
-        list(inputs.problems(load("curriculum.type=stages", stages)))
+        list(inputs.problems(load("curriculum.type=stages", "run.steps=20", stages)))
 
 
 def test_chats_that_are_not_there(tmp_path: Path, tiny: Path) -> None:
