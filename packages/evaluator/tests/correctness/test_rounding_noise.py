@@ -179,6 +179,9 @@ def test_rows_become_equal():
     assert len({tuple(row.tolist()) for row in draw}) < 64
 
 
+THIRDS = torch.arange(1.0, 9.0) / 3
+
+
 @pytest.mark.parametrize(
     ("build", "found"),
     [
@@ -191,6 +194,13 @@ def test_rows_become_equal():
         (lambda: 1.0 / (10000.0 ** (torch.arange(8) / 8)), True),
         (lambda: torch.sin(torch.arange(8.0)), True),
         (lambda: torch.full((8,), 0.1).cumsum(0), True),
+        (lambda: torch.add(THIRDS, THIRDS.sqrt(), alpha=0.3), True),
+        (lambda: torch.sub(THIRDS, THIRDS.sqrt(), alpha=3), True),
+        (lambda: torch.rsub(THIRDS.sqrt(), 1.0, alpha=0.3), True),
+        (lambda: torch.add(THIRDS, THIRDS.sqrt(), alpha=-2), False),
+        (lambda: torch.add(torch.arange(8.0), torch.arange(8.0), alpha=3), False),
+        (lambda: torch.addcmul(THIRDS, THIRDS, THIRDS.sqrt(), value=0.3), True),
+        (lambda: torch.lerp(THIRDS, THIRDS.sqrt(), 0.3), True),
     ],
 )
 def test_only_functions_and_sums_are_computed_otherwise_by_others(build, found):

@@ -1,10 +1,13 @@
 """Steps that no rounding reaches have one result in every run; all others follow the numbers of the run."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
 
 from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder
+from warpsmith.evaluator.reference.accidental_sizes import RunObserver
 
 X = torch.tensor([[0.1, 0.3, 0.5, 0.2], [0.9, 0.3, 0.7, 0.4]])
 
@@ -67,6 +70,48 @@ def test_what_is_rounded_elsewhere_counts_as_rounded():
     table = torch.tensor([0.1, 0.2, 0.4, 0.8])
     assert again(lambda x: x > table, X, X)[2] == 1
     assert again(lambda x: x > table, X, X, inexact=[table])[2] == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("forward", "count"),
+    [
+        (lambda x: x > 0.3, 0),
+        (lambda x: (x > 0.3).float() > 0.5, 0),
+        (lambda x: x > torch.tensor(0.3), 0),
+        (lambda x: x.clamp(min=0.3).floor(), 0),
+        (lambda x: x == 10001, 0),
+        (lambda x: x > 0.25, 1),
+        (lambda x: x.floor(), 1),
+        (lambda x: x > torch.tensor(0.3, dtype=x.dtype), 1),
+        (lambda x: x.argmax(1), 1),
+    ],
+)
+def test_a_number_that_half_precision_rounds_makes_no_steady_step(forward, count, dtype):
+    assert again(forward, X.to(dtype), X.to(dtype))[2] == count
+
+
+@pytest.mark.parametrize(
+    ("forward", "count"),
+    [
+        (lambda x: x > x.mean().item(), 0),
+        (lambda x: (x > 0.5) & (x > float(x.exp()[0, 0])), 1),
+        (lambda x: x > int((x.exp() > 1.2).sum()), 0),
+        (lambda x: x > x.amax().item(), 1),
+    ],
+)
+def test_a_rounded_number_that_python_has_been_given_stays_rounded(forward, count):
+    assert again(forward, X, X)[2] == count
+
+
+def test_what_the_finder_computes_is_no_part_of_an_observed_run():
+    def observed(finder):
+        with RunObserver() as observer, finder:
+            (X / 4 > 0.25).logical_not()
+            X.half() > 0.3  # noqa: B015
+        return observer.run.operations
+
+    assert observed(StepFinder()) == observed(nullcontext())
 
 
 def test_orders_are_not_held_where_something_is_tied():

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 
 import pytest
 
+from warpsmith.evaluator.processes.device_lock import DeviceLock
 from warpsmith.evaluator.processes.lease import Lease
 
 DEADLINE_S = 20
@@ -424,3 +425,35 @@ def test_whatever_many_threads_do_none_is_beside_one_that_is_alone_and_all_come_
             done.result(DEADLINE_S)
     assert len(ended) == 20
     assert held == dict.fromkeys(held, 0)
+
+
+class Failing(DeviceLock):
+    """A lock whose first wait fails once it is let go on."""
+
+    def __init__(self, folder) -> None:
+        super().__init__("GPU-1", folder)
+        self.waits, self.goes_on = threading.Event(), threading.Event()
+
+    def block_starts(self) -> None:
+        if not self.goes_on.is_set():
+            self.waits.set()
+            assert self.goes_on.wait(DEADLINE_S)
+            raise OSError("no locks are left")
+        super().block_starts()
+
+
+def test_after_a_wait_for_other_judges_that_failed_the_next_thread_waits_for_them_itself(tmp_path):
+    lock, other = Failing(tmp_path), DeviceLock("GPU-1", tmp_path)
+    lease = Watched(others=lock)
+    first = Holder(lease, "alone")
+    assert lock.waits.wait(DEADLINE_S)
+    second = Holder(lease, "alone")
+    lease.await_waiting(1)
+    lock.goes_on.set()
+    with pytest.raises(OSError, match="no locks are left"):
+        first.release()
+    second.held()
+    assert not other.try_start(joins=False)
+    assert not other.try_share()
+    second.release()
+    assert other.try_start(joins=False)

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,20 +65,39 @@ def get_init_inputs():
 """
 
 
-def found_in(session_of, forward, inputs):
-    return rare_inputs.rare_sets(session_of(TORN.replace("FORWARD", forward).replace("INPUTS", inputs)))
+@pytest.fixture
+def found_in(session_of, monkeypatch):
+    monkeypatch.setattr(rare_inputs, "LOOKS", tuple((sets, 60.0) for sets, _ in rare_inputs.LOOKS))
+
+    def found_in(forward, inputs, *, sample_finite=True):
+        session = session_of(TORN.replace("FORWARD", forward).replace("INPUTS", inputs))
+        return rare_inputs.rare_sets(session, sample_finite=sample_finite)
+
+    return found_in
 
 
-def test_sets_are_odd_whose_answers_are_no_numbers_though_most_are(session_of):
-    rare = found_in(session_of, "torch.log(x).sum(-1)", "[torch.randint(0, 30, (5,)).float()]")
+def test_sets_are_odd_whose_answers_are_no_numbers_though_most_are(found_in):
+    rare = found_in("torch.log(x).sum(-1)", "[torch.randint(0, 30, (5,)).float()]")
     assert rare.finite and rare.infinite and 1 <= len(rare.odd) <= rare_inputs.MOST_ODD
-    always = found_in(session_of, "torch.log(x - 31.0)", "[torch.randint(0, 30, (5,)).float()]")
+    always = found_in("torch.log(x - 31.0)", "[torch.randint(0, 30, (5,)).float()]")
     assert always.finite is False and always.odd == ()
 
 
-def test_what_overflows_by_its_dtype_alone_is_not_odd(session_of):
-    rare = found_in(session_of, "torch.exp(x).pow(1)", "[torch.where(torch.rand(40) < 0.005, 89.0, torch.rand(40))]")
+def test_what_overflows_by_its_dtype_alone_is_not_odd(found_in):
+    rare = found_in("torch.exp(x).pow(1)", "[torch.where(torch.rand(40) < 0.005, 89.0, torch.rand(40))]")
     assert rare.finite and rare.infinite and rare.odd == ()
+
+
+def test_where_half_of_the_sets_are_odd_every_session_finds_the_same(found_in):
+    coin = "[torch.where(torch.rand(()) < 0.5, -1.0, 1.0) * torch.ones(4)]"
+    found = [found_in("torch.log(x)", coin, sample_finite=bool(turn % 2)).finite for turn in range(8)]
+    assert len(set(found)) == 1
+
+
+def test_few_sets_tell_nothing_and_the_sample_decides(found_in, monkeypatch):
+    monkeypatch.setattr(rare_inputs, "LOOKS", ((3, 60.0),) * 3)
+    for finite in (True, False):
+        assert found_in("torch.log(x)", "[torch.rand(4) + 1]", sample_finite=finite).finite is finite
 
 
 def test_an_odd_set_is_a_trial_beside_the_others():

@@ -3,6 +3,7 @@
 import pytest
 
 from warpsmith.evaluator.reference import varying_forms
+from warpsmith.evaluator.reference.tolerated_changes import inputs_seed, tried_inputs
 from warpsmith.evaluator.reference.variability import learn
 
 PROBLEM = """\
@@ -44,7 +45,7 @@ def test_sets_of_another_form_are_found_and_judged(session_of, inputs, monkeypat
         usual.add(str(session.inputs.tree))
     assert len(usual) == 2
     for seed in learned.forms:
-        session.make_inputs(varying_forms.inputs_seed(seed))
+        session.make_inputs(inputs_seed(seed))
         unusual.add(str(session.inputs.tree))
     assert len(learned.forms) == len(unusual) <= 1
 
@@ -61,3 +62,18 @@ def test_the_same_form_under_every_seed_is_no_finding(session_of):
     session = session_of(PROBLEM.replace("INPUTS", "[torch.rand(4, 4) + (1 if now_and_then else 0)]"))
     session.make_inputs(1)
     assert varying_forms.other_forms(session, session.inputs) == ()
+
+
+@pytest.mark.parametrize(
+    "failure", ["raise ValueError('unlucky')", "__import__('os')._exit(3)"], ids=["raises", "dies"]
+)
+def test_a_set_that_cannot_be_made_is_no_finding(session_of, failure, monkeypatch):
+    monkeypatch.setattr(varying_forms, "MOST_S", 60.0)
+    monkeypatch.setattr(varying_forms, "MOST_SETS", 12)
+    source = PROBLEM.replace("INPUTS", "[torch.rand(4, 4)]").replace(
+        "< 0.2", f"< 0.5\n    if now_and_then:\n        {failure}"
+    )
+    session = session_of(source)
+    assert any(tried_inputs(session, seed) for seed in range(99))
+    assert varying_forms.other_forms(session, session.inputs) == ()
+    assert any(tried_inputs(session, seed) for seed in range(99))

@@ -48,8 +48,12 @@ SAME: Final = frozenset(
 )
 """Arithmetic that rounds in no dtype."""
 NEVER_ROUND: Final = SAME | SELECTING | MOVES
-ALIKE: Final = NEVER_ROUND | {"add", "sub", "rsub", "mul", "div", "sqrt", "reciprocal", "addcmul", "lerp"}
-"""Operators that round the exact result of each element once, so that whoever computes alike has the same bits."""
+ALIKE: Final = NEVER_ROUND | {"add", "sub", "rsub", "mul", "div", "sqrt", "reciprocal"}
+"""Operators that round the exact result of each element once, so that whoever computes alike has the same bits.
+
+Sums of scaled numbers (`_scales`) and `addcmul` are no such, since who computes them in one step rounds less often.
+"""
+SUMS: Final = frozenset({"add", "sub", "rsub"})
 CONSTANTS: Final = frozenset(
     {"full_like", "zeros_like", "ones_like", "empty_like", "new_full", "new_zeros", "new_ones", "new_empty"}
 )
@@ -153,7 +157,8 @@ class FunctionFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name.rpartition("::")[2].rstrip("_") or func._schema.name
-        exempt = func.is_view or name in CONSTANTS or name in ALIKE or draws(func, name)
+        alike = name in ALIKE and not _scales(name, args, kwargs)
+        exempt = func.is_view or name in CONSTANTS or alike or draws(func, name)
         floating = any(_floating([args, kwargs]))
         if self.found or exempt or not (floating or any(_integers([args, kwargs]))):
             return func(*args, **kwargs)
@@ -228,6 +233,12 @@ def _divides_exactly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     if not divisor.is_floating_point():
         return False
     return bool((torch.frexp(divisor.float()).mantissa.abs() == 0.5).all())
+
+
+def _scales(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a sum multiplies one of its terms, by what can round it."""
+    alpha = kwargs.get("alpha", args[2] if len(args) > 2 else 1)
+    return name in SUMS and not _is_power_of_two(alpha)
 
 
 def _is_power_of_two(number: Any) -> bool:

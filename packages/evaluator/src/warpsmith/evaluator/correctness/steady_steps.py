@@ -5,12 +5,13 @@ step such as `x > 0.3` is not rounded where `x` is an input: every kernel compar
 lies on the edge. So such a step has the result of the own run in every other run, whatever the rest of the answer does.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from warpsmith.evaluator.correctness.rounding_noise import CONSTANTS, NEVER_ROUND
@@ -25,6 +26,9 @@ RANKINGS: Final = frozenset(
 """Steps of which ties make no defined order; their values are selected, and not rounded."""
 SCALES: Final = frozenset({"mul", "div"})
 """Exact by a power of two."""
+READS: Final = "_local_scalar_dense"
+"""Gives Python the number of a tensor."""
+HALF_BYTES: Final = 2
 MOST_HELD: Final = 1 << 28
 """Bytes of held results; later ones are not held."""
 
@@ -71,6 +75,8 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
         self._held: dict[tuple[str, int], list[torch.Tensor | None]] = {}
         self._rounded = set(map(_storage, inexact))
         self._left = MOST_HELD
+        # Whether Python has a number that others may have otherwise, and may compare with it.
+        self._told = False
 
     def steps(self, *, tied: bool) -> Steps:
         """Return the results of steady steps; without orders if equal numbers were ordered."""
@@ -81,13 +87,16 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         given = list(_tensors([args, kwargs]))
-        steady = not any(_storage(tensor) in self._rounded for tensor in given)
+        rounded = any(_storage(tensor) in self._rounded for tensor in given)
+        # A truth value only chooses the way that a run takes, and `follows` looks at that.
+        self._told |= rounded and _name(func) == READS and given[0].dtype != torch.bool
+        steady = not (rounded or self._told or _casts_a_number(_name(func), args, kwargs, given))
         result = func(*args, **kwargs)
         key, made = self._key(func, result), tree_flatten(result)[0]
         if any(map(_is_inexact, given)) and not func._schema.is_mutable and not func.is_view:
             if steady:
                 self._hold(key, made)
-            self.others |= not steady and any(_is_step(_name(func), one) for one in made)
+            self.others |= (rounded or self._told) and any(_is_step(_name(func), one) for one in made)
         rounds = not steady or _rounds(func, args, given, made)
         written = [*_tensors(made), *(given if func._schema.is_mutable else ())]
         for tensor in written:
@@ -103,7 +112,8 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
 
     def _hold(self, key: tuple[str, int], made: list[Any]) -> None:
         name = key[0].split()[0]
-        held = [one.clone() if _is_step(name, one) else None for one in made]
+        with _disable_current_modes():  # It is no part of the forward that other modes observe.
+            held = [one.clone() if _is_step(name, one) else None for one in made]
         size = sum(one.nbytes for one in held if one is not None)
         if size and size <= self._left:
             self._left -= size
@@ -158,11 +168,27 @@ def _rounds(func: Any, args: tuple[Any, ...], given: list[torch.Tensor], made: l
     if not any(map(_is_inexact, _tensors(made))) and not func._schema.is_mutable:
         return False
     if name in SCALES and len(args) == 2 and isinstance(args[1], int | float) and args[1]:
-        return bool(torch.frexp(torch.tensor(abs(float(args[1])))).mantissa != 0.5)
+        return math.frexp(abs(args[1]))[0] != 0.5
     if name not in NEVER_ROUND:
         return bool(given)
     finest = max((one.element_size() for one in given if _is_inexact(one)), default=0)
     return any(_is_inexact(one) and one.element_size() < finest for one in _tensors(made))
+
+
+def _casts_a_number(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[torch.Tensor]) -> bool:
+    """Whether torch rounds a number to the half precision of the tensors that it meets.
+
+    A kernel that computes in fp32 compares with the number itself, so that both are right about what lies between.
+    """
+    finest = max((one for one in given if _is_inexact(one) and one.ndim), key=torch.Tensor.element_size, default=None)
+    if finest is None or finest.element_size() > HALF_BYTES or name in RANKINGS:
+        return False
+    if any(not one.ndim and _is_inexact(one) and one.element_size() > HALF_BYTES for one in given):
+        return True
+    numbers = [float(one) for one in tree_flatten([args, kwargs])[0] if type(one) in {int, float}]
+    with _disable_current_modes():
+        wide = torch.tensor(numbers, dtype=torch.float64, device="cpu")
+        return not torch.equal(wide, wide.to(finest.dtype).double())
 
 
 def _is_inexact(tensor: torch.Tensor) -> bool:

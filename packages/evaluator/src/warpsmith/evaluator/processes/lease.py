@@ -183,7 +183,7 @@ class Lease:
             try:
                 self._drain()
             except BaseException:
-                self._end_alone()
+                self._give_up()
                 raise
         self._own.holds = "alone"
         try:
@@ -231,6 +231,14 @@ class Lease:
             self._in_a_row += 1
             if not self._wanted or self._in_a_row == MOST_IN_A_ROW:
                 self._leave()
+            self._state.notify_all()
+
+    def _give_up(self) -> None:
+        """Leave the device to everyone; what was taken of it is unknown, and the next thread begins anew."""
+        with self._state:
+            self._has_next = False
+            self._wanted -= 1
+            self._leave()
             self._state.notify_all()
 
     def _leave(self) -> None:

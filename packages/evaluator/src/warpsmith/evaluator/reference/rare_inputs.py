@@ -32,6 +32,8 @@ MOST_ODD: Final = 2
 """Sets of each kind of NaN and infinities that are kept."""
 FEWEST_SETS: Final = 12
 """Sets below which nothing is known to be rare."""
+FIXED_SETS: Final = 15
+"""Sets of fixed seeds, an odd number, that tell which of two kinds of answers are more."""
 RARE: Final = 0.25
 """Share of sets up to which what they have is rare."""
 MOST_KEPT: Final = 6
@@ -54,13 +56,13 @@ class RareSets:
         seeds: of `answer_to`, whose answers hold rare numbers.
         odd: of `answer_to`, whose answers hold NaN or an infinity, which most do not.
         infinite: whether some answer holds an infinity and no NaN.
-        finite: whether most answers are finite; None if there is none.
+        finite: whether most answers are finite.
     """
 
     seeds: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
     infinite: bool = False
-    finite: bool | None = None
+    finite: bool = True
 
 
 @dataclass
@@ -72,15 +74,31 @@ class _Seen:
     failed: bool = False
 
 
-def rare_sets(session: ReferenceSession) -> RareSets:
-    """Look at plain input sets of a problem, its state as constructed."""
+def rare_sets(session: ReferenceSession, *, sample_finite: bool) -> RareSets:
+    """Look at plain input sets of a problem, its state as constructed.
+
+    Args:
+        session: the problem.
+        sample_finite: whether the answer to its sample is finite, whose seed is fixed.
+    """
     discrete = bool(DISCRETE.search(session.source))
     seen = _look(session, *(LOOKS[0] if discrete else LOOKS[1 if POLES.search(session.source) else 2]))
     rarely = discrete and len(seen.traits) >= FEWEST_SETS and not seen.failed
     infinite = any("nan" not in kinds for kinds in seen.odd.values())
-    finite = len(seen.traits) >= len(seen.odd) if seen.traits or seen.odd else None
+    finite = _is_mostly_finite(session, seen, sample_finite=sample_finite)
     odd = tuple(_kept(session, seen.odd)) if finite else ()
     return RareSets(tuple(_covering(seen.traits)) if rarely else (), odd, infinite, finite)
+
+
+def _is_mostly_finite(session: ReferenceSession, seen: _Seen, *, sample_finite: bool) -> bool:
+    """Whether most answers are finite; of fixed seeds where there are both kinds, so that every session finds alike."""
+    if len(seen.traits) + len(seen.odd) < FEWEST_SETS:
+        return sample_finite
+    if not (seen.traits and seen.odd):
+        return bool(seen.traits)
+    fixed = random.Random(f"finite {session.init_seed}")
+    answers = [answer_to(session, fixed.getrandbits(64), finite=False, exact=False) for _ in range(FIXED_SETS)]
+    return sum(answer is not None and answer.finite for answer in answers) > FIXED_SETS // 2
 
 
 def _look(session: ReferenceSession, most: int, seconds: float) -> _Seen:
@@ -111,8 +129,10 @@ def _kept(session: ReferenceSession, odd: Mapping[int, Set[str]]) -> Iterable[in
     for kinds in ({"nan"}, {"inf"}, {"nan", "inf"}):
         left = MOST_ODD
         for seed in (seed for seed, found in odd.items() if found == kinds):
+            if not left:
+                break
             answer = answer_to(session, seed, finite=False)
-            if left and answer is not None and all(map(_is_odd_in_itself, answer.expected)):
+            if answer is not None and all(map(_is_odd_in_itself, answer.expected)):
                 left -= 1
                 yield seed
 

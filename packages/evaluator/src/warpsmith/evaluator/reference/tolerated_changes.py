@@ -5,7 +5,8 @@ own, and the others are judged as usual.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan
@@ -39,21 +40,31 @@ def tried_answer(
         finite: whether the answer must be finite.
         exact: whether to compute the fp64 form as well.
     """
-    try:
+    answer: Answer | None = None
+    with _failing_alone(session):
         session.make_inputs(_inputs_seed(rng), sizes, draws)
         answer = session.answer(rng.getrandbits(48), exact=exact)
-    except BadProblemError as error:
+    return answer if answer is not None and (answer.finite or not finite) else None
+
+
+def tried_inputs(session: ReferenceSession, seed: int) -> bool:
+    """Make the plain input set of `tried_answer` with a generator of this seed; return whether the problem can."""
+    with _failing_alone(session):
+        session.make_inputs(inputs_seed(seed))
+        return True
+    return False
+
+
+@contextmanager
+def _failing_alone(session: ReferenceSession) -> Iterator[None]:
+    """Context that ends where the problem's code fails, with a reference for what follows."""
+    try:
+        yield
+    except (BadProblemError, ReferenceFailedError) as error:
         if device_is_lost(error):
             session.restart()
-        return None
-    except ReferenceFailedError as error:
-        if device_is_lost(error):
-            session.restart()
-        return None
     except ReferenceFaultError:
         session.restart()
-        return None
-    return answer if answer.finite or not finite else None
 
 
 def inputs_seed(seed: int) -> int:

@@ -167,8 +167,8 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
 
     The kinds alternate. Of more kinds than trials, those of an evaluation are drawn: a kind that is always left out is
     one that a policy in training learns to fail. With at least three trials, one in four has other shapes if the
-    problem allows that. If some of its plain inputs have another form, or are answered
-    with NaN or an infinity, a trial more has such inputs.
+    problem allows that. If some of its plain inputs have another form, or are answered with NaN or an infinity, one
+    more trial has such inputs.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)

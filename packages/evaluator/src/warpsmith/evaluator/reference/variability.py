@@ -165,11 +165,10 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     inputs, answered = (sample.inputs, replace(answer, expected=[])) if seen.steady else (None, None)
     on_grid = sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
     _refuse_written_parameters(session)
-    rare = rare_sets(session) if seen.steady else RareSets()
+    rare = rare_sets(session, sample_finite=answer.finite) if seen.steady else RareSets(finite=answer.finite)
     # A problem may ban a token that makes a phrase come again: trials in which it does so are such as it can make.
     means_infinity = bool(INFINITY.search(session.source) and DISCRETE.search(session.source))
-    mostly_finite = answer.finite if rare.finite is None else rare.finite
-    finite = mostly_finite and not (rare.infinite and means_infinity)
+    finite = rare.finite and not (rare.infinite and means_infinity)
     known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
     known = replace(known, rare=rare.seeds, odd=rare.odd)
     session.reset_state()
