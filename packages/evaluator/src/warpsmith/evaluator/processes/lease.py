@@ -183,7 +183,7 @@ class Lease:
             try:
                 self._drain()
             except BaseException:
-                self._end_alone()
+                self._end_alone(had_it=False)
                 raise
         self._own.holds = "alone"
         try:
@@ -223,13 +223,16 @@ class Lease:
         with self._state:
             self._alone = True
 
-    def _end_alone(self) -> None:
-        """Leave the device to the next thread that wants it alone, a few times in a row, else to everyone."""
+    def _end_alone(self, *, had_it: bool = True) -> None:
+        """Leave the device to the next thread that wants it alone, a few times in a row, else to everyone.
+
+        A thread that did not get it may lack some of the locks against other judges, which the next one would not take.
+        """
         with self._state:
             self._alone = self._has_next = False
             self._wanted -= 1
             self._in_a_row += 1
-            if not self._wanted or self._in_a_row == MOST_IN_A_ROW:
+            if not (had_it and self._wanted) or self._in_a_row == MOST_IN_A_ROW:
                 self._leave()
             self._state.notify_all()
 
