@@ -227,6 +227,8 @@ def one_machine(folder, environment):
         ({"TRAIN_NODES": "3"}, "must be 1 to 2"),
         ({"RAY_AUTH_TOKEN": ""}, "one secret on all machines"),
         ({"RANKS": "some"}, "RANKS='some'"),
+        ({"RANKS": "0"}, "at least 1"),
+        ({"HEAD": "no-such-name.invalid", "START_S": "0"}, "has no IPv4 address"),
         ({"RANKS": "3", "CUDA_VISIBLE_DEVICES": "0,1"}, "shows 2 GPUs"),
         ({"NODE": "1", "START_S": "1"}, "nothing answered at 127.0.0.1"),
     ],
@@ -237,6 +239,43 @@ def test_a_machine_that_cannot_take_part_says_why(tmp_path, settings, changes, s
     assert found.returncode == 2
     assert said in found.stderr
     assert len(found.stderr.strip().splitlines()) == 1
+
+
+# Ray, what waits for it, and a rank, which must not be started.
+STAND_IN = """
+import os, signal, sys, time
+from pathlib import Path
+
+out, asks = Path(os.environ["WRITES"]), sys.argv[1] == "-"
+if not asks and "ray.scripts.scripts" not in sys.argv:
+    (out / "rank").touch()
+elif asks:
+    (out / "waits").touch()
+    if os.environ.get("ASKED_AT_THE_END"):
+        os.kill(os.getppid(), signal.SIGTERM)
+        sys.exit(0)
+time.sleep(50)
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("moment", ["unresolved", "while it waits", "at the end of the wait"])
+def test_a_machine_that_is_asked_to_stop_before_its_ranks_start_starts_none(tmp_path, settings, moment):
+    program(tmp_path / "bin/stand-in", STAND_IN)
+    own = {
+        "NODE": "0", "NODES": "1", "HEAD": "no-such-name.invalid" if moment == "unresolved" else "127.0.0.1",
+        "RAY_AUTH_TOKEN": "a" * 64, "PYTHON": "stand-in", "ASKED_AT_THE_END": "1" if moment.startswith("at") else "",
+    }  # fmt: skip
+    (machine,) = started([([str(NODE), str(tmp_path / "run.toml")], {**settings, **own})], tmp_path)
+    log = tmp_path / "machine-0.log"
+    deadline = time.monotonic() + 40
+    while not ((tmp_path / "waits").exists() or (moment == "unresolved" and "machine 0 is" in log.read_text())):
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    if not own["ASKED_AT_THE_END"]:
+        machine.send_signal(signal.SIGTERM)
+    assert ended([machine], tmp_path, 40) == [143], log.read_text()
+    assert not (tmp_path / "rank").exists()
 
 
 def test_a_taken_port_is_not_another_runs_ray(tmp_path, settings):

@@ -39,7 +39,8 @@ if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then IFS=, read -ra gpus <<< "$CUDA_VISIB
 else mapfile -t gpus < <(nvidia-smi --query-gpu=index --format=csv,noheader 2> /dev/null || true); fi
 ranks=0
 [ "$NODE" -ge "$TRAIN_NODES" ] || ranks=${RANKS:-$(( ${#gpus[@]} > 1 ? ${#gpus[@]} : 1 ))}
-[[ $ranks =~ ^[0-9]+$ ]] || fail "RANKS='$ranks' must be the ranks of each machine that trains, the same on all."
+[ "$NODE" -ge "$TRAIN_NODES" ] || [[ $ranks =~ ^[1-9][0-9]*$ ]] ||
+  fail "RANKS='$ranks' must be the ranks of each machine that trains, at least 1, the same on all."
 [ ${#gpus[@]} -eq 0 ] || [ "$ranks" -le ${#gpus[@]} ] || fail "RANKS=$ranks, but this machine shows ${#gpus[@]} GPUs."
 rest=("${gpus[@]:$ranks}")
 
@@ -49,24 +50,34 @@ forward() { # Ranks finish their step; machines without ranks serve until the ru
   asked=1
   [ ${#children[@]} -eq 0 ] || kill -TERM "${children[@]}" 2> /dev/null || true
 }
+stop_if_asked() { [ -z "$asked" ] || { say "asked to stop before the ranks started"; exit 143; }; }
 trap end_ray EXIT
 trap forward TERM INT
 
 head_answers() { (exec 3<> "/dev/tcp/$HEAD/$RAY_PORT") 2> /dev/null; }
 address_of() { getent ahostsv4 "$1" | awk '{print $1; exit}'; }
 
+wait_for_address() { # The name of a pod, its own too, is known a while after it has started.
+  until address=$(address_of "$HEAD") && [ -n "$address" ]; do
+    stop_if_asked
+    [ $SECONDS -lt "$1" ] || fail "HEAD='$HEAD' has no IPv4 address after $START_S s."
+    sleep 2
+  done
+}
+
 start_ray() {
   local place=() deadline=$(( SECONDS + START_S ))
+  wait_for_address "$deadline"
   if [ "$NODE" -eq 0 ]; then
     head_answers && fail "port $RAY_PORT of $HEAD is taken, perhaps by another run's Ray; set RAY_PORT."
-    place=(--head --node-ip-address="$(address_of "$HEAD")" --port="$RAY_PORT" --include-dashboard=false)
+    place=(--head --node-ip-address="$address" --port="$RAY_PORT" --include-dashboard=false)
   else
     until head_answers; do
-      [ -z "$asked" ] || exit 143
+      stop_if_asked
       [ $SECONDS -lt $deadline ] || fail "nothing answered at $HEAD:$RAY_PORT within $START_S s; see the log of machine 0."
       sleep 2
     done
-    place=(--address="$(address_of "$HEAD"):$RAY_PORT")
+    place=(--address="$address:$RAY_PORT")
   fi
   keep_ray "$deadline" "${place[@]}" &
   ray_pid=$!
@@ -87,8 +98,8 @@ keep_ray() { # Ray gives a node half a minute to start, too little for a busy ma
   done
 }
 
-wait_for_machines() { # Else a run waits for samplers that nobody can start.
-  "$PYTHON" - "$1" "$NODES" "$START_S" "$ray_pid" << 'PY'
+wait_for_machines() { # Else a run waits for samplers that nobody can start. In the background, so that SIGTERM ends it.
+  "$PYTHON" - "$1" "$NODES" "$START_S" "$ray_pid" << 'PY' &
 import os
 import sys
 import time
@@ -114,6 +125,13 @@ while time.monotonic() < deadline:
     time.sleep(1)
 sys.exit(f"node.sh: Ray at {address} is not complete after {seconds:.0f} s: {seen}")
 PY
+  local pid=$! code=0
+  children=("$pid")
+  [ -z "$asked" ] || forward
+  wait "$pid" || code=$?
+  while kill -0 "$pid" 2> /dev/null; do code=0; wait "$pid" || code=$?; done
+  children=()
+  return "$code"
 }
 
 start_ranks() {
@@ -156,9 +174,11 @@ serve_until_the_end() { # Machine 0 ends its Ray when the run has ended.
 say "$HOSTNAME, machine 0 is $HEAD, $ranks ranks, ${#rest[@]} GPUs for Ray"
 start_ray
 if [ "$ranks" -eq 0 ]; then serve_until_the_end; say "the run has ended"; exit 0; fi
-place="$(address_of "$HEAD"):$RAY_PORT"
-wait_for_machines "$place" || exit 2
+place="$address:$RAY_PORT"
+wait_for_machines "$place" || { stop_if_asked; exit 2; }
+stop_if_asked
 start_ranks "$place" "$@"
+[ -z "$asked" ] || forward # What came while they started.
 code=0; end_of_ranks || code=$?
 say "the ranks ended with code $code"
 exit "$code"

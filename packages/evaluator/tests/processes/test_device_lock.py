@@ -1,10 +1,14 @@
 """Judges in several processes share a device, and one that is alone is alone among all of them."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -106,12 +110,12 @@ def test_what_a_process_held_ends_with_it(tmp_path, way, wanted):
 
 
 def test_a_process_that_shares_gives_way_to_another_that_wants_it_alone(tmp_path):
-    lease = Lease(others=DeviceLock("GPU-1", tmp_path))
+    lease, watcher = Lease(others=DeviceLock("GPU-1", tmp_path)), DeviceLock("GPU-1", tmp_path)
     holder = [sys.executable, "-c", HOLDER, str(tmp_path), "alone"]
     with lease.shared(), subprocess.Popen(holder, stdout=subprocess.PIPE) as other:
         try:
             deadline = time.monotonic() + DEADLINE_S
-            while not DeviceLock("GPU-1", tmp_path).is_awaited():
+            while not watcher.is_awaited():
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             os.set_blocking(other.stdout.fileno(), False)
@@ -133,7 +137,106 @@ def test_a_lock_that_is_no_file_of_this_user_is_refused(tmp_path):
     assert "Remove" in caught.value.remedy
 
 
+def open_files(folder):
+    found = [Path(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    return [fd for fd in found if fd.exists() and fd.resolve().parent == folder]
+
+
+def test_a_lock_leaves_no_file_open(tmp_path):
+    lock = DeviceLock("GPU-1", tmp_path)
+    assert lock.try_share()
+    assert len(open_files(tmp_path)) == 8
+    lock.close()
+    assert not open_files(tmp_path)
+    lock.end_sharing()
+    with pytest.raises(JudgeUnavailableError, match="closed"):
+        lock.try_share()
+    dropped = DeviceLock("GPU-1", tmp_path)
+    del dropped
+    (tmp_path / f"{device_lock.PREFIX}{os.geteuid()}-GPU-1-use").unlink()
+    (tmp_path / f"{device_lock.PREFIX}{os.geteuid()}-GPU-1-use").symlink_to(tmp_path)
+    with pytest.raises(JudgeUnavailableError, match="use cannot be opened"):
+        DeviceLock("GPU-1", tmp_path)
+    assert not open_files(tmp_path)
+
+
+@pytest.mark.parametrize("way", ["shared", "starting", "alone"])
+def test_judges_share_a_lock_also_after_its_files_were_removed(tmp_path, way):
+    lease = Lease(others=DeviceLock("GPU-1", tmp_path))
+    with lease.shared():
+        for path in tmp_path.iterdir():
+            path.unlink()
+    other = DeviceLock("GPU-1", tmp_path)
+    with getattr(lease, way)():
+        assert other.try_share() == (way != "alone")
+        other.end_sharing()
+        if way == "starting":
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(other._held["starts", "alone"], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        elif way == "shared":
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(other._held["use", "alone"], fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_files_in_use_are_touched(tmp_path, monkeypatch):
+    lease = Lease(others=DeviceLock("GPU-1", tmp_path))
+    for path in tmp_path.iterdir():
+        os.utime(path, (1, 1))
+    with lease.alone():
+        pass
+    assert {path.stat().st_mtime for path in tmp_path.iterdir()} == {1}
+    monkeypatch.setattr(device_lock, "TOUCHED_S", 0)
+    with lease.alone():
+        pass
+    assert all(path.stat().st_mtime > 1 for path in tmp_path.iterdir())
+
+
 def test_devices_do_not_share_a_lock(tmp_path):
     one, other = (Lease(others=DeviceLock(name, tmp_path)) for name in ("GPU-1", "GPU-2"))
     with one.alone(), other.alone():
         pass
+
+
+class Failing(DeviceLock):
+    """A lock of a device whose first wait for starts fails once another thread wants the device alone too."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.waits, self.goes_on, self.has_failed = threading.Event(), threading.Event(), False
+
+    def block_starts(self):
+        if not self.has_failed:
+            self.has_failed = True
+            self.waits.set()
+            assert self.goes_on.wait(DEADLINE_S)
+            raise KeyboardInterrupt
+        super().block_starts()
+
+
+def test_the_next_thread_takes_the_locks_that_one_which_failed_did_not(tmp_path):
+    own, other = Failing("GPU-1", tmp_path), DeviceLock("GPU-1", tmp_path)
+    lease, found = Lease(others=own), []
+
+    def first():
+        with pytest.raises(KeyboardInterrupt), lease.alone():
+            pass
+        return True
+
+    def second():
+        with lease.alone():
+            found.append(other.try_start(joins=True))
+        return True
+
+    with ThreadPoolExecutor(2) as threads:
+        failed = threads.submit(first)
+        assert own.waits.wait(DEADLINE_S)
+        next_one = threads.submit(second)
+        deadline = time.monotonic() + DEADLINE_S
+        while lease._wanted < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        own.goes_on.set()
+        assert failed.result(DEADLINE_S)
+        assert next_one.result(DEADLINE_S)
+    assert found == [False]
+    assert other.try_start(joins=False)

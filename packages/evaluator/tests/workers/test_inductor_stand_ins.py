@@ -54,6 +54,29 @@ def test_a_kernel_gets_each_block_it_takes_and_a_grid_by_its_numels(names, hints
     assert kernel.run(None, *numels.values(), grid=lambda _: (7,), stream=0).grid == (7,)
 
 
+@pytest.mark.parametrize(
+    ("names", "hints", "x_block"),
+    [
+        (("x", "xnumel", "r0_numel", "XBLOCK"), {"x": 4096, "r0_": 300}, 2),
+        (("x", "xnumel", "rnumel", "XBLOCK"), [4096, 512], 2),
+        (("x", "xnumel", "r0_numel", "r1_numel", "XBLOCK"), {"x": 4096, "r0_": 16, "r1_": 16}, 4),
+        (("x", "xnumel", "r0_numel", "XBLOCK"), {"x": 4096, "r0_": 4096}, 1),
+        (("x", "xnumel", "r0_numel", "XBLOCK"), {"x": 2, "r0_": 16}, 2),
+    ],
+)
+def test_rows_whose_block_a_kernel_sets_itself_count_in_what_a_block_may_be(names, hints, x_block):
+    made = stand_ins.HeuristicKernel(Launched(*names), hints).run(None, 5000, 300, stream=0)
+    assert made.options == {"XBLOCK": x_block}
+    assert made.grid[0] == math.ceil(5000 / x_block)
+
+
+def test_a_list_of_hints_has_the_innermost_axis_last():
+    rows = stand_ins.HeuristicKernel(Launched("x", "xnumel", "rnumel", "XBLOCK", "RBLOCK"), [4096, 64])
+    assert rows.run(None, 4096, 64).options == {"XBLOCK": 16, "RBLOCK": 64}
+    planes = stand_ins.HeuristicKernel(Launched("x", "ynumel", "xnumel", "YBLOCK", "XBLOCK"), [4, 4096])
+    assert planes.run(None, 4, 4096).options == {"YBLOCK": 4, "XBLOCK": 256}
+
+
 def test_what_has_no_stand_in_says_what_to_write_when_it_is_used():
     template = stand_ins.Refused("CppTemplate").render
     with pytest.raises(NotImplementedError, match=r"CppTemplate\.render .* Paste each kernel"):

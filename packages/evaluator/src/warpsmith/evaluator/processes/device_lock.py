@@ -8,12 +8,18 @@ import fcntl
 import os
 import stat
 import tempfile
+import time
+import weakref
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from warpsmith.evaluator.errors import JudgeUnavailableError
 
 PREFIX: Final = "warpsmith-device-"
+PARTS: Final = ("wanted", "starts", "turn", "use")
+TOUCHED_S: Final = 3600
+"""How often the files of a judge in use are touched: what cleans a temporary folder removes files of some days."""
 
 
 class DeviceLock:
@@ -26,29 +32,46 @@ class DeviceLock:
 
     Every `try_` method returns at once, since the caller holds a lock that those need who end a use.
 
+    A file that was removed, or replaced by another judge's, is opened anew before this one begins a use of its own or
+    wants the device alone: else each would have a lock of its own. What is held at that time stays as it is.
+
     Args:
         folder: where the files lie; by default the machine's for temporary files.
         uuid: of the device.
 
     Raises:
-        JudgeUnavailableError: the files cannot be opened, or another user's are there.
+        JudgeUnavailableError: the files cannot be opened, or another user's are there; from every method that takes a
+            lock also: this one is closed.
     """
 
     def __init__(self, uuid: str, folder: Path | None = None) -> None:
         base = (folder or Path(tempfile.gettempdir())) / f"{PREFIX}{os.geteuid()}-{uuid}"
-        self._held = {
-            (name, role): _opened(base.with_name(f"{base.name}-{name}"))
-            for name in ("wanted", "starts", "turn", "use")
-            for role in ("shared", "alone")
-        }
+        self._paths = {name: base.with_name(f"{base.name}-{name}") for name in PARTS}
+        self._held: dict[tuple[str, str], int] = {}
+        self._shares: set[str] = set()
+        self._touched = time.monotonic()
+        self._end = weakref.finalize(self, _close, self._held)
+        self._end.atexit = False  # The kernel closes them then.
+        try:
+            for name, path in self._paths.items():
+                for role in ("shared", "alone"):
+                    self._held[name, role] = _opened(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the files, which releases what is held; what is released later is no error."""
+        self._end()
 
     def try_start(self, *, joins: bool) -> bool:
         """Begin to start workers, unless another process wants the device alone; `joins`: even then."""
-        return (joins or self._is_free("wanted")) and self._try_shared("starts")
+        self._renew_shared("wanted", "starts")
+        return (joins or self._is_free("wanted")) and self._keep_shared("starts")
 
     def end_starts(self) -> None:
         """End all starts of this process."""
-        self._release("starts", "shared")
+        self._end_shared("starts")
 
     def await_no_wanter(self) -> None:
         """Wait until no other process wants the device alone."""
@@ -56,11 +79,12 @@ class DeviceLock:
 
     def try_share(self) -> bool:
         """Begin to share the device, once more if it is shared, unless another process is about to have it alone."""
-        return self._is_free("turn") and self._try_shared("use")
+        self._renew_shared("turn", "use")
+        return self._is_free("turn") and self._keep_shared("use")
 
     def end_sharing(self) -> None:
         """End every use of this process."""
-        self._release("use", "shared")
+        self._end_shared("use")
 
     def is_awaited(self) -> bool:
         """Whether another process waits for the uses of this one to end."""
@@ -72,25 +96,62 @@ class DeviceLock:
 
     def block_starts(self) -> None:
         """Wait until no other process wants the device alone and none starts workers; none begins to from then on."""
+        self._touch()
+        self._renew((name, "alone") for name in PARTS)
         for name in ("wanted", "starts"):
-            fcntl.flock(self._held[name, "alone"], fcntl.LOCK_EX)
+            self._take(name, "alone", fcntl.LOCK_EX)
 
     def block_uses(self) -> None:
         """Let no other process begin to use the device."""
-        fcntl.flock(self._held["turn", "alone"], fcntl.LOCK_EX)
+        self._take("turn", "alone", fcntl.LOCK_EX)
 
     def await_uses(self) -> None:
         """Wait until no process uses the device; this one must not."""
-        fcntl.flock(self._held["use", "alone"], fcntl.LOCK_EX)
+        self._take("use", "alone", fcntl.LOCK_EX)
 
     def end_alone(self) -> None:
         """Release what `block_starts`, `block_uses` and `await_uses` took, as far as they came."""
         for name in ("use", "turn", "starts", "wanted"):
             self._release(name, "alone")
 
+    def _renew_shared(self, *names: str) -> None:
+        self._renew((name, "shared") for name in names if name not in self._shares)
+
+    def _renew(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Open those files anew that are not at their paths any more; nothing of them is held."""
+        for name, role in keys:
+            old, path = self._of(name, role), self._paths[name]
+            try:
+                if os.path.samestat(os.fstat(old), os.lstat(path)):
+                    continue
+            except FileNotFoundError:
+                pass
+            new = _opened(path)
+            # Under the same number, so that a thread in the midst of a call has the one or the other.
+            os.dup2(new, old, inheritable=False)
+            os.close(new)
+
+    def _touch(self) -> None:
+        now = time.monotonic()
+        if now - self._touched < TOUCHED_S:
+            return
+        self._touched = now
+        for name in PARTS:
+            os.utime(self._of(name, "alone"))
+
+    def _keep_shared(self, name: str) -> bool:
+        taken = self._try_shared(name)
+        if taken:
+            self._shares.add(name)
+        return taken
+
+    def _end_shared(self, name: str) -> None:
+        self._shares.discard(name)
+        self._release(name, "shared")
+
     def _try_shared(self, name: str) -> bool:
         try:
-            fcntl.flock(self._held[name, "shared"], fcntl.LOCK_SH | fcntl.LOCK_NB)
+            self._take(name, "shared", fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -101,11 +162,25 @@ class DeviceLock:
         return free
 
     def _pass(self, name: str) -> None:
-        fcntl.flock(self._held[name, "shared"], fcntl.LOCK_SH)
+        self._take(name, "shared", fcntl.LOCK_SH)
         self._release(name, "shared")
 
+    def _take(self, name: str, role: str, how: int) -> None:
+        fcntl.flock(self._of(name, role), how)
+
     def _release(self, name: str, role: str) -> None:
-        fcntl.flock(self._held[name, role], fcntl.LOCK_UN)
+        if self._end.alive:
+            fcntl.flock(self._held[name, role], fcntl.LOCK_UN)
+
+    def _of(self, name: str, role: str) -> int:
+        if not self._end.alive:
+            raise JudgeUnavailableError("The device's lock is closed.", "Start a new judge; this one is closed.")
+        return self._held[name, role]
+
+
+def _close(files: dict[tuple[str, str], int]) -> None:
+    for fd in files.values():
+        os.close(fd)
 
 
 def _opened(path: Path) -> int:

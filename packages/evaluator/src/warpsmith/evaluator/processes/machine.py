@@ -196,3 +196,5 @@ class Machine:
         for pool in self.pools.values():
             pool.close()
         self._listeners.shutdown(wait=False, cancel_futures=True)
+        if self._others is not None:
+            self._others.close()

@@ -197,8 +197,8 @@ class _NoGraph:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise UnsupportedFeatureError(
-            "forward captures a CUDA graph, which cannot be recorded. Launch the kernels themselves in forward: what "
-            "is timed is a graph of the whole call anyway."
+            "A CUDA graph is captured, and none can be recorded. Launch the kernels themselves in forward: what is "
+            "timed is a graph of the whole call anyway."
         )
 
 

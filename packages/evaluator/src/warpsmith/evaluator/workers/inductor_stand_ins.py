@@ -6,6 +6,7 @@ with these parts outside of its compiler is done here: grids, launches of kernel
 import does no harm.
 """
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -31,6 +32,7 @@ MOST_Y: Final = 65535
 MOST_ELEMENTS: Final = 1024
 """Elements of a block under `triton_heuristics`."""
 AXES: Final = ("z", "y", "x")
+_OF_REDUCTION: Final = re.compile(r"r\d*_?numel|R\d*_?BLOCK")
 
 
 def install() -> None:
@@ -101,16 +103,17 @@ class HeuristicKernel:
 
     Args:
         kernel: what `@triton.jit` returned.
-        hints: about how many elements each axis has, by its prefix; one list of numbers in older output.
+        hints: about how many elements each axis has, by its prefix; in older output a list of numbers, innermost last.
     """
 
     def __init__(self, kernel: Any, hints: Mapping[str, int] | Sequence[int]) -> None:
-        names = (
-            ("r0_", *reversed(AXES)) if any("BLOCK" in name and name[0] == "R" for name in kernel.arg_names) else AXES
-        )
-        given = dict(zip(reversed(names), hints, strict=False)) if not isinstance(hints, Mapping) else dict(hints)
+        names = [*AXES, "r0_"] if any(map(_OF_REDUCTION.fullmatch, kernel.arg_names)) else AXES
+        if not isinstance(hints, Mapping):
+            hints = dict(zip(reversed(names), reversed(hints), strict=False))
         self.fn = kernel
-        self._hints = {name.rstrip("_")[:1]: int(hint) for name, hint in given.items()}
+        self._hints: dict[str, int] = {}
+        for name, hint in hints.items():
+            self._hints[name[:1]] = self._hints.get(name[:1], 1) * int(triton.next_power_of_2(int(hint)))
 
     def run(self, *args: Any, grid: Any = None, stream: Any = None, **options: Any) -> Any:
         """Launch as Inductor's output does, on the current stream."""
@@ -130,10 +133,13 @@ class HeuristicKernel:
         """Return a size of each block that the kernel takes, as large together as a block may be."""
         names = [name for name in self.fn.arg_names if name.endswith("BLOCK")]
         sizes, left = {}, MOST_ELEMENTS
+        if not any(name[0] == "R" for name in names):
+            # A persistent reduction holds whole rows, and sets their block in its body.
+            left = max(left // self._hints.get("r", 1), 1)
         for number, name in enumerate(sorted(names, key=lambda name: name[0] != "R")):
             axis = name[0].lower()
             share = left if axis == "r" else 1 << ((left.bit_length() - 1) // (len(names) - number))
-            sizes[name] = min(triton.next_power_of_2(self._hints.get(axis, 1)), share)
+            sizes[name] = min(self._hints.get(axis, 1), share)
             left //= sizes[name]
         return sizes
 
