@@ -9,6 +9,7 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices.host import HostDevice
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import WireError
+from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT
 from warpsmith.evaluator.languages.triton.extract.extraction import Extracted
 from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
 from warpsmith.evaluator.languages.triton.language import TRITON
@@ -126,14 +127,14 @@ def whole():
 def arena(tensors):
     """Return memory of the judge that holds copies of tensors, and views of it with their strides."""
     sizes = [tensor.untyped_storage().nbytes() + 64 for tensor in tensors]
-    buffer = _native.Buffer.create("test", max(64, sum(size + -size % 64 for size in sizes)))
+    buffer = _native.Buffer.create("test", max(ALIGNMENT, sum(size + -size % ALIGNMENT for size in sizes)))
     views, start = [], 0
     for tensor, size in zip(tensors, sizes, strict=True):
         flat = torch.frombuffer(buffer, dtype=tensor.dtype, offset=start, count=size // tensor.element_size())
         view = flat.as_strided(tensor.shape, tensor.stride())
         view.copy_(tensor)
         views.append(view)
-        start += size + -size % 64
+        start += size + -size % ALIGNMENT
     return buffer, views
 
 
