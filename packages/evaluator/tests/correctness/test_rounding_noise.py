@@ -169,7 +169,9 @@ def test_zero_is_there_where_the_draw_begins_at_it():
     draw = torch.rand(64, 128)
     mutations.to_grid(draw, torch.Generator().manual_seed(0), zero=True)
     assert (draw == 0).any()
-    assert draw.unique().numel() < 64
+    few = sum(row.unique().numel() < 32 for row in draw)
+    # The other rows are on the finer grid.
+    assert 12 <= few <= 52
 
 
 def test_rows_become_equal():
