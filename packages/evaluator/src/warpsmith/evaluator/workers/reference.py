@@ -25,7 +25,7 @@ from warpsmith.evaluator.correctness.compare_fp8 import is_fp8
 from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainForms, has_textbook_form
 from warpsmith.evaluator.correctness.rounding_noise import FunctionFinder, RoundingNoise
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
-from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder, Steps
+from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder, Steps, WideNumbers
 from warpsmith.evaluator.devices import precision, tensor_views
 from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.mappings import Mappings
@@ -181,6 +181,8 @@ class Reference:
         self._steps: tuple[Steps, Counter[str]] = {}, Counter()
         # Whether it compares, rounds or orders numbers that it has rounded: a sum that others add up in another order.
         self._steps_of_rounded = False
+        # Whether it compares half precision with numbers that this rounds.
+        self._casts_numbers = False
 
     def _model_class(self) -> type:
         found = self.namespace["Model"]
@@ -406,7 +408,8 @@ class Reference:
         finder = StepFinder(own[name] for name in self._table_errors if name in own)
         with self._within(finder):
             found = self._own_answer(arena, seed)
-        self._steps, self._steps_of_rounded = (finder.steps(tied=self._tied), finder.count), finder.others
+        self._steps = finder.steps(tied=self._tied), finder.count
+        self._steps_of_rounded, self._casts_numbers = finder.others, finder.casts
         return found
 
     @contextmanager
@@ -531,6 +534,8 @@ class Reference:
         if self._plain_forms and has_textbook_form(self._plain_forms) and budget.allows(1.0):
             with suppress(Exception), PlainForms(None, self._plain_forms):
                 self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
+        if self._casts_numbers and budget.allows(1.0):
+            self._add_wide_numbers(arena, seed)
         exact = not self._rounds and budget.allows(EXACT_COST) and self._only_selects(arena, seed)
         if exact and not self._ranks:
             self._note_spread([one.own for one in self.answers], self.answers)
@@ -551,6 +556,11 @@ class Reference:
                         perturb.start(sign)
                     if self._unordered or not self._on_grid:
                         self._note_spread(self._perturbed(arena, seed, perturb), noted)
+
+    def _add_wide_numbers(self, arena: "Shared", seed: int) -> None:
+        """Add the distance of a run that compares half precision with the numbers of the source themselves."""
+        with suppress(Exception), self._within(WideNumbers()):  # Foreign code may raise anything; other runs remain.
+            self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
 
     def _only_selects(self, arena: "Shared", seed: int) -> bool:
         """Whether the reference rounds nothing on these inputs, so that every kernel finds the same numbers.
