@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder
+from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder, WideNumbers
 from warpsmith.evaluator.reference.accidental_sizes import RunObserver
 
 X = torch.tensor([[0.1, 0.3, 0.5, 0.2], [0.9, 0.3, 0.7, 0.4]])
@@ -89,6 +89,16 @@ def test_what_is_rounded_elsewhere_counts_as_rounded():
 )
 def test_a_number_that_half_precision_rounds_makes_no_steady_step(forward, count, dtype):
     assert again(forward, X.to(dtype), X.to(dtype))[2] == count
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_wide_numbers_are_those_of_the_source(dtype):
+    x = X.to(dtype)
+    with WideNumbers():
+        above, same, other = x > 0.3, x > 0.25, (x > 0.3).float() + x.clamp(min=0.3)
+    assert torch.equal(above, x.float() > 0.3)
+    assert torch.equal(same, x > 0.25)
+    assert torch.equal(other, (x.float() > 0.3).float() + x.clamp(min=0.3))
 
 
 @pytest.mark.parametrize(

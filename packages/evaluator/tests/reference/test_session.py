@@ -3,7 +3,7 @@
 import os
 import random
 from dataclasses import replace
-from itertools import islice, product
+from itertools import islice, permutations, product
 
 import pytest
 import torch
@@ -736,6 +736,52 @@ def test_a_timed_call_begins_with_what_the_module_held_at_first(tmp_path):
         assert reference.model.kept is first
         call.run()
         assert reference.model.kept is not first
+
+
+STEPS_IN_FEW_SETS = problem(
+    "if float(x[0]) < 0.4: return x.sin()\nif float(x[0]) < 0.7: return (x > 0.5).float() + x.sin()\n"
+    "return (x.sin() > 0.5).float() + x",
+    "torch.rand(1000).apply_(lambda one: 0.5 if one < 0.01 else one)",
+)
+"""Without a step, with one that no rounding reaches, and with one of rounded numbers."""
+
+
+def spread_of_last(tmp_path, *sets):
+    """Return the spread of the last of some input sets, in one reference that answered those before."""
+    memory = HostDevice()
+    reference = Reference(STEPS_IN_FEW_SETS, tmp_path / "problem.py", 7, memory, EvaluatorConfig())
+    inputs = memory.create("inputs", 4096)
+    for made in sets:
+        reference.fill_inputs(Form.of(reference.make_inputs(made, {}), 1 << 20).tree, inputs)
+        reference.run(inputs, 3, exact=True, extra_s=600.0)
+        assert not reference._steps[0]
+    return reference.answers[0].spread
+
+
+def test_the_steps_of_an_input_set_change_no_bound_of_another(tmp_path):
+    memory, kinds = HostDevice(), {}
+    reference = Reference(STEPS_IN_FEW_SETS, tmp_path / "problem.py", 7, memory, EvaluatorConfig())
+    for seed in range(40):
+        reference.make_inputs(seed, {})
+        first = float(reference.made[0][0])
+        kinds.setdefault((first >= 0.4) + (first >= 0.7), seed)
+    alone = {seed: spread_of_last(tmp_path, seed) for seed in kinds.values()}
+    for before, last in permutations(alone, 2):
+        assert torch.equal(spread_of_last(tmp_path, before, last), alone[last])
+    assert 0 < float(alone[kinds[1]].max()) < 1e-3
+
+
+def test_what_lies_between_the_numbers_of_a_parameter_is_filled_as_in_an_input(session_of):
+    source = problem(
+        "return x @ self.w", "torch.randn(3, 16)", init="self.w = nn.Parameter(torch.rand(16, 64)[:, ::2])"
+    )
+    session = session_of(source)
+    slot = session.parameters["w"]
+    assert slot.stride == (64, 2)
+    flat = tensor_views.content(session.state_buffer)[slot.offset : slot.offset + slot.nbytes].view(torch.float32)
+    held, gaps = flat[::2], flat[1::2]
+    assert 0.3 < gaps.isnan().float().mean() < 0.7
+    assert set(gaps[~gaps.isnan()].tolist()) <= set(held.tolist())
 
 
 @pytest.mark.parametrize(("ranks", "ties"), [(False, True), (True, False)])

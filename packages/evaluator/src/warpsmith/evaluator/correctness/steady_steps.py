@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from warpsmith.evaluator.correctness.rounding_noise import CONSTANTS, NEVER_ROUND
 
@@ -67,11 +67,12 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
 
     Attributes:
         others: whether there were steps of rounded numbers too.
+        casts: whether there were steps that met a number as half precision rounds it.
     """
 
     def __init__(self, inexact: Iterable[torch.Tensor] = ()) -> None:
         super().__init__()
-        self.others = False
+        self.others = self.casts = False
         self._held: dict[tuple[str, int], list[torch.Tensor | None]] = {}
         self._rounded = set(map(_storage, inexact))
         self._left = MOST_HELD
@@ -90,7 +91,9 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
         rounded = any(_storage(tensor) in self._rounded for tensor in given)
         # A truth value only chooses the way that a run takes, and `follows` looks at that.
         self._told |= rounded and _name(func) == READS and given[0].dtype != torch.bool
-        steady = not (rounded or self._told or _casts_a_number(_name(func), args, kwargs, given))
+        casts = _casts_a_number(_name(func), args, kwargs, given)
+        self.casts |= casts
+        steady = not (rounded or self._told or casts)
         result = func(*args, **kwargs)
         key, made = self._key(func, result), tree_flatten(result)[0]
         if any(map(_is_inexact, given)) and not func._schema.is_mutable and not func.is_view:
@@ -118,6 +121,31 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
         if size and size <= self._left:
             self._left -= size
             self._held[key] = held
+
+
+class WideNumbers(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Context of a run that compares half precision with a number itself, not with the number as that rounds it."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs, result = kwargs or {}, func(*args, **(kwargs or {}))
+        if func._schema.is_mutable or any(map(_is_inexact, _tensors(result))):
+            return result
+        if not _casts_a_number(_name(func), args, kwargs, list(_tensors([args, kwargs]))):
+            return result
+        return func(*tree_map(_single, args), **tree_map(_single, kwargs))
+
+
+def _single(value: Any) -> Any:
+    return value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 class SteadySteps(_Counting):  # type: ignore[no-untyped-call]

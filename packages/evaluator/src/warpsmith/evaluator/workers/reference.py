@@ -25,7 +25,7 @@ from warpsmith.evaluator.correctness.compare_fp8 import is_fp8
 from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainForms, has_textbook_form
 from warpsmith.evaluator.correctness.rounding_noise import FunctionFinder, RoundingNoise
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
-from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder, Steps
+from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder, Steps, WideNumbers
 from warpsmith.evaluator.devices import precision, tensor_views
 from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.mappings import Mappings
@@ -170,14 +170,19 @@ class Reference:
         self._rounds = self._converts = False
         # The context of each call of the model.
         self._during: Callable[[], AbstractContextManager[Any]] = nullcontext
-        # The steps that no rounding reaches in the last own run, and how often it called their operators; None where
-        # the first run had none.
-        self._steps: tuple[Steps, Counter[str]] | None = {}, Counter()
-        # Whether it compares, rounds or orders numbers that it has rounded: a sum that others add up in another order.
-        self._steps_of_rounded = False
+        self._begin_steps()
         # What makes the changes of tables, by their errors; None outside of perturbed runs.
         self._table_changes: Perturbation | None = None
         self._undefined = self._ranks = self._tied = self._unordered = False
+
+    def _begin_steps(self) -> None:
+        """Begin without steps: they are of one input set, so that no verdict depends on the sets before."""
+        # The steps that no rounding reaches in the own run, and how often it called their operators.
+        self._steps: tuple[Steps, Counter[str]] = {}, Counter()
+        # Whether it compares, rounds or orders numbers that it has rounded: a sum that others add up in another order.
+        self._steps_of_rounded = False
+        # Whether it compares half precision with numbers that this rounds.
+        self._casts_numbers = False
 
     def _model_class(self) -> type:
         found = self.namespace["Model"]
@@ -284,10 +289,10 @@ class Reference:
         for slot, tensor in zip(codec.slots(fields.value("init")), found, strict=True):
             tensor_views.view(arena, slot).copy_(tensor)
         own = self._parameters()
-        moved = [(own[name], tensor_views.view(arena, slot)) for name, slot in fields.slot_map("parameters").items()]
-        for parameter, placed in moved:
-            placed.copy_(parameter.data)
-        module_state.move(self.model, moved)
+        slots = fields.slot_map("parameters")
+        for name, slot in slots.items():
+            tensor_views.fill(arena, slot, own[name].data)
+        module_state.move(self.model, [(own[name], tensor_views.view(arena, slot)) for name, slot in slots.items()])
         for name, slot in fields.slot_map("buffers").items():
             placed = tensor_views.view(arena, slot)
             placed.copy_(self.initial_buffers[name])
@@ -364,6 +369,21 @@ class Reference:
             extra_s: seconds for everything beyond the own run; 0 skips it.
         """
         precision.apply(self.config.precision)
+        try:
+            answer = self._answer_with_bounds(arena, seed, exact=exact, extra_s=extra_s)
+        finally:
+            self._begin_steps()
+        self.device.release_if_scarce()
+        available = {
+            "exact": [one.exact is not None for one in self.answers],
+            "spread": [one.spread is not None for one in self.answers],
+        }
+        self.answer_form = codec.encode([answer, available])
+        facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks, "tied": self._tied}
+        return {"answer": answer, **available, **facts}
+
+    def _answer_with_bounds(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> codec.Value:
+        """Compute the answer, in `answers` with fp64 and spread; return its form."""
         begun = time.monotonic()
         answer, tensors = self._own_answer(arena, seed) if not extra_s else self._own_answer_with_steps(arena, seed)
         self.answers = [_AnswerTensor(tensor) for tensor in tensors]
@@ -376,30 +396,20 @@ class Reference:
             self._add_spread(arena, seed, budget)
             if self._on_grid:
                 self._forget_other_steps()
-        self.device.release_if_scarce()
-        available = {
-            "exact": [one.exact is not None for one in self.answers],
-            "spread": [one.spread is not None for one in self.answers],
-        }
-        self.answer_form = codec.encode([answer, available])
-        facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks, "tied": self._tied}
-        return {"answer": answer, **available, **facts}
+        return answer
 
     @property
     def _in_tf32(self) -> bool:
         return self.config.precision == "tf32" and bool(self._has_products)
 
     def _own_answer_with_steps(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
-        """Compute the answer, and note the steps that no rounding reaches, unless the first answer had none."""
-        if self._steps is None:
-            return self._own_answer(arena, seed)
+        """Compute the answer, and note the steps that no rounding reaches."""
         own = module_state.buffers(self.model)
         finder = StepFinder(own[name] for name in self._table_errors if name in own)
         with self._within(finder):
             found = self._own_answer(arena, seed)
-        steps = finder.steps(tied=self._tied)
-        self._steps = (steps, finder.count) if steps or self._tied else None
-        self._steps_of_rounded |= finder.others
+        self._steps = finder.steps(tied=self._tied), finder.count
+        self._steps_of_rounded, self._casts_numbers = finder.others, finder.casts
         return found
 
     @contextmanager
@@ -413,7 +423,7 @@ class Reference:
 
     def _with_steps(self, answer: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
         """Return an answer of another run, with the steps of the own run, if it takes the same way."""
-        steps, count = self._steps or ({}, Counter())
+        steps, count = self._steps
         if not steps:
             return answer()
         held = SteadySteps(steps)
@@ -524,6 +534,8 @@ class Reference:
         if self._plain_forms and has_textbook_form(self._plain_forms) and budget.allows(1.0):
             with suppress(Exception), PlainForms(None, self._plain_forms):
                 self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
+        if self._casts_numbers and budget.allows(1.0):
+            self._add_wide_numbers(arena, seed)
         exact = not self._rounds and budget.allows(EXACT_COST) and self._only_selects(arena, seed)
         if exact and not self._ranks:
             self._note_spread([one.own for one in self.answers], self.answers)
@@ -544,6 +556,11 @@ class Reference:
                         perturb.start(sign)
                     if self._unordered or not self._on_grid:
                         self._note_spread(self._perturbed(arena, seed, perturb), noted)
+
+    def _add_wide_numbers(self, arena: "Shared", seed: int) -> None:
+        """Add the distance of a run that compares half precision with the numbers of the source themselves."""
+        with suppress(Exception), self._within(WideNumbers()):  # Foreign code may raise anything; other runs remain.
+            self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
 
     def _only_selects(self, arena: "Shared", seed: int) -> bool:
         """Whether the reference rounds nothing on these inputs, so that every kernel finds the same numbers.
