@@ -55,11 +55,12 @@ def test_two_judges_share_the_work_and_one_that_is_killed_is_replaced(add_proble
 def test_a_judge_that_cannot_start_stops_the_others(monkeypatch):
     started, start, both = [], _Judge.start, threading.Barrier(2)
 
-    def failing(config, windows):
+    def failing(config, windows, **named):
+        assert named == {"beside_others": True}
         both.wait(DEADLINE_S)
         if config.gpu:
             raise OSError("no more processes")
-        started.append(start(config, windows))
+        started.append(start(config, windows, **named))
         return started[-1]
 
     monkeypatch.setattr(_Judge, "start", failing)

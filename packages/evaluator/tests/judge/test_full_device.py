@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import Evidence
+from warpsmith.evaluator.judge.judge import Judge
 from warpsmith.evaluator.judge.pipeline import ROOM_FOR_CANDIDATE, _memory_ran_out
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.session import ReferenceFailedError
@@ -41,3 +43,16 @@ def test_other_failures_of_the_reference_are_nobodys_memory():
 def test_a_recording_knows_what_it_allocates():
     events = [["alloc", 1, 512], ["fill", 1, 0], ["const", 2, b"12345678"], ["alloc", 3, 1024]]
     assert Recording(None, events, [], [], "detached").allocated_bytes == 1536
+
+
+@pytest.mark.parametrize("beside_others", [False, True])
+def test_beside_other_judges_no_failure_is_certainly_the_own_one(add_problem, beside_others):
+    judge = Judge(EvaluatorConfig(slots=1, ready_workers=1), beside_others=beside_others)
+    try:
+        with judge.concurrency.shared() as others_ran:
+            assert others_ran() == beside_others
+        with pytest.raises(torch.OutOfMemoryError), judge.with_all_memory(add_problem):
+            raise FULL
+        assert judge._too_large == (set() if beside_others else {add_problem.key})
+    finally:
+        judge.close()

@@ -5,9 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -195,48 +193,3 @@ def test_devices_do_not_share_a_lock(tmp_path):
     one, other = (Lease(others=DeviceLock(name, tmp_path)) for name in ("GPU-1", "GPU-2"))
     with one.alone(), other.alone():
         pass
-
-
-class Failing(DeviceLock):
-    """A lock of a device whose first wait for starts fails once another thread wants the device alone too."""
-
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.waits, self.goes_on, self.has_failed = threading.Event(), threading.Event(), False
-
-    def block_starts(self):
-        if not self.has_failed:
-            self.has_failed = True
-            self.waits.set()
-            assert self.goes_on.wait(DEADLINE_S)
-            raise KeyboardInterrupt
-        super().block_starts()
-
-
-def test_the_next_thread_takes_the_locks_that_one_which_failed_did_not(tmp_path):
-    own, other = Failing("GPU-1", tmp_path), DeviceLock("GPU-1", tmp_path)
-    lease, found = Lease(others=own), []
-
-    def first():
-        with pytest.raises(KeyboardInterrupt), lease.alone():
-            pass
-        return True
-
-    def second():
-        with lease.alone():
-            found.append(other.try_start(joins=True))
-        return True
-
-    with ThreadPoolExecutor(2) as threads:
-        failed = threads.submit(first)
-        assert own.waits.wait(DEADLINE_S)
-        next_one = threads.submit(second)
-        deadline = time.monotonic() + DEADLINE_S
-        while lease._wanted < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        own.goes_on.set()
-        assert failed.result(DEADLINE_S)
-        assert next_one.result(DEADLINE_S)
-    assert found == [False]
-    assert other.try_start(joins=False)

@@ -99,7 +99,8 @@ class _Judge:
         return len(self.waiting) // self.slots
 
     @staticmethod
-    def start(config: EvaluatorConfig, windows: WindowKeeper | None) -> "_Judge":
+    def start(config: EvaluatorConfig, windows: WindowKeeper | None, *, beside_others: bool = False) -> "_Judge":
+        """Start a judge; `beside_others`: other judges of this evaluator share its machine and device."""
         _check_installed()
         language = language_of(config.language)
         if is_amd(config.chip) and not language.compiles_for_amd:
@@ -115,7 +116,11 @@ class _Judge:
         except (OSError, _native.NativeError) as error:
             raise _cannot_start(error) from error
         try:
-            fields = {"config": config.model_dump_json(), "windows": windows is not None}
+            fields = {
+                "config": config.model_dump_json(),
+                "windows": windows is not None,
+                "beside_others": beside_others,
+            }
             messages.send(judge.channel, Kind.CONFIGURE, fields, timeout_s=config.start_timeout_s)
             judge.facts = _facts(messages.receive(judge.channel, config.start_timeout_s))
             judge.listener.start()
@@ -632,7 +637,9 @@ class Evaluator:
                     with self._lock:
                         self.judges_lost += 1
                     lost.stop()
-                place.judge = _Judge.start(self.config.of_judge(number), self._windows)
+                place.judge = _Judge.start(
+                    self.config.of_judge(number), self._windows, beside_others=len(self._places) > 1
+                )
                 # If the caller forgets to close, the processes end with the interpreter or with this object.
                 weakref.finalize(self, place.judge.stop)
             return place.judge

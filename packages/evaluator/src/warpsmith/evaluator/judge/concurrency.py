@@ -10,9 +10,13 @@ class Concurrency:
     """Lets evaluations run side by side, or one alone to be judged again.
 
     An evaluation that runs alone blocks the others for a limited time; then they run beside it.
+
+    Args:
+        beside_others: whether evaluations of other judges run beside these, which cannot be blocked or seen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, beside_others: bool = False) -> None:
+        self._beside_others = beside_others
         self._state = threading.Condition()
         self._running = 0
         self._entered = 0
@@ -21,13 +25,13 @@ class Concurrency:
 
     @contextmanager
     def shared(self) -> Iterator[Callable[[], bool]]:
-        """Run beside others; yields a function that returns whether any other evaluation has run meanwhile."""
+        """Run beside others; yields a function that returns whether any other evaluation may have run meanwhile."""
         with self._state:
             while (seconds := self._held_for()) > 0:
                 self._state.wait(seconds)
             self._running += 1
             self._entered += 1
-            already, ticket = self._running > 1, self._entered
+            already, ticket = self._beside_others or self._running > 1, self._entered
         try:
             yield lambda: already or self._entered > ticket
         finally:

@@ -61,9 +61,13 @@ class Judge:
     Args:
         config: of the evaluator.
         windows: where other processes use the device too, see `Lease`.
+        beside_others: whether other judges of the evaluator share the machine and the device: no evaluation is ever
+            alone there.
     """
 
-    def __init__(self, config: EvaluatorConfig, windows: RequestedWindows | None = None) -> None:
+    def __init__(
+        self, config: EvaluatorConfig, windows: RequestedWindows | None = None, *, beside_others: bool = False
+    ) -> None:
         self.config = config
         self.machine = Machine(config, windows)
         self.references = ReferenceStore(self.machine, audit)
@@ -71,7 +75,8 @@ class Judge:
         self.facts = ProblemFacts(self.machine)
         self.device = self.machine.device.title
         self.health = self.machine.device.health()
-        self.concurrency = Concurrency()
+        self.concurrency = Concurrency(beside_others=beside_others)
+        self._beside_others = beside_others
         self._too_large: set[str] = set()
 
     def evaluate(
@@ -203,12 +208,15 @@ class Judge:
 
     @contextmanager
     def with_all_memory(self, problem: Problem) -> Iterator[None]:
-        """Free the device's unused memory for a problem that runs alone; remember one that still does not fit."""
+        """Free the device's unused memory for a problem that runs alone; remember one that still does not fit.
+
+        Beside other judges none is remembered: what filled the device may have been theirs.
+        """
         self.references.drop_idle()
         try:
             yield
         except MEMORY_ERRORS as error:
-            if memory_ran_out(error) and len(self._too_large) < MOST_TOO_LARGE:
+            if memory_ran_out(error) and not self._beside_others and len(self._too_large) < MOST_TOO_LARGE:
                 self._too_large.add(problem.key)
             raise
 

@@ -53,7 +53,7 @@ def _serve(channel: _native.Channel) -> None:
     os.nice(config.nice)
     torch.set_num_threads(1)
     try:
-        with _running(config, windows) as judge:
+        with _running(config, windows, fields.flag("beside_others")) as judge:
             service = Service(line, judge, windows)
             facts = {"device": judge.device, "arch": judge.machine.config.target_arch}
             messages.send(channel, Kind.READY, facts)
@@ -76,9 +76,9 @@ def _not_started(error: Exception) -> JudgeUnavailableError:
 
 
 @contextmanager
-def _running(config: EvaluatorConfig, windows: RequestedWindows | None) -> Iterator[Judge]:
+def _running(config: EvaluatorConfig, windows: RequestedWindows | None, beside_others: bool) -> Iterator[Judge]:
     """Run a judge. It starts one worker of each role first, so that a machine that cannot fails at once."""
-    judge = Judge(config, windows)
+    judge = Judge(config, windows, beside_others=beside_others)
     try:
         judge.machine.prepare()
         judge.machine.await_first_workers()
