@@ -63,7 +63,7 @@ def test_an_unsound_slot_is_refused_with_its_reason(slot, reason):
 
 @pytest.mark.parametrize("offset", [-4, 1, 61, 64])
 def test_a_slot_outside_its_arena_is_refused(offset):
-    with pytest.raises(LayoutError, match="lies outside|begins at byte"):
+    with pytest.raises(LayoutError, match=r"lies outside|begins at byte"):
         check_in_arena(TensorSlot("float32", (1,), (1,), offset), 64)
 
 
