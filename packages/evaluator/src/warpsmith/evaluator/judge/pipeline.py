@@ -109,15 +109,14 @@ def _leave_out_uncompiled(
 ) -> None:
     """Leave out configurations of autotuned kernels that do not compile, if others do.
 
-    Of all configurations a few were recorded. Where none of them compiles, others take their place and are judged in
-    all trials: those before did not see them.
+    What is left is judged in all trials once more: in those before, the others may have taken its turns. Of all
+    configurations a few were recorded; where none of them compiles, others take their place.
     """
     while True:
         with evaluation.machine.lease.shared():
-            anew = evaluation.recordings.leave_out_uncompiled(rng)
-        if anew is None:
-            return
-        for trial in planned if anew else ():
+            if not evaluation.recordings.leave_out_uncompiled(rng):
+                return
+        for trial in planned:
             with evaluation.machine.lease.shared():
                 run_trial(evaluation, trial, learned, rng)
 

@@ -223,25 +223,20 @@ class Recordings:
         """
         if not self._may_leave_out(failure.category, failure.message) or not recording.remark:
             return False
-        return self._without([recording], self._of_form(self._session.inputs) or [], answer) is not None
+        return self._without([recording], self._of_form(self._session.inputs) or [], answer)
 
-    def leave_out_uncompiled(self, rng: random.Random) -> bool | None:
-        """Leave out configurations that do not compile, as `leave_out` does.
-
-        Returns:
-            Whether others were recorded in place of all of a form, which no trial has judged; None if nothing changed.
-        """
+    def leave_out_uncompiled(self, rng: random.Random) -> bool:
+        """Leave out configurations that do not compile, as `leave_out` does; return whether something changed."""
         failed = self._launches.result()
         if failed.ok or not self._may_leave_out(failed.category, failed.message):
-            return None
+            return False
         answers = self._answers_of_recorded_forms(rng)
-        changes: list[bool | None] = []
+        changed = False
         for number, (_, found) in enumerate(self._known):
             counted = self._launches.counts([launch for one in found for launch in one.launches])
             if counted and all(one.remark for one in found):
-                changes.append(self._without(self._uncompiled(found), found, answers.get(number)))
-        made = [change for change in changes if change is not None]
-        return any(made) if made else None
+                changed |= self._without(self._uncompiled(found), found, answers.get(number))
+        return changed
 
     def _uncompiled(self, found: list[Recording]) -> list[Recording]:
         """Return the recordings that do not compile for a reason for which the autotuner skips a configuration."""
@@ -264,23 +259,22 @@ class Recordings:
             return {}
         return {forms.index(self._session.inputs): self._session.answer(rng.getrandbits(48))}
 
-    def _without(self, unfit: list[Recording], found: list[Recording], answer: Answer | None) -> bool | None:
-        """Leave `unfit` out of `found`, the recordings of the form of `answer`.
+    def _without(self, unfit: list[Recording], found: list[Recording], answer: Answer | None) -> bool:
+        """Leave `unfit` out of `found`, the recordings of the form of `answer`, if others are left or can be recorded.
 
         Returns:
-            Whether others had to be recorded; None if there is nothing to leave out, or nothing would be left.
+            Whether something was left out.
         """
         self._left -= len(unfit)
         if not unfit or self._left < 0:
-            return None
+            return False
         self._left_out |= {_launches_in(one) for one in unfit}
         left = [one for one in found if one not in unfit]
-        anew = not left
-        if anew and answer is not None:
+        if not left and answer is not None:
             more, _ = self._record(answer)
             left = [one for one in more if _launches_in(one) not in self._left_out]
         if not left:
-            return None
+            return False
         dropped = [launch for one in unfit for launch in one.launches]
         found[:] = left
         if self._launches.counts(dropped):
@@ -288,7 +282,7 @@ class Recordings:
             self._launches.leave_out(
                 dropped, [launch for _, known in self._known for one in known for launch in one.launches]
             )
-        return anew
+        return True
 
     def depends_on_content(self, placed: Form) -> bool:
         """Whether host code acts differently on the values in the session's arenas than its recordings do."""
