@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpsmith.evaluator.correctness.spread import Perturbation
+from warpsmith.evaluator.operator_mode import OperatorMode, operator_name
 
 ROUNDINGS: Final = 4
 """Roundings of the intermediate number. A logarithm near one is off by two on a chip, and the sum in it by a half."""
@@ -88,15 +88,11 @@ TEXTBOOK: Final[dict[str, Callable[..., torch.Tensor]]] = {
 """Textbook forms with a single largest intermediate number, which all ways to write them round alike."""
 
 
-def _name(func: Any) -> str:
-    return str(func._schema.name.rpartition("::")[2].removesuffix("_"))
-
-
 def _first(result: Any) -> Any:
     return result[0] if isinstance(result, tuple | list) else result
 
 
-class PlainFormFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class PlainFormFinder(OperatorMode):
     """Notes which functions with a lossy textbook form a reference calls, and how large their results are.
 
     Attributes:
@@ -105,18 +101,13 @@ class PlainFormFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.shares: dict[str, float] = {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Keep torch from wrapping this for its compiler, which takes seconds to import and is not used here."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        name = _name(func)
+        name = operator_name(func)
         size = _size(name, args)
         step = _step(name, args, kwargs or {}) if _is_softmax(name) else None
         result = func(*args, **(kwargs or {}))
@@ -130,7 +121,7 @@ class PlainFormFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-class PlainForms(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class PlainForms(OperatorMode):
     """Context in which those functions get the rounding error of their textbook forms.
 
     Args:
@@ -139,19 +130,14 @@ class PlainForms(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, perturb: Perturbation | None, shares: dict[str, float]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._perturb = perturb
         self._shares = shares
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """As above."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        name = _name(func)
+        name = operator_name(func)
         share = self._shares.get(name, 0.0)
         if name in self._shares and _is_softmax(name):
             return self._softmax(name, func, args, kwargs or {})

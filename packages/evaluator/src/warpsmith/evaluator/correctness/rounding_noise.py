@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from warpsmith.evaluator.correctness.spread import Perturbation
+from warpsmith.evaluator.operator_mode import OperatorMode, operator_name
 
 ARITHMETIC: Final = frozenset(
     {"add", "sub", "rsub", "mul", "neg", "abs", "sum", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv"}
@@ -60,7 +60,7 @@ CONSTANTS: Final = frozenset(
 """Operators that write one number everywhere, whatever the numbers of the tensor whose form they take."""
 
 
-class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class RoundingNoise(OperatorMode):
     """Context in which inexact results of torch's operators get noise.
 
     Args:
@@ -72,20 +72,15 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, perturb: Perturbation) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._perturb = perturb
         self.rounded = self.converts = False
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Keep torch from wrapping this for its compiler, which takes seconds to import and is not used here."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        name = func._schema.name.rpartition("::")[2].rstrip("_") or func._schema.name
+        name = operator_name(func)
         if func.is_view or name in CONSTANTS or draws(func, name):
             return func(*args, **kwargs)
         if not any(_floating([args, kwargs])):
@@ -135,7 +130,7 @@ def draws(func: Any, name: str) -> bool:
     return torch.Tag.nondeterministic_seeded in func.tags and "attention" not in name
 
 
-class FunctionFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class FunctionFinder(OperatorMode):
     """Context that notes whether anything was computed whose rounding depends on who computes it.
 
     The four operations and roots are rounded once everywhere; sines, powers and sums are not, where they are inexact.
@@ -145,18 +140,14 @@ class FunctionFinder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.found = False
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        name = func._schema.name.rpartition("::")[2].rstrip("_") or func._schema.name
+        name = operator_name(func)
         alike = name in ALIKE and not _scales(name, args, kwargs)
         exempt = func.is_view or name in CONSTANTS or alike or draws(func, name)
         floating = any(_floating([args, kwargs]))

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from warpsmith.evaluator.correctness.rounding_noise import CONSTANTS, NEVER_ROUND
+from warpsmith.evaluator.operator_mode import OperatorMode, operator_name
 
 FLOATING_STEPS: Final = frozenset({"floor", "ceil", "round", "trunc", "sign", "heaviside"})
 """Steps whose results are floating numbers; the other ones answer with integers or truth values."""
@@ -36,7 +37,7 @@ Steps = Mapping[tuple[str, int], list[torch.Tensor | None]]
 """By operator and its number among the calls of it: its results in a flat list, None for those that are no step."""
 
 
-class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Counting(OperatorMode):
     """Counts the calls of each operator by the kind of their results: a run in fp64 has other casts between floats.
 
     Attributes:
@@ -44,22 +45,17 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.count: Counter[str] = Counter()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Keep torch from wrapping this for its compiler, which takes seconds to import and is not used here."""
-        return False
 
     def _key(self, func: Any, result: Any) -> tuple[str, int]:
         kinds = {"float" if _is_inexact(one) else str(one.dtype) for one in _tensors(result)}
-        name = " ".join([_name(func), *sorted(kinds)])
+        name = " ".join([operator_name(func), *sorted(kinds)])
         self.count[name] += 1
         return name, self.count[name]
 
 
-class StepFinder(_Counting):  # type: ignore[no-untyped-call]
+class StepFinder(_Counting):
     """Context of a run that notes its steady steps and their results.
 
     Args:
@@ -90,8 +86,8 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
         given = list(_tensors([args, kwargs]))
         rounded = any(_storage(tensor) in self._rounded for tensor in given)
         # A truth value only chooses the way that a run takes, and `follows` looks at that.
-        self._told |= rounded and _name(func) == READS and given[0].dtype != torch.bool
-        casts = _casts_a_number(_name(func), args, kwargs, given)
+        self._told |= rounded and operator_name(func) == READS and given[0].dtype != torch.bool
+        casts = _casts_a_number(operator_name(func), args, kwargs, given)
         self.casts |= casts
         steady = not (rounded or self._told or casts)
         result = func(*args, **kwargs)
@@ -99,7 +95,7 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
         if any(map(_is_inexact, given)) and not func._schema.is_mutable and not func.is_view:
             if steady:
                 self._hold(key, made)
-            self.others |= (rounded or self._told) and any(_is_step(_name(func), one) for one in made)
+            self.others |= (rounded or self._told) and any(_is_step(operator_name(func), one) for one in made)
         rounds = not steady or _rounds(func, args, given, made)
         written = [*_tensors(made), *(given if func._schema.is_mutable else ())]
         for tensor in written:
@@ -123,23 +119,17 @@ class StepFinder(_Counting):  # type: ignore[no-untyped-call]
             self._held[key] = held
 
 
-class WideNumbers(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class WideNumbers(OperatorMode):
     """Context of a run that compares half precision with a number itself, not with the number as that rounds it."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs, result = kwargs or {}, func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
         if func._schema.is_mutable or any(map(_is_inexact, _tensors(result))):
             return result
-        if not _casts_a_number(_name(func), args, kwargs, list(_tensors([args, kwargs]))):
+        if not _casts_a_number(operator_name(func), args, kwargs, list(_tensors([args, kwargs]))):
             return result
         return func(*tree_map(_single, args), **tree_map(_single, kwargs))
 
@@ -148,7 +138,7 @@ def _single(value: Any) -> Any:
     return value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
-class SteadySteps(_Counting):  # type: ignore[no-untyped-call]
+class SteadySteps(_Counting):
     """Context of another run of the same reference, in which steady steps have their results."""
 
     def __init__(self, steps: Steps) -> None:
@@ -178,10 +168,6 @@ def _held(one: Any, own: torch.Tensor | None) -> Any:
     return one if own is None or own.shape != one.shape else own.to(one.dtype, copy=True)
 
 
-def _name(func: Any) -> str:
-    return func._schema.name.rpartition("::")[2].rstrip("_") or str(func._schema.name)
-
-
 def _is_step(name: str, tensor: Any) -> bool:
     if not isinstance(tensor, torch.Tensor) or not tensor.numel():
         return False
@@ -190,7 +176,7 @@ def _is_step(name: str, tensor: Any) -> bool:
 
 def _rounds(func: Any, args: tuple[Any, ...], given: list[torch.Tensor], made: list[Any]) -> bool:
     """Whether an operator may round numbers that were not."""
-    name = _name(func)
+    name = operator_name(func)
     if func.is_view or name in CONSTANTS or name in RANKINGS:
         return False
     if not any(map(_is_inexact, _tensors(made))) and not func._schema.is_mutable:

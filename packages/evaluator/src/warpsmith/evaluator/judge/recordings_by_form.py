@@ -22,7 +22,7 @@ from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 MOST_LEFT_OUT: Final = 16
-"""Recordings of configurations that the autotuner skips: as many as are drawn of one kernel's."""
+"""Recordings of a form that the autotuner skips: as many as configurations are drawn of a kernel."""
 _QUOTED: Final = MAX_TEXT // 5
 """Most characters of each of two messages: a trial's remark follows, behind half of MAX_TEXT."""
 
@@ -57,7 +57,8 @@ class Recordings:
         self._execution: HostExecution | None = None
         self._known: list[tuple[Form, list[Recording]]] = []
         self._left_out: set[frozenset[bytes]] = set()
-        self._left = MOST_LEFT_OUT
+        # By what holds the recordings of a form.
+        self._left: dict[int, int] = {}
         self._turn = 0
 
     # Loading -------------------------------------------------------------------------------------------------------
@@ -265,8 +266,8 @@ class Recordings:
         Returns:
             Whether something was left out.
         """
-        self._left -= len(unfit)
-        if not unfit or self._left < 0:
+        self._left[id(found)] = left_over = self._left.get(id(found), MOST_LEFT_OUT) - len(unfit)
+        if not unfit or left_over < 0:
             return False
         self._left_out |= {_launches_in(one) for one in unfit}
         left = [one for one in found if one not in unfit]

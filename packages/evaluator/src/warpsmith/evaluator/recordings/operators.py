@@ -20,9 +20,9 @@ from typing import Any, Final
 import torch
 import torch.library
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpsmith.evaluator.devices.uninitialized_memory import Garbage
+from warpsmith.evaluator.operator_mode import OperatorMode
 from warpsmith.evaluator.recordings import library_calls, movement
 from warpsmith.evaluator.recordings.library_calls import LibraryCall
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
@@ -100,7 +100,7 @@ COUNTER: Final = "num_batches_tracked"
 """The buffer in which torch's normalisations count their calls. Host code can update it: no output depends on it."""
 
 
-class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperatorWatch(OperatorMode):
     """Notes operators that are not allowed, fills fresh memory with garbage, and detects writes to the judge's memory.
 
     Args:
@@ -132,7 +132,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         on_done: Callable[[Any, str, Sequence[Any], Any], None] | None = None,
         on_library: Callable[[LibraryCall, Sequence[torch.Tensor]], None] | None = None,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.policy = policy
         self.computes = True
         self.compiled: Callable[[], bool] = lambda: False
@@ -147,11 +147,6 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._garbage = Garbage()
         self.counters: frozenset[int] = frozenset()
         self.fills = True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Otherwise torch imports its compiler at the first operator: 70 MB in every forked worker.
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None

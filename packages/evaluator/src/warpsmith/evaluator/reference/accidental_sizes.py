@@ -12,8 +12,9 @@ from typing import Any, Final, Self
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from warpsmith.evaluator.operator_mode import OperatorMode
 
 MOST: Final = 10_000
 """Operators of one run that are noted."""
@@ -56,15 +57,10 @@ class RunObserver:
         self._modes.close()
 
 
-class _Broadcasts(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Broadcasts(OperatorMode):
     def __init__(self, run: Run) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._run = run
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Keep torch from wrapping this for its compiler, which takes seconds to import and is not used here."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

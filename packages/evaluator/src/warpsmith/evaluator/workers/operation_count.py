@@ -7,21 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from warpsmith.evaluator.operator_mode import OperatorMode
 
-class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+
+class _Counter(OperatorMode):
     """Adds up the operations of each operator that torch has a formula for."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.counts: dict[str, int] = {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Keep torch from wrapping this for its compiler, which takes seconds to import and is not used here."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
