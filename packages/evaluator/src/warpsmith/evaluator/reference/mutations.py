@@ -236,9 +236,7 @@ def to_grid(
     if not -math.inf < low < high < math.inf:
         return
     dice = Dice(generator)
-    spread = math.floor(math.log2(_middle_spread(wide)))
-    coarse, fine = 2.0 ** (spread - GRID_OCTAVES - dice.below(2)), 2.0 ** (spread - FINE_OCTAVES)
-    step = torch.where(dice.rows(wide) < FINE_ROWS, fine, coarse).to(wide.dtype)
+    step = _grid_steps(wide, dice)
     rounded = (wide / step).round() * step
     if low >= 0 or high <= 0:
         rounded = (wide / step).trunc() * step
@@ -252,6 +250,13 @@ def to_grid(
         rounded = _with_long_numbers(rounded, (low, high), dice, long_numbers, long)
     rounded = _with_equal_extremes(rounded, dice)
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
+
+
+def _grid_steps(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Return the step of each row's grid, broadcastable."""
+    spread = math.floor(math.log2(_middle_spread(wide)))
+    coarse, fine = 2.0 ** (spread - GRID_OCTAVES - dice.below(2)), 2.0 ** (spread - FINE_OCTAVES)
+    return torch.where(dice.rows(wide) < FINE_ROWS, fine, coarse).to(wide.dtype)
 
 
 def _with_long_numbers(
