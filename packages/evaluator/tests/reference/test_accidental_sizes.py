@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from warpsmith.evaluator.reference.accidental_sizes import RunObserver, is_accident
+from warpsmith.evaluator.reference.accidental_sizes import RunObserver, is_accident, pieces_of
 
 
 def observed(forward, *shapes):
@@ -70,3 +70,34 @@ def test_what_is_broadcast_beyond_the_sample_is_an_accident(forward, sample, oth
 )
 def test_what_is_clipped_beyond_the_sample_is_an_accident(forward, sample, other, accident):
     assert is_accident(observed(forward, other), observed(forward, sample)) is accident
+
+
+@pytest.mark.parametrize(
+    ("forward", "sample", "other", "accident"),
+    [
+        (lambda x: x.chunk(3, -1), (4, 48), (4, 46), True),
+        (lambda x: x.chunk(3, -1), (4, 48), (4, 45), False),
+        (lambda x: x.chunk(3, -1), (4, 47), (4, 46), False),
+        (lambda x: torch.chunk(x, 2), (4, 48), (3, 48), True),
+        (lambda x: torch.tensor_split(x, 3, dim=1), (4, 48), (4, 46), True),
+        (lambda x: x.split(8), (16, 3), (12, 3), True),
+        (lambda x: x.split(8), (12, 3), (11, 3), False),
+        (lambda x: x.split([8, 4]), (12, 3), (12, 5), False),
+        (lambda x: x.tensor_split((5,)), (10, 3), (9, 3), False),
+        (lambda x: x.split(split_size=8, dim=0), (16, 3), (12, 3), True),
+        (lambda x: x.unbind(0), (16, 3), (12, 3), False),
+        (lambda x: (x.hsplit(2), x.chunk(1)), (16, 4), (15, 4), False),
+    ],
+)
+def test_pieces_that_are_uneven_where_those_of_the_sample_are_not_are_an_accident(forward, sample, other, accident):
+    assert is_accident(observed(forward, other), observed(forward, sample)) is accident
+
+
+def test_sides_are_noted_with_the_number_of_equal_pieces():
+    def forward(x):
+        return x.chunk(3, -1), x[:, :24].chunk(2, 1), x[:, :24].tensor_split(3, 1), x.split(2), x.chunk(3)
+
+    run = observed(forward, (4, 48))
+    assert run.pieces == {48: 3, 24: 6, 4: 2}
+    assert pieces_of({str(side): count for side, count in run.pieces.items()}) == run.pieces
+    assert pieces_of({"x": 3, "8": "2", "16": 0, "24": 4}) == {24: 4}

@@ -673,6 +673,21 @@ def test_equal_sizes_stay_equal_where_a_part_of_an_input_would_not_be_read(sessi
     assert False in {x[0] == y[1] for x, y in shapes_drawn(session_of(whole))}
 
 
+def test_sizes_are_as_free_as_the_pieces_that_they_are_cut_into_allow(session_of):
+    halves = "a, b = x.chunk(2, -1)\nreturn a * y * torch.sigmoid(b)"
+    drawn = shapes_drawn(session_of(problem(halves, "torch.randn(40, 96), torch.randn(40, 1)")))
+    assert {x[0] % 2 for x, _ in drawn} == {1}
+    assert {x[1] % 4 for x, _ in drawn} == {2}
+    thirds = "torch.randn(4, 40, 48).chunk(3, -1)"
+    drawn = shapes_drawn(session_of(problem("return x * y", f"*{thirds}[:2], *torch.empty(0)")))
+    assert {x == y for x, y in drawn} == {True}
+    assert {x[-1] % 2 for x, _ in drawn} == {1}
+    groups = "return x.view(x.shape[0], 8, -1).sum(-1) * y"
+    drawn = shapes_drawn(session_of(problem(groups, "torch.randn(40, 96), torch.randn(40, 1)")))
+    assert {x[0] % 2 for x, _ in drawn} == {1}
+    assert {x[1] % 16 for x, _ in drawn} == {8}
+
+
 def test_boxes_keep_their_four_numbers(session_of):
     area = "side = x[:, 2:] - x[:, :2]\nreturn side.prod(-1)[:, None] - y[:, :1].t()"
     drawn = shapes_drawn(session_of(problem(area, "torch.randn(12, 4), torch.randn(15, 4)")))

@@ -1,11 +1,13 @@
-"""Finds other sizes that torch accepts by accident: a forward broadcasts or clips where it does not with the sample's.
+"""Finds other sizes that torch accepts by accident: code broadcasts, clips or cuts as it does not with the sample's.
 
 Boxes of three numbers, written `t[:, :2] - t[:, 2:]`, subtract one column from two. `x[:length]` of fewer rows than
-`length`, or `x[-8:]` of five, is shorter than it says. The problem does not mean either, and no candidate can be
-expected to compute the same.
+`length`, or `x[-8:]` of five, is shorter than it says. The last third of `x.chunk(3, -1)` is shorter than the others
+where 3 does not divide the side. The problem does not mean any of these, and no candidate can be expected to compute
+the same. All hold for `get_inputs` as for `forward`: queries, keys and values cut from one tensor have one shape.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
@@ -18,26 +20,47 @@ from warpsmith.evaluator.operator_mode import OperatorMode
 
 MOST: Final = 10_000
 """Operators of one run that are noted."""
+MOST_CUTS: Final = 64
+"""Sides of which it is noted that they are cut into equal pieces."""
+CUTS_BY_COUNT: Final = frozenset({"chunk", "unsafe_chunk", "tensor_split", "hsplit", "vsplit", "dsplit"})
+"""Functions that cut a tensor into a number of pieces."""
+CUTS: Final = CUTS_BY_COUNT | {"split", "unsafe_split"}
 
 Operation = tuple[str, frozenset[int]]
 """An elementwise operator, and the dimensions along which it broadcasts an operand; the last one is 0."""
 
 
+class AccidentalSizesError(Exception):
+    """Inputs of these sizes are made by accident alone."""
+
+
 @dataclass
 class Run:
-    """What a forward did that depends on how sizes relate.
+    """What code did that depends on how sizes relate.
 
     Attributes:
         operations: its elementwise operators in order.
         clipped: the dimensions, counted from the first, of which it takes a slice that begins or ends beyond them.
+        uneven: the dimensions that it cuts into pieces of which one is shorter, other than by a list of sizes.
+        pieces: for each side that it cuts into a number of equal pieces, that number; of several their common multiple.
     """
 
     operations: list[Operation] = field(default_factory=list)
     clipped: set[int] = field(default_factory=set)
+    uneven: set[int] = field(default_factory=set)
+    pieces: dict[int, int] = field(default_factory=dict)
+
+    def note_cut(self, whole: torch.Tensor, pieces: Sequence[torch.Tensor], *, by_count: bool) -> None:
+        """Note that `whole` was cut into `pieces`, into as many as asked for if `by_count`, else by their side."""
+        cut = [dim for dim, side in enumerate(whole.shape) if side != pieces[0].shape[dim]]
+        self.uneven.update(dim for dim in cut if len({piece.shape[dim] for piece in pieces}) > 1)
+        if by_count and len(cut) == 1 and cut[0] not in self.uneven and len(self.pieces) < MOST_CUTS:
+            side = whole.shape[cut[0]]
+            self.pieces[side] = math.lcm(self.pieces.get(side, 1), len(pieces))
 
 
 class RunObserver:
-    """Notes elementwise operators and clipped slices of what runs inside it.
+    """Notes elementwise operators, clipped slices and cuts of what runs inside it.
 
     Attributes:
         run: what was noted.
@@ -50,7 +73,7 @@ class RunObserver:
     def __enter__(self) -> Self:
         self._modes.enter_context(_Broadcasts(self.run))
         # Torch returns the tensor itself for a slice that holds all of it, so the dispatcher does not see `x[:20]`.
-        self._modes.enter_context(_Slices(self.run))
+        self._modes.enter_context(PartsObserver(self.run))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,17 +94,36 @@ class _Broadcasts(OperatorMode):
         return func(*args, **(kwargs or {}))
 
 
-class _Slices(TorchFunctionMode):
-    def __init__(self, run: Run) -> None:
+class PartsObserver(TorchFunctionMode):
+    """Notes clipped slices and cuts of what runs inside it.
+
+    Attributes:
+        run: what was noted.
+    """
+
+    def __init__(self, run: Run | None = None) -> None:
         super().__init__()
-        self._run = run
+        self.run = Run() if run is None else run
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is torch.Tensor.__getitem__:
-            self._run.clipped.update(_clipped(*args))
-        return func(*args, **(kwargs or {}))
+            self.run.clipped.update(_clipped(*args))
+        result = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        given = [*args, *(kwargs or {}).values()]
+        # What is cut by a list of sizes or of places is cut as it says.
+        if name in CUTS and len(result) > 1 and not any(isinstance(one, list | tuple) for one in given):
+            whole = next(one for one in given if isinstance(one, torch.Tensor))
+            self.run.note_cut(whole, result, by_count=name in CUTS_BY_COUNT)
+        return result
+
+
+def pieces_of(reported: Mapping[str, Any]) -> dict[int, int]:
+    """Return `Run.pieces` as a reference worker reported them; drop malformed entries."""
+    some = list(reported.items())[:MOST_CUTS]
+    return {int(side): count for side, count in some if side.isdecimal() and type(count) is int and count > 0}
 
 
 def _clipped(tensor: torch.Tensor, index: Any) -> Iterator[int]:
@@ -116,8 +158,9 @@ def _broadcast(shapes: Iterable[Sequence[int]]) -> Iterator[int]:
 
 
 def is_accident(run: Run, sample: Run) -> bool:
-    """Whether a run broadcasts or clips what the sample's run did not."""
-    return bool(run.clipped - sample.clipped) or _broadcasts_more(run.operations, sample.operations)
+    """Whether a run broadcasts, clips or cuts unevenly what the sample's run did not."""
+    parts = bool(run.clipped - sample.clipped or run.uneven - sample.uneven)
+    return parts or _broadcasts_more(run.operations, sample.operations)
 
 
 def _broadcasts_more(run: Sequence[Operation], sample: Sequence[Operation]) -> bool:

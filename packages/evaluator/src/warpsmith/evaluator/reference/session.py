@@ -26,6 +26,7 @@ from warpsmith.evaluator.processes.failure_attribution import fault_of_a_referen
 from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
 from warpsmith.evaluator.recordings.operators import COUNTER
+from warpsmith.evaluator.reference.accidental_sizes import pieces_of
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.named_sizes import MOST, are_places, is_size
@@ -220,7 +221,7 @@ class Knowledge:
 
 
 _LEARNED: Final = (
-    "sizes", "occurrences", "steady_bytes", "seen", "learned", "_sample", "_sample_overflows", "_is_steady",
+    "sizes", "occurrences", "pieces", "steady_bytes", "seen", "learned", "_sample", "_sample_overflows", "_is_steady",
 )  # fmt: skip
 
 
@@ -232,6 +233,7 @@ class ReferenceSession:
         other_names: aliases of parameters and buffers, each with the first name, which is used in messages.
         steady_bytes: bytes, padding included, of the inputs that `get_inputs()` makes with unchanged sizes; 0 until
             the second set, and from then on if two sets differ in form.
+        pieces: for each side that the problem cuts into a number of equal pieces, that number.
 
     Raises (from every method):
         ReferenceFailedError: the problem's code raised.
@@ -276,6 +278,7 @@ class ReferenceSession:
         self.made_with = MadeWith()
         self.sites: dict[str, int] = {}
         self.steady_bytes = 0
+        self.pieces: dict[int, int] = {}
         self._sample: Form | None = None
         self._sample_overflows: bool | None = None
         self._is_steady = True
@@ -513,6 +516,7 @@ class ReferenceSession:
         extra_ms = self._extra_ms if exact else 0
         exact = exact and self.inputs.size <= self._most_exact
         fields = self._ask(Kind.RUN, {"seed": seed, "exact": exact, "extra_ms": extra_ms}, Kind.ANSWERED).fields
+        self.pieces = pieces_of(fields.mapping("pieces"))
         tree = codec.Fields(fields.value("answer"))
         slots = list(codec.slots(fields.value("answer")))
         flags = [fields.sequence(name) for name in ("exact", "spread")]

@@ -11,7 +11,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from warpsmith.evaluator.devices import tensor_views
@@ -35,8 +35,12 @@ MOST_OCCURRENCES: Final = 8
 """A literal that is written more often is one size: the sets of its occurrences would be too many to try."""
 MOST_SPLITS: Final = 40
 """Most runs of a reference to find out which equal sizes can differ."""
+MOST_STEPS: Final = 24
+"""Most runs of a reference to find out which sizes need not be as coarse as the others."""
 MOST_TRIED_ELEMENTS: Final = 1 << 22
 """Elements of inputs above which equal sizes stay equal and no batch is one: to try it would take too long."""
+DRAWS_OF_PIECES: Final = 3
+"""Sizes that a way is tried with where a problem cuts a side into pieces: three divides one size in three by chance."""
 MOST_UNREAD: Final = 8
 """Most dimensions of a problem's inputs of which it is found out whether they are read to their end."""
 SAMPLE: Final = MadeWith(seed=1)
@@ -80,6 +84,8 @@ class Resizing:
         regular: whether powers of two stay powers of two, and multiples of 16 multiples of 16.
         parts: groups of occurrences of one literal; each group takes a size of its own.
         batches: names of sizes that can be 1: leading dimensions.
+        pieces: for sizes that the problem cuts into a number of equal pieces, that number; coarse sizes keep it.
+        steps: for sizes that need not be as coarse as the others, by name, what they stay multiples of.
     """
 
     sample: AnsweredForm
@@ -90,6 +96,8 @@ class Resizing:
     regular: bool = True
     parts: tuple[tuple[str, ...], ...] = ()
     batches: tuple[str, ...] = ()
+    pieces: Mapping[int, int] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
 
     def draw(self, rng: random.Random, written: Sequence[float] = ()) -> dict[str, int]:
         """Return other sizes, each an odd multiple of the step that it must keep if possible (see `smaller`).
@@ -105,7 +113,7 @@ class Resizing:
         for names, size in groups:
             telling = self._telling(size, written, rng) if self.is_free else []
             telling_names.update(names if telling else ())
-            other = self._other(size, taken.setdefault(size, set()), rng, telling)
+            other = self._other(names[0], taken.setdefault(size, set()), rng, telling)
             taken[size].add(other)
             drawn |= dict.fromkeys(names, other)
         batches = [name for name in self.batches if name not in telling_names]
@@ -141,15 +149,24 @@ class Resizing:
         beside = [number + side for number in written if type(number) is int for side in (0, 0, -1, 1)]
         return [one for one in beside if -(-size // 2) <= one < size and one % UNINFORMATIVE]
 
-    def _other(self, size: int, taken: set[int], rng: random.Random, telling: Sequence[int] = ()) -> int:
+    def _other(self, name: str, taken: set[int], rng: random.Random, telling: Sequence[int] = ()) -> int:
+        size = self.sizes[_whole(name)]
         if self.keeps_narrow and size <= COARSEST:
             return size
-        step = _step(size, self.coarse, self.regular)
+        step = self.step(name)
         if self._keeps_alignment(size):
-            step = max(step, math.gcd(size, COARSEST))
+            step = math.lcm(step, math.gcd(size, COARSEST))
         found = [smaller(size, step, rng, halves=self.regular) for _ in range(DISTINCT_ATTEMPTS)]
         found = [*rng.sample(telling, len(telling)), *found]
         return next((other for other in found if other not in taken), found[0])
+
+    def step(self, name: str) -> int:
+        """Return what a size stays a multiple of: 1, or what keeps it regular, coarse or in equal pieces."""
+        name, size = _whole(name), self.sizes[_whole(name)]
+        if name in self.steps:
+            return self.steps[name]
+        coarse = self.pieces.get(size, 1) if self.coarse else 1
+        return math.lcm(_step(size, self.coarse, self.regular), coarse)
 
     def _keeps_alignment(self, size: int) -> bool:
         if self.aligned != "rows":
@@ -254,9 +271,10 @@ def learn(
     Takes some runs of the reference, once per session. `finite` says whether its answers must be finite.
     """
     trial = _Trial(session, rng, finite)
+    start = Resizing(sample, {}, pieces=session.pieces)
     ways: list[Resizing] = []
     for regular in (False, True) if session.sizes else ():
-        ways += [way for way in _settings(session.sizes, Resizing(sample, {}, regular=regular), trial) if way]
+        ways += [way for way in _settings(session.sizes, replace(start, regular=regular), trial) if way]
     if not ways:
         return ()
     first, *others = ways
@@ -266,6 +284,7 @@ def learn(
     if sum(slot.numel for slot in sample.inputs.slots) > MOST_TRIED_ELEMENTS:
         # A trial passes over a way that the problem does not tolerate.
         return (first, rows, *others)
+    first = _freed(first, trial)
     split = _split(first, trial)
     return (
         _with_batches(split, trial),
@@ -282,7 +301,9 @@ class _Trial:
         self.session, self.rng, self.finite = session, rng, finite
 
     def tolerates(self, way: Resizing) -> bool:
-        return answer_to_others(self.session, way, self.rng, finite=self.finite) is not None
+        """Whether the problem answers to sizes drawn in this way; to several, where chance may make equal pieces."""
+        draws = DRAWS_OF_PIECES if self.session.pieces else 1
+        return all(answer_to_others(self.session, way, self.rng, finite=self.finite) is not None for _ in range(draws))
 
     def tolerates_sizes(self, way: Resizing, sizes: Mapping[str, int]) -> bool:
         answer = tried_answer(self.session, self.rng, sizes, finite=self.finite, exact=False)
@@ -354,6 +375,20 @@ def _settings(sizes: Mapping[str, int], start: Resizing, trial: _Trial) -> list[
     return [kept]
 
 
+def _freed(way: Resizing, trial: _Trial) -> Resizing:
+    """Let each coarse size have the smallest step that the problem takes with it.
+
+    A forward that halves a dimension takes any number of rows, and any even number of columns.
+    """
+    runs = itertools.count()
+    for name in way.sizes if way.coarse else ():
+        coarse = way.step(name)
+        steps = {way.pieces.get(way.sizes[name], 1), *itertools.takewhile(coarse.__gt__, (1, 2, 4, 8))}
+        freer = (replace(way, steps={**way.steps, name: step}) for step in sorted(steps) if step < coarse)
+        way = next((one for one in freer if next(runs) < MOST_STEPS and trial.tolerates(one)), way)
+    return way
+
+
 def _split(way: Resizing, trial: _Trial) -> Resizing:
     """Let occurrences of a literal differ, alone or in pairs: `torch.randn(32, 32)` need not be square.
 
@@ -365,7 +400,7 @@ def _split(way: Resizing, trial: _Trial) -> Resizing:
         for group in _groups(trial.session.occurrences.get(name, [])):
             if not set(group) < left or next(runs) >= MOST_SPLITS:
                 continue
-            other = smaller(size, _step(size, way.coarse, way.regular), trial.rng, halves=False)
+            other = smaller(size, way.step(name), trial.rng, halves=False)
             names = tuple(part(name, number) for number in group)
             if trial.tolerates_sizes(way, dict.fromkeys(names, other)) and trial.reads_all(size):
                 parts.append(names)

@@ -5,6 +5,7 @@ evaluations.
 """
 
 import copy
+import math
 import os
 import time
 from collections import Counter
@@ -35,7 +36,13 @@ from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING
 from warpsmith.evaluator.recordings import module_state, outputs
 from warpsmith.evaluator.reference import named_sizes
-from warpsmith.evaluator.reference.accidental_sizes import Run, RunObserver, is_accident
+from warpsmith.evaluator.reference.accidental_sizes import (
+    AccidentalSizesError,
+    PartsObserver,
+    Run,
+    RunObserver,
+    is_accident,
+)
 from warpsmith.evaluator.reference.ambiguity import AmbiguityFinder
 from warpsmith.evaluator.reference.bounds_of_draws import DrawBounds
 from warpsmith.evaluator.reference.draw_plan import MOST_SITES, PLAINLY, DrawPlan
@@ -164,6 +171,7 @@ class Reference:
         # its elementwise operators, and the sign of divisors whose quotients it compares.
         self._plain_forms: dict[str, float] | None = None
         self._sample_run = Run()
+        self._sample_parts: Run | None = None
         self._sign = ""
         self._inexact: set[int] = set()
         # Whether its forward rounds, and makes numbers of integers; sought on all inputs until it has rounded once.
@@ -183,6 +191,13 @@ class Reference:
         self._steps_of_rounded = False
         # Whether it compares half precision with numbers that this rounds.
         self._casts_numbers = False
+
+    @property
+    def pieces(self) -> dict[str, int]:
+        """For each side that the problem cuts into a number of equal pieces with its own sizes, that number."""
+        runs = [run for run in (self._sample_parts, self._sample_run) if run is not None]
+        sides = {side for run in runs for side in run.pieces}
+        return {str(side): math.lcm(*(run.pieces.get(side, 1) for run in runs)) for side in sides}
 
     def _model_class(self) -> type:
         found = self.namespace["Model"]
@@ -302,6 +317,9 @@ class Reference:
         """Make an input set, with other `sizes` by name, varied by `draws`; return its slots, and update `sites`.
 
         `fill_inputs` then copies it, or `fill_inputs_as_before` if it has the slots of the previous set.
+
+        Raises:
+            AccidentalSizesError: `get_inputs` clips or cuts tensors of these sizes as it does not with its own.
         """
         self._on_grid, self._resized = draws.on_grid, bool(sizes)
         catch, inputs = self._caught_inputs(seed, sizes, draws)
@@ -321,6 +339,8 @@ class Reference:
 
     def _caught_inputs(self, seed: int, sizes: dict[str, int], draws: DrawPlan) -> tuple[Catch, Any]:
         """Run `get_inputs` once, and return what intercepted its draws, and its inputs."""
+        if sizes and self._sample_parts is None:
+            self._caught_inputs(0, {}, PLAINLY)
         sizes_written = self.sizes.numbers | self._held_numbers
         catch = Catch(
             str(self.path),
@@ -340,7 +360,13 @@ class Reference:
         with self.device.as_default(), catch:
             get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
             catch.rebind(get_inputs.__globals__)
-            inputs = get_inputs()
+            # Within what intercepts draws, so that it sees the calls of the problem alone.
+            with PartsObserver() as parts:
+                inputs = get_inputs()
+        if self._sample_parts is None:
+            self._sample_parts = parts.run
+        elif sizes and is_accident(parts.run, self._sample_parts):
+            raise AccidentalSizesError("get_inputs() clips or cuts tensors of these sizes by accident")
         return catch, catch.finish(inputs)
 
     def fill_inputs(self, tree: codec.Value, arena: "Shared") -> None:
@@ -380,7 +406,7 @@ class Reference:
         }
         self.answer_form = codec.encode([answer, available])
         facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks, "tied": self._tied}
-        return {"answer": answer, **available, **facts}
+        return {"answer": answer, **available, **facts, "pieces": self.pieces}
 
     def _answer_with_bounds(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> codec.Value:
         """Compute the answer, in `answers` with fp64 and spread; return its form."""
