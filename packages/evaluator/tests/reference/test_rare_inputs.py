@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from warpsmith.evaluator.reference import rare_inputs
 from warpsmith.evaluator.reference.session import Answer, Expected
 from warpsmith.evaluator.reference.trials import plan
-from warpsmith.evaluator.reference.variability import Learned
+from warpsmith.evaluator.reference.variability import Learned, learn
 
 traits = st.tuples(st.integers(0, 2), st.integers(-3, 12))
 sets = st.dictionaries(st.integers(0, 2**64 - 1), st.sets(traits, max_size=12), min_size=12, max_size=24)
@@ -98,6 +98,27 @@ def test_few_sets_tell_nothing_and_the_sample_decides(found_in, monkeypatch):
     monkeypatch.setattr(rare_inputs, "LOOKS", ((3, 60.0),) * 3)
     for finite in (True, False):
         assert found_in("torch.log(x)", "[torch.rand(4) + 1]", sample_finite=finite).finite is finite
+
+
+def test_each_later_evaluation_looks_at_more_sets_until_a_thousand(session_of, monkeypatch):
+    for name, limits in (("LOOKS", ((5, 60.0),) * 3), ("FURTHER", (5, 60.0)), ("MOST_LOOKED", 14)):
+        monkeypatch.setattr(rare_inputs, name, limits)
+    inputs = "[torch.where(torch.rand(()) < 0.2, 0.0, torch.rand(()) + 1) * torch.ones(3)]"
+    session = session_of(TORN.replace("FORWARD", "x / x.sum()").replace("INPUTS", inputs))
+    learned, odd = [], []
+    for _ in range(4):
+        learned.append(learn(session, hidden_shapes=False))
+        odd.append(set(learned[-1].looked.looked.odd))
+    assert [len(one.looked.looked) for one in learned] == [5, 10, 15, 15]
+    assert odd[0] <= odd[1] <= odd[2]
+    assert set(learned[-1].odd) <= odd[-1]
+    assert bool(learned[-1].odd) is bool(odd[-1])
+
+
+def test_of_a_problem_without_poles_no_more_sets_are_looked_at(session_of):
+    session = session_of(TORN.replace("FORWARD", "x * 2").replace("INPUTS", "[torch.randn(3)]"))
+    first = learn(session, hidden_shapes=False)
+    assert learn(session, hidden_shapes=False).looked is first.looked
 
 
 def test_an_odd_set_is_a_trial_beside_the_others():

@@ -3,6 +3,9 @@
 A kernel that is wrong for one input set in ten is right in most evaluations if each judges one plain set that is drawn
 anew. So plain sets are drawn in advance, the reference answers them, and those with a rare number in the answer are
 judged more often than others, and one with NaN or an infinity always. Their seeds are secret, as those of all trials.
+
+What happens in one set of a hundred takes hundreds to be met. So each later evaluation of a problem looks at some more.
+What is found depends on the problem and on chance alone, never on a candidate.
 """
 
 import random
@@ -24,10 +27,15 @@ DISCRETE: Final = re.compile(r"randint|integers|random_|randrange|multinomial|ch
 """Calls that draw integers: what happens in few sets is then a step of the answer, not a tail of it."""
 POLES: Final = re.compile(
     r"sqrt|log|pow|\*\*|acos|asin|atanh|arc|reciprocal|std\b|var\b|norm\b|erfinv|inf\b|nan\b|masked_|softmax|bernoulli|normalize"
+    r"|(?<!/)/(?![/=])|div(?:ide)?\b|mean\b"
 )
 """Functions that have no number for some: in few sets one of many floats is such."""
 LOOKS: Final = ((48, 0.3), (150, 0.3), (48, 0.15))
 """Plain input sets that are looked at, and seconds for them: where integers are drawn, where there are poles, else."""
+FURTHER: Final = (200, 0.1)
+"""Sets that each later evaluation of the problem looks at besides, and seconds for them."""
+MOST_LOOKED: Final = 1000
+"""Sets after which no more are looked at: an event of one set in two hundred is met then."""
 MOST_ODD: Final = 2
 """Sets of each kind of NaN and infinities that are kept."""
 FEWEST_SETS: Final = 12
@@ -49,6 +57,24 @@ Trait = tuple[int, float]
 
 
 @dataclass(frozen=True)
+class Looked:
+    """The plain input sets that were looked at.
+
+    Attributes:
+        traits: of finite answers, by seed.
+        odd: kinds of odd numbers of other answers, by seed.
+        failed: whether the reference failed on one, which ends the search.
+    """
+
+    traits: Mapping[int, Set[Trait]] = field(default_factory=dict)
+    odd: Mapping[int, Set[str]] = field(default_factory=dict)
+    failed: bool = False
+
+    def __len__(self) -> int:
+        return len(self.traits) + len(self.odd)
+
+
+@dataclass(frozen=True)
 class RareSets:
     """What plain input sets of a problem are answered with now and then.
 
@@ -57,21 +83,14 @@ class RareSets:
         odd: of `answer_to`, whose answers hold NaN or an infinity, which most do not.
         infinite: whether some answer holds an infinity and no NaN.
         finite: whether most answers are finite.
+        looked: the sets that this is known from.
     """
 
     seeds: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
     infinite: bool = False
     finite: bool = True
-
-
-@dataclass
-class _Seen:
-    """The plain input sets that were looked at: by seed the traits of finite answers, and kinds of odd numbers."""
-
-    traits: dict[int, set[Trait]] = field(default_factory=dict)
-    odd: dict[int, set[str]] = field(default_factory=dict)
-    failed: bool = False
+    looked: Looked = field(default_factory=Looked)
 
 
 def rare_sets(session: ReferenceSession, *, sample_finite: bool) -> RareSets:
@@ -82,17 +101,31 @@ def rare_sets(session: ReferenceSession, *, sample_finite: bool) -> RareSets:
         sample_finite: whether the answer to its sample is finite, whose seed is fixed.
     """
     discrete = bool(DISCRETE.search(session.source))
-    seen = _look(session, *(LOOKS[0] if discrete else LOOKS[1 if POLES.search(session.source) else 2]))
-    rarely = discrete and len(seen.traits) >= FEWEST_SETS and not seen.failed
-    infinite = any("nan" not in kinds for kinds in seen.odd.values())
-    finite = _is_mostly_finite(session, seen, sample_finite=sample_finite)
-    odd = tuple(_kept(session, seen.odd)) if finite else ()
-    return RareSets(tuple(_covering(seen.traits)) if rarely else (), odd, infinite, finite)
+    limits = LOOKS[0] if discrete else LOOKS[1 if POLES.search(session.source) else 2]
+    looked = _look(session, Looked(), *limits)
+    finite = _is_mostly_finite(session, looked, sample_finite=sample_finite)
+    return _chosen(session, looked, finite=finite)
 
 
-def _is_mostly_finite(session: ReferenceSession, seen: _Seen, *, sample_finite: bool) -> bool:
+def more_sets(session: ReferenceSession, known: RareSets) -> RareSets:
+    """Look at more plain input sets, its state as constructed, unless the problem has been looked at enough."""
+    lasting = DISCRETE.search(session.source) or POLES.search(session.source)
+    if not lasting or known.looked.failed or len(known.looked) >= MOST_LOOKED:
+        return known
+    return _chosen(session, _look(session, known.looked, *FURTHER), finite=known.finite)
+
+
+def _chosen(session: ReferenceSession, looked: Looked, *, finite: bool) -> RareSets:
+    """Choose from the sets that were looked at."""
+    rarely = bool(DISCRETE.search(session.source)) and len(looked.traits) >= FEWEST_SETS and not looked.failed
+    infinite = any("nan" not in kinds for kinds in looked.odd.values())
+    odd = tuple(_kept(session, looked.odd)) if finite else ()
+    return RareSets(tuple(_covering(looked.traits)) if rarely else (), odd, infinite, finite, looked)
+
+
+def _is_mostly_finite(session: ReferenceSession, seen: Looked, *, sample_finite: bool) -> bool:
     """Whether most answers are finite; of fixed seeds where there are both kinds, so that every session finds alike."""
-    if len(seen.traits) + len(seen.odd) < FEWEST_SETS:
+    if len(seen) < FEWEST_SETS:
         return sample_finite
     if not (seen.traits and seen.odd):
         return bool(seen.traits)
@@ -101,20 +134,20 @@ def _is_mostly_finite(session: ReferenceSession, seen: _Seen, *, sample_finite: 
     return sum(answer is not None and answer.finite for answer in answers) > FIXED_SETS // 2
 
 
-def _look(session: ReferenceSession, most: int, seconds: float) -> _Seen:
-    """Draw up to `most` plain sets for so many seconds, or until the reference fails on one."""
-    secret, begun, seen = random.SystemRandom(), time.monotonic(), _Seen()
-    while len(seen.traits) + len(seen.odd) < most and time.monotonic() - begun < seconds:
+def _look(session: ReferenceSession, before: Looked, most: int, seconds: float) -> Looked:
+    """Draw up to `most` plain sets more for so many seconds, or until the reference fails on one."""
+    secret, begun = random.SystemRandom(), time.monotonic()
+    traits, odd, failed = dict(before.traits), dict(before.odd), False
+    while len(traits) + len(odd) < len(before) + most and time.monotonic() - begun < seconds and not failed:
         seed = secret.getrandbits(64)
         answer = answer_to(session, seed, finite=False, exact=False)
         if answer is None or not answer.defined:
-            seen.failed = True
-            break
-        if answer.finite:
-            seen.traits[seed] = set(_traits(answer))
+            failed = True
+        elif answer.finite:
+            traits[seed] = frozenset(_traits(answer))
         else:
-            seen.odd[seed] = _kinds_of_odd(answer)
-    return seen
+            odd[seed] = _kinds_of_odd(answer)
+    return Looked(traits, odd, failed)
 
 
 def _kinds_of_odd(answer: Answer) -> set[str]:

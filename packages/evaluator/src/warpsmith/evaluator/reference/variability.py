@@ -21,7 +21,7 @@ from warpsmith.evaluator.reference import mutations, shape_variation, varying_fo
 from warpsmith.evaluator.reference.draw_plan import INPUTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
-from warpsmith.evaluator.reference.rare_inputs import DISCRETE, RareSets, rare_sets
+from warpsmith.evaluator.reference.rare_inputs import DISCRETE, RareSets, more_sets, rare_sets
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
@@ -96,6 +96,7 @@ class Learned:
         rare: seeds of plain input sets whose answers hold rare numbers.
         odd: seeds of plain input sets whose answers hold NaN or an infinity, as few do.
         forms: seeds of plain input sets of other forms than most.
+        looked: what `rare` and `odd` are known from; None where the form of its inputs depends on the seed.
     """
 
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -118,10 +119,11 @@ class Learned:
     rare: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
     forms: tuple[int, ...] = ()
+    looked: RareSets | None = None
 
 
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
-    """Return what is known of the session's problem; learned once per session.
+    """Return what is known of the session's problem; learned once per session, but for rare input sets.
 
     The random numbers here need not be secret, but for those of rare input sets: no candidate sees these inputs.
     """
@@ -130,7 +132,27 @@ def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
         forms = varying_forms.other_forms(session, session.inputs) if seen.steady else ()
         seen = replace(seen, steady=seen.steady and not forms)
         session.learned = replace(_learn(session, seen, hidden_shapes=hidden_shapes), forms=forms)
+    else:
+        session.learned = _with_more_sets(session, session.learned)
     return session.learned
+
+
+def _with_more_sets(session: ReferenceSession, learned: Learned) -> Learned:
+    """Return what is known after a look at more plain input sets; leaves other inputs behind."""
+    if learned.looked is None:
+        return learned
+    session.reset_state()
+    found = more_sets(session, learned.looked)
+    finite = learned.finite and not _means_infinity(session, found)
+    return replace(learned, rare=found.seeds, odd=found.odd if finite else (), finite=finite, looked=found)
+
+
+def _means_infinity(session: ReferenceSession, rare: RareSets) -> bool:
+    """Whether a problem means the infinities of some answers.
+
+    It may ban a token that makes a phrase come again: trials in which it does so are such as it can make.
+    """
+    return rare.infinite and bool(INFINITY.search(session.source) and DISCRETE.search(session.source))
 
 
 def two_seeds(session: ReferenceSession) -> tuple[int, int]:
@@ -166,11 +188,9 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     on_grid = sum(slot.numel for slot in session.inputs.slots) <= MOST_ON_GRID
     _refuse_written_parameters(session)
     rare = rare_sets(session, sample_finite=answer.finite) if seen.steady else RareSets(finite=answer.finite)
-    # A problem may ban a token that makes a phrase come again: trials in which it does so are such as it can make.
-    means_infinity = bool(INFINITY.search(session.source) and DISCRETE.search(session.source))
-    finite = rare.finite and not (rare.infinite and means_infinity)
+    finite = rare.finite and not _means_infinity(session, rare)
     known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
-    known = replace(known, rare=rare.seeds, odd=rare.odd)
+    known = replace(known, rare=rare.seeds, odd=rare.odd, looked=rare if seen.steady else None)
     session.reset_state()
     known = replace(known, **_reached(session, answer, rng, finite=finite))
     known = replace(known, state=_tolerated_state(session, known, rng))
