@@ -439,3 +439,38 @@ def test_a_sparse_grid_leaves_most_slices_and_begins_some_with_zero():
     few = before[:4].clone()
     to_sparse_grid(few, seeded(), zero=False)
     assert torch.equal(few, before[:4])
+
+
+@pytest.mark.parametrize("shape", [(64, 40), (8, 9, 40), (1, 64, 40)])
+def test_draws_of_another_size_have_rows_of_each_sign(shape):
+    rows = dict.fromkeys((-1, 0, 1), 0)
+    for seed in range(20):
+        draw = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+        vary_draw(draw, "scaled", ANY_SIGN, torch.Generator().manual_seed(seed))
+        signs = draw.sign()
+        whole = (signs == signs[..., :1]).all(-1)
+        for sign in (-1, 1):
+            rows[sign] += bool((whole & (signs[..., 0] == sign)).any())
+        rows[0] += bool((~whole).any())
+    assert all(count >= 8 for count in rows.values())
+
+
+def test_slices_of_a_gridded_draw_reach_numbers_of_the_source_as_their_extremes():
+    largest = least = 0
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        draw = torch.randn(64, 128, generator=generator)
+        to_grid(draw, generator, zero=True, numbers=(1.5, -1.25), rows=True)
+        largest += bool((draw.amax(-1) == 1.5).any())
+        least += bool((draw.amin(-1) == -1.25).any())
+    assert largest >= 12
+    assert least >= 12
+
+
+@pytest.mark.parametrize("numbers", [(), (1e6,), (0.25,)])
+def test_bounds_out_of_reach_leave_a_gridded_draw_in_its_range(numbers):
+    draw = torch.rand(9, 16, generator=torch.Generator().manual_seed(0))
+    low, high = draw.min(), draw.max()
+    to_grid(draw, torch.Generator().manual_seed(1), zero=False, numbers=numbers)
+    assert low <= draw.min()
+    assert draw.max() <= high

@@ -52,6 +52,8 @@ MOST_DIMS: Final = 4
 """Up to this many dimensions, every subset is a choice; beyond it, only those that end at the last dimension."""
 WHOLLY_NEGATIVE: Final = 0.75
 NEGATIVE_SLICES: Final = 0.2
+WHOLLY_OF_ONE_SIGN: Final = 0.1
+OF_LAST: Final = 0.15
 CALM: Final = (0.45, 0.9)
 """Distance of a nearly constant row from the mean of the draw, in standard deviations: most have one sign."""
 TINY_SHARE: Final = 1 / 8
@@ -73,6 +75,10 @@ PLANTED_SHARE: Final = 1 / 16
 SPARSE: Final = 4
 LEAST_SPARSE: Final = 8
 """Slices of a draw that are on a sparse grid, if it has at least so many."""
+BOUNDED_SHARE: Final = 1 / 4
+"""Share of a gridded draw's slices whose largest number is one of the source, and of those whose least one is."""
+BOUND_REACH: Final = 3.0
+"""Distance of such a number from the middle of the draw, in its spreads: beyond it, few slices would reach it."""
 WRITTEN_SHARE: Final = 1 / 32
 """The same for numbers of the candidate's source."""
 LONG_ROWS: Final = 1 / 4
@@ -248,6 +254,8 @@ def to_grid(
         rounded = _with_numbers(rounded, [one for one in given if least <= one <= most], dice, share)
     if tensor.dtype == torch.float32:
         rounded = _with_long_numbers(rounded, (low, high), dice, long_numbers, long)
+    telling = dict.fromkeys([*numbers, *short, *(long_numbers if tensor.dtype == torch.float32 else ())])
+    rounded = _with_bounded_slices(rounded, [one for one in telling if low < one < high], dice)
     rounded = _with_equal_extremes(rounded, dice)
     tensor.copy_(_with_equal_rows(rounded, dice) if rows and rounded.dim() > 1 else rounded)
 
@@ -341,6 +349,20 @@ def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Gen
         same[dice.below(len(one))] = True
         one[same] = other[same]
     one[dice.below(len(one))] = other[dice.below(len(other))]
+
+
+def _with_bounded_slices(wide: torch.Tensor, numbers: Sequence[float], dice: Dice) -> torch.Tensor:
+    """Let some slices reach a number of the source exactly, as their largest or their least: an extreme on an edge."""
+    middle, reach = float(wide.median()), BOUND_REACH * _middle_spread(wide)
+    near = [one for one in numbers if abs(one - middle) < reach]
+    if not near or not wide.dim():
+        return wide
+    shape = _shape_of_slices(wide, dice)
+    bound = torch.tensor(near, dtype=wide.dtype, device=wide.device)
+    bound = bound[torch.randint(len(near), shape, **drawn_by(dice.generator))]
+    chosen = dice.rand(shape)
+    bounded = torch.where(chosen < BOUNDED_SHARE, wide.minimum(bound), wide)
+    return torch.where(chosen > 1 - BOUNDED_SHARE, wide.maximum(bound), bounded)
 
 
 def _with_equal_extremes(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
@@ -466,11 +488,36 @@ def _apart(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 
 
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    # Small numbers keep their sign: a kernel that skips what is below a threshold shows only there.
-    if dice.coin():
-        return wide * 2 ** -dice.between(*REDUCED_OCTAVES)
-    factor = dice.between(1.5, 4.0)
-    return -factor * wide.abs() if level >= ANY_SIGN and dice.coin() else factor * wide
+    """Make a draw larger or much smaller, and some slices of it positive and some negative.
+
+    A kernel that skips what is below a threshold shows in small numbers only. One that pads the end of a row with zeros
+    shows where a maximum is negative, or a least number positive, and the row is no whole number of blocks: other
+    shapes come with this change.
+    """
+    factor = 2 ** -dice.between(*REDUCED_OCTAVES) if dice.coin() else dice.between(1.5, 4.0)
+    return _with_one_sign(factor * wide, dice) if level >= ANY_SIGN else factor * wide
+
+
+def _with_one_sign(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Give a third of some slices each sign as a whole, or now and then all numbers one sign."""
+    shape = _shape_of_slices(wide, dice)
+    if math.prod(shape) == 1 or float(dice.rand(())) < WHOLLY_OF_ONE_SIGN:
+        return wide.abs() if dice.coin() else -wide.abs()
+    chosen = dice.rand(shape)
+    return torch.where(chosen < 1 / 3, -wide.abs(), torch.where(chosen > 2 / 3, wide.abs(), wide))
+
+
+def _shape_of_slices(wide: torch.Tensor, dice: Dice) -> tuple[int, ...]:
+    """Return the broadcastable shape of one number per row, per slice of the first, or of the last dimension.
+
+    Never of several: a row that crosses slices of another dimension is in all of them. What is reduced is most often a
+    row, or all of a sample.
+    """
+    if wide.dim() < 2:
+        return (1,) * wide.dim()
+    if float(dice.rand(())) < OF_LAST:
+        return _along(wide, wide.dim() - 1)
+    return _along(wide, 0) if wide.shape[0] > 1 and dice.coin() else (*wide.shape[:-1], 1)
 
 
 def _outliers(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:

@@ -44,7 +44,7 @@ DRAWS_OF_PIECES: Final = 3
 MOST_UNREAD: Final = 8
 """Most dimensions of a problem's inputs of which it is found out whether they are read to their end."""
 SAMPLE: Final = MadeWith(seed=1)
-BATCHES_OF_ONE: Final = 1 / 2
+BATCHES_OF_ONE: Final = 1 / 3
 DISTINCT_ATTEMPTS: Final = 8
 TELLING: Final = 1 / 2
 """How often a size is one that the candidate's source names, or beside one."""
