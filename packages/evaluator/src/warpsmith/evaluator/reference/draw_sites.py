@@ -162,6 +162,7 @@ class Catch(TorchFunctionMode):
         self._stack = ExitStack()
         self._occurrences: Counter[str] = Counter()
         self._converted: set[str] = set()
+        self._plain_numbers = itertools.count()
         self._signed = 0
         self._integer_draws: dict[tuple[int, int, torch.dtype], torch.Tensor] = {}
         self._last_integers: list[tuple[torch.Tensor, tuple[int, int]]] = []
@@ -527,25 +528,29 @@ class Catch(TorchFunctionMode):
         self._vary_constants(inputs)
         if not isinstance(inputs, list | tuple):
             return inputs
-        flat = all(not isinstance(value, list | tuple | dict) for value in inputs)
+        flat = all(_are_floats(value) or not isinstance(value, list | tuple | dict) for value in inputs)
         place = itertools.count()
         varied = [self._structured(value, place) for value in inputs] if flat else inputs
         return type(inputs)(varied) if type(inputs) in {list, tuple} else inputs
 
     def _structured(self, value: Any, place: Iterator[int]) -> Any:
+        if _are_floats(value):
+            return type(value)(self._structured(one, place) for one in value)
         if isinstance(value, torch.Tensor):
             site = f"{INPUTS}{next(place)}"
             if mutations.structure(value) and self._built_level(site) > PLAIN:
                 mutations.vary_structure(value, self._dice(site, value))
-        elif type(value) is float and value and math.isfinite(value):
-            site = f"{PLAIN_NUMBERS}{value}"
+        elif type(value) is float and math.isfinite(value):
+            site, number = f"{PLAIN_NUMBERS}{value}", next(self._plain_numbers)
             if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
-                return value * 2 ** random.Random(f"{self.plan.numbers} {site}").uniform(*NUMBER_OCTAVES)
-        elif type(value) is bool or (type(value) is int and value > 1):
-            # Always its half: that a problem tolerates one integer says nothing of another.
+                # Of equal numbers each becomes another.
+                size = 2 ** random.Random(f"{self.plan.numbers} {site} {number}").uniform(*NUMBER_OCTAVES)
+                return (value or 1.0) * size
+        elif type(value) is bool or (type(value) is int and value >= 0):
+            # Always the same: that a problem tolerates one integer says nothing of another.
             site = f"{PLAIN_INTEGERS}{value}"
             if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
-                return not value if type(value) is bool else value // 2
+                return not value if type(value) is bool else value // 2 if value > 1 else value + 1
         return value
 
     def _built_level(self, site: str) -> int:
@@ -602,6 +607,11 @@ class Catch(TorchFunctionMode):
     def _dice(self, site: str, tensor: torch.Tensor) -> torch.Generator:
         number = sum(self._occurrences.values())
         return torch.Generator(tensor.device).manual_seed(self.derive(f"{site} {number}"))
+
+
+def _are_floats(value: Any) -> bool:
+    """Whether a value is a list or tuple of floats, such as the means of channels."""
+    return type(value) in {list, tuple} and bool(value) and all(type(one) is float for one in value)
 
 
 _SEED_PYTHON: Final = random.seed

@@ -38,6 +38,8 @@ MOST_LOOKED: Final = 1000
 """Sets after which no more are looked at: an event of one set in two hundred is met then."""
 MOST_ODD: Final = 2
 """Sets of each kind of NaN and infinities that are kept."""
+PATIENCE: Final = 8
+"""How many times that long a search may take on a busy machine until it has seen a sixth of its sets."""
 FEWEST_SETS: Final = 12
 """Sets below which nothing is known to be rare."""
 FIXED_SETS: Final = 15
@@ -138,7 +140,10 @@ def _look(session: ReferenceSession, before: Looked, most: int, seconds: float) 
     """Draw up to `most` plain sets more for so many seconds, or until the reference fails on one."""
     secret, begun = random.SystemRandom(), time.monotonic()
     traits, odd, failed = dict(before.traits), dict(before.odd), False
-    while len(traits) + len(odd) < len(before) + most and time.monotonic() - begun < seconds and not failed:
+    while not failed and (count := len(traits) + len(odd) - len(before)) < most:
+        elapsed = time.monotonic() - begun
+        if elapsed > (seconds if count >= most // 6 else PATIENCE * seconds):
+            break
         seed = secret.getrandbits(64)
         answer = answer_to(session, seed, finite=False, exact=False)
         if answer is None or not answer.defined:

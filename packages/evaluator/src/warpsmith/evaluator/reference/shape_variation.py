@@ -46,6 +46,8 @@ MOST_UNREAD: Final = 8
 SAMPLE: Final = MadeWith(seed=1)
 BATCHES_OF_ONE: Final = 1 / 3
 DISTINCT_ATTEMPTS: Final = 8
+OTHER_PARITY: Final = 2 / 3
+"""How often an odd size becomes even."""
 TELLING: Final = 1 / 2
 """How often a size is one that the candidate's source names, or beside one."""
 UNINFORMATIVE: Final = 4
@@ -188,9 +190,7 @@ class Resizing:
             any(after != {before} for before, after in moved.items())
             and (not self.regular or all(as_regular))
             and _no_larger(self.sample.output, found.output)
-            and all(
-                after in moved.get(before, {after}) for before, after in _dimensions(self.sample.output, found.output)
-            )
+            and all(_follows(moved, *one) for one in _dimensions(self.sample.output, found.output))
         )
 
     def describe(self, inputs: Form) -> str:
@@ -206,14 +206,19 @@ def _whole(name: str) -> str:
 
 
 def smaller(size: int, step: int, rng: random.Random, *, halves: bool = True) -> int:
-    """Return a multiple of `step` in [size/2, size), an odd multiple if possible; `size` if there is none.
+    """Return a multiple of `step` in [size/2, size); `size` if there is none.
 
-    With `halves`, a power of two is halved, so that a kernel of whole blocks gets the same verdict every time.
+    It is an odd multiple if possible, but most often an even one for an odd `size`: a kernel that is right for odd
+    sizes only must be shown an even one. With `halves`, a power of two is halved, so that a kernel of whole blocks gets
+    the same verdict every time.
     """
     if halves and is_power_of_two(size):
         return size // 2
     least = -(-size // (2 * step))
-    choices = range((least | 1) * step, size, 2 * step) or range(least * step, size, step)
+    every = range(least * step, size, step)
+    odd, even = range((least | 1) * step, size, 2 * step), range((least + least % 2) * step, size, 2 * step)
+    of_other_parity = even if size % (2 * step) and rng.random() < OTHER_PARITY else odd
+    choices = of_other_parity or every
     return choices[rng.randrange(len(choices))] if choices else size
 
 
@@ -261,6 +266,17 @@ def _moved(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> dict[in
     for one, two in _dimensions(before, after):
         moved.setdefault(one, set()).add(two)
     return moved
+
+
+def _follows(moved: Mapping[int, set[int]], before: int, after: int) -> bool:
+    """Whether a side of an output may follow from the sides of inputs, each with what it became.
+
+    It equals one, or comes from one by a sum or a product: 64 of 66 is not that of another input with 64 columns.
+    """
+    if after in moved.get(before, {after}):
+        return True
+    changes = ((one, other) for one, others in moved.items() for other in others if one != other)
+    return any(after - before == other - one or after * one == before * other for one, other in changes)
 
 
 def learn(

@@ -34,6 +34,8 @@ REMOTE_AMONG_OTHERS: Final = 14
 """The same where another draw may multiply it: the products stay above the -1e6 of Triton's tutorial."""
 MOST_TRIED: Final = 12
 """How many sites are tried one at a time if the problem does not tolerate all of them together."""
+RANDOM: Final = re.compile(r"dropout|bernoulli", re.IGNORECASE)
+"""Functions that draw where a number is not zero."""
 STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
 """Levels of a parameter: noise of either sign, noise that only adds, factors around one."""
 MOST_CALLS: Final = 3
@@ -411,10 +413,12 @@ def _built_levels(
         site for site, slot in same.items() if slot.numel > 1 and (slot.dtype not in FLOATING or site in candidates)
     ]
     numbers = [site for site in sorted(candidates) if site.startswith(PLAIN_NUMBERS)]
+    # A probability of zero means that nothing is random: no candidate can draw what the reference would.
+    random_if_positive = f"{PLAIN_NUMBERS}0.0" if RANDOM.search(session.source) else ""
     levels: dict[str, int] = {}
     for site in [*numbers, *(related if len(related) == 1 else [])]:
         draws = DrawPlan("everything", {**known.levels, **levels, site: IN_RANGE})
-        if site in candidates and _tolerates(session, known, sample, draws, rng):
+        if site in candidates and site != random_if_positive and _tolerates(session, known, sample, draws, rng):
             levels[site] = IN_RANGE
     non_integers = {site for site in numbers if not site.startswith(PLAIN_INTEGERS)}
     return levels, not levels.keys() >= {*same, *non_integers}

@@ -17,6 +17,9 @@ from warpsmith.evaluator.reference.tolerated_changes import tried_inputs
 MOST_SETS: Final = 40
 MOST_S: Final = 0.2
 """Plain input sets that are drawn, and seconds for them."""
+LEAST_SETS: Final = 16
+"""Sets that are drawn although it takes longer, on a busy machine, up to PATIENCE times as long."""
+PATIENCE: Final = 8
 MOST_FORMS: Final = 4
 """Other forms of which a set is kept."""
 _DRAWING: Final = frozenset({"randint", "randrange", "random", "choice", "integers", "item", "tolist", "randperm"})
@@ -34,12 +37,13 @@ def other_forms(session: ReferenceSession, form: Form) -> tuple[int, ...]:
         return ()
     secret, begun = random.SystemRandom(), time.monotonic()
     found: dict[int, Form] = {}
-    for _ in range(MOST_SETS):
+    for number in range(1, MOST_SETS + 1):
         seed = secret.getrandbits(64)
         # A set that fails under one seed in many is no form, and no reason to refuse the problem before its trials.
         if tried_inputs(session, seed) and session.inputs != form and session.inputs not in found.values():
             found[seed] = session.inputs
-        if time.monotonic() - begun > MOST_S or len(found) == MOST_FORMS:
+        patience = 1 if number >= LEAST_SETS else PATIENCE
+        if time.monotonic() - begun > patience * MOST_S or len(found) == MOST_FORMS:
             break
     return tuple(found)
 
