@@ -5,7 +5,7 @@ own, and the others are judged as usual.
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from warpsmith.evaluator.errors import BadProblemError
@@ -27,6 +27,7 @@ def tried_answer(
     *,
     finite: bool = True,
     exact: bool = True,
+    adapt: Callable[[], None] | None = None,
 ) -> Answer | None:
     """Make an input set and return the reference's answer, or None if the problem does not tolerate it.
 
@@ -39,10 +40,13 @@ def tried_answer(
         draws: how the numbers are made.
         finite: whether the answer must be finite.
         exact: whether to compute the fp64 form as well.
+        adapt: changes the state to the inputs that were made, before the reference answers.
     """
     answer: Answer | None = None
     with _failing_alone(session):
         session.make_inputs(_inputs_seed(rng), sizes, draws)
+        if adapt is not None:
+            adapt()
         answer = session.answer(rng.getrandbits(48), exact=exact)
     return answer if answer is not None and (answer.finite or not finite) else None
 

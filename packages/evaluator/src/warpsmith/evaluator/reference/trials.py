@@ -49,6 +49,7 @@ from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 from warpsmith.evaluator.reference.variability import (
     REMOTE,
     Learned,
+    answer_set_apart,
     change_state,
     is_far,
     remote_octaves,
@@ -87,6 +88,7 @@ CHANGED_STATE: Final = (
 REBUILT: Final = "other values in masks, positions or numbers that get_inputs() builds of constants: read them"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
+APART_ATTEMPTS: Final = 3
 MOST_SPARED: Final = 3
 """How many draws are spared one at a time."""
 SPARSE_ATTEMPTS: Final = 3
@@ -120,6 +122,7 @@ class Trial:
         turn: says which of several draws may be far; draws take turns.
         together: whether all of them are far at once.
         shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
+        apart: whether rows of some parameters are zeros, of one sign, far away, or equal to others.
         start: how many calls changed buffers have behind them: `few`, `many`, or as many as `turn` a counter.
         written: numbers of the candidate's source that the inputs have in some places.
         keeps_integers: whether plain integers and truth values among the inputs are the sample's.
@@ -139,6 +142,7 @@ class Trial:
     turn: int = 0
     together: bool = False
     shifted: bool = False
+    apart: bool = False
     start: Start = "few"
     written: tuple[float, ...] = ()
     keeps_integers: bool = False
@@ -168,7 +172,7 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     The kinds alternate. Of more kinds than trials, those of an evaluation are drawn: a kind that is always left out is
     one that a policy in training learns to fail. With at least three trials, one in four has other shapes if the
     problem allows that. If some of its plain inputs have another form, or are answered with NaN or an infinity, one
-    more trial has such inputs.
+    more trial has such inputs, and one more has parameters with rows of their own kind if the problem has parameters.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
@@ -195,6 +199,7 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
     # In addition, so that they take no other trial's place.
     kept = [Trial(rare=rng.choice(seeds)) for seeds in (learned.forms, learned.odd) if seeds]
+    kept += [Trial(new_parameters=True, apart=True)] if learned.apart and count > 1 else []
     return [_plain(learned, rng), *later, *kept] if later else [Trial(), *kept]
 
 
@@ -237,6 +242,11 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         change_state(session, *((learned.state, rng, reached) if attempt.new_parameters else ({}, rng)))
         if attempt.shifted:
             shift_bias(session, learned.bias, rng)
+        if attempt.apart:
+            answer = answer_set_apart(session, _some(learned.apart, rng), rng, finite=learned.finite)
+            if answer is not None and answer.is_mostly_steady and _has_sample_form(session, learned):
+                return attempt, _as_far(answer, draws, least=FAR_RELATIVE)
+            continue
         if attempt.reshaped and learned.resizings:
             others = _way(learned, attempt.way)
             answer = shape_variation.answer_to_others(
@@ -248,13 +258,22 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
         if answer is not None and not _is_evidence(answer, draws, together=attempt.together or attempt.shifted):
             continue
-        if answer is not None and (learned.inputs is None or learned.inputs.slots == session.inputs.slots):
+        if answer is not None and _has_sample_form(session, learned):
             return _made(attempt, draws), _as_far(answer, draws, least=FAR_RELATIVE if attempt.shifted else 0.0)
     if trial.start != "few" and trial.new_parameters:
         return prepare(session, learned, replace(trial, start="few"), rng)
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
+
+
+def _has_sample_form(session: ReferenceSession, learned: Learned) -> bool:
+    return learned.inputs is None or learned.inputs.slots == session.inputs.slots
+
+
+def _some(names: Sequence[str], rng: random.Random) -> list[str]:
+    """Return about half of the names, at least one."""
+    return [name for name in names if rng.random() < 1 / 2] or [rng.choice(names)]
 
 
 def foresee(
@@ -382,7 +401,9 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
         return
     if trial.shifted and not trial.reshaped:
         yield replace(trial, kind="plain", together=False), PLAINLY
-    trial = replace(trial, shifted=False)
+    if trial.apart:
+        yield from [(trial, PLAINLY)] * APART_ATTEMPTS
+    trial = replace(trial, shifted=False, apart=False)
     far = _all_far(trial.kind, learned) if trial.kind in GOES_FAR else {}
     if far and not trial.reshaped:
         if trial.together or trial.kind == "apart":

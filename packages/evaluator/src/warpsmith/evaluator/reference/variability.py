@@ -21,6 +21,7 @@ from warpsmith.evaluator.reference import mutations, shape_variation, varying_fo
 from warpsmith.evaluator.reference.draw_plan import INPUTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
+from warpsmith.evaluator.reference.parameter_rows import set_apart, share_row
 from warpsmith.evaluator.reference.rare_inputs import DISCRETE, RareSets, more_sets, rare_sets
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
@@ -84,6 +85,7 @@ class Learned:
         draws: the sites whose numbers have a size that multiplies: floating draws, but not coin tosses or constants.
         state: highest level of each parameter and buffer that can change, by its name.
         bias: the first bias that can change freely; empty if there is none.
+        apart: the parameters of which some rows can be zeros, of one sign, far away, or equal to others.
         reached: its buffers after each of its own first calls, if these change them.
         late: the same after each of many later calls, if the problem counts them.
         turning: those of `late` from which a call wraps a counter, or changes buffers that the call before did not.
@@ -106,6 +108,7 @@ class Learned:
     together: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, int] = field(default_factory=dict)
     bias: str = ""
+    apart: tuple[str, ...] = ()
     reached: tuple[Mapping[str, torch.Tensor], ...] = ()
     late: tuple[Mapping[str, torch.Tensor], ...] = ()
     turning: tuple[Mapping[str, torch.Tensor], ...] = ()
@@ -196,7 +199,7 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     session.reset_state()
     known = replace(known, **_reached(session, answer, rng, finite=finite))
     known = replace(known, state=_tolerated_state(session, known, rng))
-    known = replace(known, bias=_first_bias(session, known.state))
+    known = replace(known, bias=_first_bias(session, known.state), apart=_set_apart_alone(session, known, rng))
     session.reset_state()
     levels, alone = _tolerated_levels(session, known, sample, sites, rng)
     several = is_far(levels) and sum(most == FAR for most in sites.values()) > 1
@@ -481,6 +484,34 @@ def _tolerated_state(session: ReferenceSession, known: Learned, rng: random.Rand
             found[name] = level
     rest = dict.fromkeys(list(levels)[MOST_TRIED:], IN_RANGE)
     return {**found, **rest} if rest and tolerated({**found, **rest}) else found
+
+
+def _set_apart_alone(session: ReferenceSession, known: Learned, rng: random.Random) -> tuple[str, ...]:
+    """Return the parameters of which the problem tolerates rows that are set apart, each tried alone."""
+
+    def tolerated(name: str) -> bool:
+        change_state(session, known.state, rng)
+        return answer_set_apart(session, (name,), rng, finite=known.finite, exact=False) is not None
+
+    able = [name for name, slot in session.parameters.items() if known.state.get(name) == ANYWHERE and slot.numel > 1]
+    return tuple(name for name in able[:MOST_TRIED] if tolerated(name))
+
+
+def answer_set_apart(
+    session: ReferenceSession, names: Sequence[str], rng: random.Random, *, finite: bool, exact: bool = True
+) -> Answer | None:
+    """Set rows of parameters apart, some equal to rows of inputs, and return the answer as `tried_answer` does."""
+    generator = session.device.generator(rng.getrandbits(48))
+    parameters = [tensor_views.view(session.state_buffer, session.parameters[name]) for name in names]
+    for one in parameters:
+        set_apart(one, generator)
+
+    def share() -> None:
+        inputs = [tensor_views.view(session.inputs_buffer, slot) for slot in session.inputs.slots]
+        for one in parameters:
+            share_row(one, inputs, generator)
+
+    return tried_answer(session, rng, finite=finite, exact=exact, adapt=share)
 
 
 def is_far(levels: Mapping[str, int]) -> bool:

@@ -1,0 +1,105 @@
+"""Rows of parameters that no noise around the constructor's numbers gives: zeros, one sign, far away, equal to others.
+
+A table of codes may hold one code twice, a class that was never learned has a weight of zeros, and a logit of 100 is
+what training can lead to. Draws of inputs have such rows (`mutations.py`); a parameter's come about here.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+import torch
+
+from warpsmith.evaluator.reference.mutations import Dice, drawn_by
+
+FAR_NUMBERS: Final = 1 / 16
+"""Share of a vector's numbers that lie far away."""
+FARTHEST: Final = 200.0
+"""Their largest size, in spreads of the vector: an exponential of it overflows single precision."""
+LEAST_SPREAD: Final = 1.0
+"""Training moves what began as zeros, or nearly so."""
+LARGE_OCTAVES: Final = (4.0, 7.0)
+"""Range of the power of two that multiplies a large row."""
+DISTANCE: Final = 2.0**9
+"""Distance of a row from zero, in spreads: a variance by E[x^2] - E[x]^2 loses its digits."""
+
+Row = torch.Tensor
+Change = Callable[[Row, Row, float, Random], Row]
+"""Makes of a row, another one, the parameter's spread and a source of randomness what the row becomes."""
+
+CHANGES: Final[tuple[Change, ...]] = (
+    lambda row, other, spread, rng: torch.zeros_like(row),
+    lambda row, other, spread, rng: -row.abs(),
+    lambda row, other, spread, rng: row.abs(),
+    lambda row, other, spread, rng: other,
+    lambda row, other, spread, rng: row + rng.choice((-1, 1)) * DISTANCE * spread,
+    lambda row, other, spread, rng: row * 2.0 ** rng.uniform(*LARGE_OCTAVES),
+    lambda row, other, spread, rng: row.mean().expand_as(row),
+)
+
+
+def set_apart(tensor: torch.Tensor, generator: torch.Generator) -> None:
+    """Change up to half of a parameter's rows, each in its own way, or a vector as a whole or in a few numbers.
+
+    The rows are slices of the first dimension, such as filters, or of the last one. A single number stays.
+
+    Args:
+        tensor: a floating or complex parameter of any shape, changed in place.
+        generator: random generator on the tensor's device.
+    """
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    if tensor.numel() < 2:
+        return
+    wide, dice = tensor.double(), Dice(generator)
+    rng, spread = Random(dice.below(1 << 31)), _spread(wide)
+    rows = wide.reshape(len(wide), -1) if wide.dim() < 3 or dice.coin() else wide.reshape(-1, wide.shape[-1])
+    changed = _with_changed_rows(rows, spread, rng, dice) if rows.shape[1] > 1 else _vector(rows, spread, rng, dice)
+    most = torch.finfo(tensor.dtype).max
+    tensor.copy_(changed.reshape(tensor.shape).clamp(-most, most))
+
+
+def _with_changed_rows(rows: torch.Tensor, spread: float, rng: Random, dice: Dice) -> torch.Tensor:
+    order = torch.randperm(len(rows), **drawn_by(dice.generator)).tolist()
+    changes = rng.sample(CHANGES, len(CHANGES))
+    changed, other = rows.clone(), rows[order[-1]]
+    for at, change in zip(order[: (len(rows) + 1) // 2], changes, strict=False):
+        changed[at] = change(rows[at], other, spread, rng)
+    return changed
+
+
+def _vector(numbers: torch.Tensor, spread: float, rng: Random, dice: Dice) -> torch.Tensor:
+    """Give all numbers one sign, or put a few far away, with a zero and two equal ones."""
+    if rng.random() < 1 / 3:
+        return rng.choice((-1, 1)) * numbers.abs()
+    changed, count = numbers.clone(), len(numbers)
+    order = torch.randperm(count, **drawn_by(dice.generator)).tolist()
+    few = max(2, int(FAR_NUMBERS * count))
+    for number, at in enumerate(order[:few]):
+        changed[at] = (-1) ** number * rng.uniform(0.5, 1.0) * FARTHEST * max(spread, LEAST_SPREAD)
+    for at, number in zip(order[few : few + 2], (0.0, float(numbers[order[-1]])), strict=False):
+        changed[at] = number
+    return changed
+
+
+def _spread(wide: torch.Tensor) -> float:
+    """Return the standard deviation; where all numbers are equal, their size, or one."""
+    spread = float(wide.std())
+    return spread if 0 < spread < math.inf else float(wide.abs().max()) or 1.0
+
+
+def share_row(parameter: torch.Tensor, inputs: Sequence[torch.Tensor], generator: torch.Generator) -> None:
+    """Copy a row of an input of the same width and dtype to a row of a parameter: a point lies on a center.
+
+    Args:
+        parameter: of two or more dimensions, changed in place; others stay.
+        inputs: the tensors of an input set.
+        generator: random generator on the parameter's device.
+    """
+    dice, width = Dice(generator), parameter.shape[-1] if parameter.dim() > 1 else 0
+    alike = [one for one in inputs if one.dim() > 1 and one.shape[-1] == width and one.dtype == parameter.dtype]
+    some = [one for one in alike if one.numel()]
+    if parameter.numel() and width > 1 and some:
+        source = some[dice.below(len(some))].reshape(-1, width)
+        parameter.view(-1, width)[dice.below(parameter.numel() // width)] = source[dice.below(len(source))]
