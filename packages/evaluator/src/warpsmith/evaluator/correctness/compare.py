@@ -125,6 +125,11 @@ class Expected:
         return self.exact is not None and bool(_trusted(self, relative_tolerance(name, 1.0, tf32=self.tf32)))
 
     @property
+    def strays(self) -> bool:
+        """Whether the own run computed something else than the fp64 run, as where a square overflows in float16."""
+        return self.exact is not None and not self.is_exact
+
+    @property
     def is_steady(self) -> bool:
         """Whether no perturbed run changed a value by more than rounding. Synchronizes with the device."""
         return self._unsteady == 0

@@ -76,8 +76,9 @@ def _vector(numbers: torch.Tensor, spread: float, rng: Random, dice: Dice) -> to
     changed, count = numbers.clone(), len(numbers)
     order = torch.randperm(count, **drawn_by(dice.generator)).tolist()
     few = max(2, int(FAR_NUMBERS * count))
-    for number, at in enumerate(order[:few]):
-        changed[at] = (-1) ** number * rng.uniform(0.5, 1.0) * FARTHEST * max(spread, LEAST_SPREAD)
+    for turn, at in enumerate(order[:few]):
+        sign = -1.0 if turn % 2 else 1.0
+        changed[at] = sign * rng.uniform(0.5, 1.0) * FARTHEST * max(spread, LEAST_SPREAD)
     for at, number in zip(order[few : few + 2], (0.0, float(numbers[order[-1]])), strict=False):
         changed[at] = number
     return changed

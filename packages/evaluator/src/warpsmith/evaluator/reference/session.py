@@ -156,6 +156,11 @@ class Answer:
         return all(item.is_mostly_steady for item in self.expected)
 
     @property
+    def strays(self) -> bool:
+        """Whether a run in the problem's own dtype computed something else than the fp64 run."""
+        return any(item.strays for item in self.expected)
+
+    @property
     def is_exact(self) -> bool:
         """Whether all expected values come from an fp64 run, not from the reference's own dtype."""
         return all(item.is_exact for item in self.expected)

@@ -325,6 +325,21 @@ class _Trial:
         answer = tried_answer(self.session, self.rng, sizes, finite=self.finite, exact=False)
         return answer is not None and way.fits(self.session.inputs, answer)
 
+    def can_differ(self, way: Resizing, names: Sequence[str], rest: Sequence[str], size: int, other: int) -> bool:
+        """Whether some occurrences of a size can become another one while the rest stays.
+
+        Where they are sides of one tensor, a square, the rest must be able to do so too: if torch takes more columns
+        than rows and never fewer, as where `range(x.shape[0])` indexes both, the matrix is square by its meaning.
+        """
+        if not self.tolerates_sizes(way, dict.fromkeys(names, other)) or not self.reads_all(size):
+            return False
+        tensors = zip(way.sample.inputs.slots, self.session.inputs.slots, strict=True)
+        squares = (
+            before.shape.count(size) > 1 and 0 < after.shape.count(size) < before.shape.count(size)
+            for before, after in tensors
+        )
+        return not any(squares) or self.tolerates_sizes(way, dict.fromkeys(rest, other))
+
     def reads_all(self, size: int) -> bool:
         """Whether the problem reads the last slices of the dimensions of the current inputs that still have a size.
 
@@ -418,7 +433,8 @@ def _split(way: Resizing, trial: _Trial) -> Resizing:
                 continue
             other = smaller(size, way.step(name), trial.rng, halves=False)
             names = tuple(part(name, number) for number in group)
-            if trial.tolerates_sizes(way, dict.fromkeys(names, other)) and trial.reads_all(size):
+            rest = tuple(part(name, number) for number in left if number not in group)
+            if trial.can_differ(way, names, rest, size, other):
                 parts.append(names)
                 left -= set(group)
     whole = replace(way, parts=tuple(parts))

@@ -176,8 +176,8 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
-    if count <= len(kinds):
-        kinds = tuple(rng.sample(kinds, count - 1))
+    # In random order, so that each kind comes with other shapes now and then.
+    kinds = tuple(rng.sample(kinds, min(len(kinds), count - 1)))
     turn = min(count - 1, len(VARIED))
     resized = bool(learned.resizings) and turn > 1
     later = [
@@ -244,7 +244,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
             shift_bias(session, learned.bias, rng)
         if attempt.apart:
             answer = answer_set_apart(session, _some(learned.apart, rng), rng, finite=learned.finite)
-            if answer is not None and answer.is_mostly_steady and _has_sample_form(session, learned):
+            steady = answer is not None and answer.is_mostly_steady and not _strays(answer, learned)
+            if answer is not None and steady and _has_sample_form(session, learned):
                 return attempt, _as_far(answer, draws, least=FAR_RELATIVE)
             continue
         if attempt.reshaped and learned.resizings:
@@ -252,10 +253,12 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
             answer = shape_variation.answer_to_others(
                 session, others, rng, draws, finite=learned.finite, sizes=attempt.sizes
             )
-            if answer is not None:
+            if answer is not None and not _strays(answer, learned):
                 return _made(replace(attempt, shapes=others.describe(session.inputs)), draws), _as_far(answer, draws)
             continue
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
+        if answer is not None and _strays(answer, learned):
+            continue
         if answer is not None and not _is_evidence(answer, draws, together=attempt.together or attempt.shifted):
             continue
         if answer is not None and _has_sample_form(session, learned):
@@ -299,6 +302,11 @@ def _is_evidence(answer: Answer, draws: DrawPlan, *, together: bool) -> bool:
         return False
     precise = draws.kind == "distant" and (is_far(draws.levels) or not draws.opposed)
     return answer.is_steady if precise or (draws.on_grid and answer.ranks) else True
+
+
+def _strays(answer: Answer, learned: Learned) -> bool:
+    """Whether half precision fails the reference on inputs of a trial: a kernel that computes in float32 is right."""
+    return learned.half and answer.strays
 
 
 def _sign_of_all(opposed: int, learned: Learned) -> int:
@@ -457,7 +465,8 @@ def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, Dr
     if trial.reshaped:
         trial = replace(trial, on_grid=False)
         if learned.levels:
-            yield replace(trial, kind="scaled"), DrawPlan("scaled", learned.levels)
+            for kind in dict.fromkeys((trial.kind, "scaled")):
+                yield replace(trial, kind=kind), DrawPlan(kind, learned.levels)
         yield from [(replace(trial, kind="plain"), PLAINLY)] * RESHAPINGS
         if trial.way + 1 < len(learned.resizings):
             yield replace(trial, kind="plain", way=trial.way + 1, sizes=None), PLAINLY

@@ -35,6 +35,7 @@ REMOTE_AMONG_OTHERS: Final = 14
 """The same where another draw may multiply it: the products stay above the -1e6 of Triton's tutorial."""
 MOST_TRIED: Final = 12
 """How many sites are tried one at a time if the problem does not tolerate all of them together."""
+HALF: Final = frozenset({"float16", "bfloat16"})
 RANDOM: Final = re.compile(r"dropout|bernoulli", re.IGNORECASE)
 """Functions that draw where a number is not zero."""
 STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
@@ -93,6 +94,7 @@ class Learned:
         inputs: the form of its inputs; None if that depends on the seed.
         answered: the form of its answer to these, without values.
         finite: whether the reference answers plain inputs with finite numbers.
+        half: whether some of its numbers have half precision, and its answer to plain inputs is near the fp64 run.
         ranks: whether it orders numbers: ties then have no defined order.
         on_grid: whether its inputs are small enough to be rounded to multiples of a power of two.
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
@@ -116,6 +118,7 @@ class Learned:
     inputs: Form | None = None
     answered: Answer | None = None
     finite: bool = True
+    half: bool = False
     ranks: bool = False
     on_grid: bool = False
     unvaried: bool = False
@@ -195,6 +198,7 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     rare = rare_sets(session, sample_finite=answer.finite) if seen.steady else RareSets(finite=answer.finite)
     finite = rare.finite and not _means_infinity(session, rare)
     known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
+    known = replace(known, half=_is_near_in_half(session, sample, rng))
     known = replace(known, rare=rare.seeds, odd=rare.odd, looked=rare if seen.steady else None)
     session.reset_state()
     known = replace(known, **_reached(session, answer, rng, finite=finite))
@@ -213,6 +217,15 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
         known = replace(known, resizings=shape_variation.learn(session, rng, sample, finite=known.finite))
     varied = bool(known.levels or known.state or known.reached or known.resizings)
     return replace(known, unvaried=seen.alike and not varied)
+
+
+def _is_near_in_half(session: ReferenceSession, sample: AnsweredForm, rng: random.Random) -> bool:
+    """Return `Learned.half`; leaves other inputs behind."""
+    slots = [*sample.inputs.slots, *sample.output, *session.parameters.values()]
+    if not any(slot.dtype in HALF for slot in slots):
+        return False
+    answer = tried_answer(session, rng, finite=False)
+    return answer is not None and not answer.strays
 
 
 def _refuse_written_parameters(session: ReferenceSession) -> None:
