@@ -195,7 +195,8 @@ def _record(
     if answer is not None:
         with evaluation.launches.uncounted():
             evaluation.recordings.record_early(answer)
-    return [*planned[:number], trial, *planned[number + 1 :]]
+    # The same sizes for all, so that they take one recording and one compilation.
+    return [replace(one, sizes=trial.sizes) if one.reshaped and one.way == trial.way else one for one in planned]
 
 
 @in_phase("correctness")

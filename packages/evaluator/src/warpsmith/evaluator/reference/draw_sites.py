@@ -332,7 +332,7 @@ class Catch(TorchFunctionMode):
         level = self._level(site, most)
         if level > PLAIN:
             opposite = self._is_opposite(level)
-            dice, remote = self._dice(site, made), self.plan.remote if level == FAR else 0
+            dice, remote = self._dice_of_rows(site, made), self.plan.remote if level == FAR else 0
             mutations.vary_draw(made, self.plan.kind, level, dice, opposite=opposite, remote=remote)
         if self.plan.on_grid and level > AS_MADE:
             zero = from_zero or level >= ANYWHERE
@@ -603,6 +603,16 @@ class Catch(TorchFunctionMode):
                 places.append(_place(frame.f_code, frame.f_lasti))
             frame = frame.f_back  # type: ignore[assignment]
         return places
+
+    def _dice_of_rows(self, site: str, tensor: torch.Tensor) -> torch.Generator:
+        """Return a generator that in half of the input sets is the same for draws of one shape.
+
+        Rows of zeros are then the same ones in all of them: a sum of three inputs, or a product, has such a row.
+        """
+        together = self.plan.kind in {"rows", "tiny"} and self.plan.numbers % 2 == 1
+        if not together:
+            return self._dice(site, tensor)
+        return torch.Generator(tensor.device).manual_seed(self.derive(f"rows of {tuple(tensor.shape)}"))
 
     def _dice(self, site: str, tensor: torch.Tensor) -> torch.Generator:
         number = sum(self._occurrences.values())

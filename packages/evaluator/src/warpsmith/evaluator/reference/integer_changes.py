@@ -20,6 +20,7 @@ from warpsmith.evaluator.reference.mutations import (
     MOST_COMPARED,
     MOST_ROLLED,
     SHARED,
+    WHOLLY_ALIKE,
     Dice,
     drawn_by,
     skewed,
@@ -45,6 +46,8 @@ SPECIAL: Final[frozenset[Kind]] = frozenset({"outliers", "tiny", "distant"})
 """Kinds in which most of the planted integers are special ones; in the others most are boundaries."""
 MOST_TELLING: Final = 1 << 15
 """Telling integers of a draw, however large it is."""
+HIGH_PART: Final = 16
+"""The part of a range, at its upper end, that holds the numbers of a high row."""
 PLANTED: Final = 5 / 8
 """Largest share of a draw that becomes telling integers."""
 MET: Final = 1 / 8
@@ -99,10 +102,11 @@ def vary_integers(
     if kind == "rows":
         rows = dice.rows(tensor) if tensor.dim() > 1 else dice.rand((1,))
         part = torch.where(rows < 0.6, rows / 0.6, part) if tensor.dim() > 1 else rows.expand(tensor.shape)
+        part = part * 0 if float(dice.rand(())) < WHOLLY_ALIKE else part
     elif kind == "outliers":
         part = with_extreme_ends(torch.where(dice.rand(tensor.shape) < 0.5, part.round(), part), dice, 1.0)
     else:
-        part = skewed(part, dice)
+        part = _with_high_rows(skewed(part, dice), dice)
     tensor.copy_((low + (part * (high - low)).floor().long()).clamp(low, high - 1))
     if kind == "rows":
         return
@@ -112,6 +116,12 @@ def vary_integers(
     meet_sums(tensor, sources, (low, high), dice)
     sure = special[: min(MOST_SURE, tensor.numel() // 4)]
     _plant(tensor, [number for number in sure if not bool((tensor == number).any())], generator)
+
+
+def _with_high_rows(part: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Let a row hold large numbers alone, each another one: their sum needs more digits than plain rows do."""
+    rows = dice.rows(part)
+    return torch.where(rows == rows.max(), 1 - (1 - part) / HIGH_PART, part) if part.dim() > 1 else part
 
 
 def _telling(

@@ -38,6 +38,8 @@ DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR_IN_HALF: 128.0, FAR: 2.0**
 precision has lost most of its digits, and one by deviations from the mean hardly any. The exponential of 72 is finite,
 and products of two such draws summed over 16 are beyond the -1e4 that some kernels use for minus infinity."""
 OUTLIERS: Final = 1 / 500
+WHOLLY_ALIKE: Final = 1 / 6
+"""How often all numbers of a draw become zeros, or one number, in place of some rows."""
 SHARED: Final = 1 / 8
 """Share of an integer draw, or of a gridded draw's rows, that becomes equal to an earlier one of the same range."""
 NEARLY_CONSTANT: Final = 0.15
@@ -602,6 +604,13 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     return changed.masked_fill(zero, 0)
 
 
+def _rows_or_whole(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Change rows, or now and then all numbers to one: an image may be of one color, and a selection empty."""
+    if level < ANYWHERE or float(dice.rand(())) >= WHOLLY_ALIKE:
+        return _rows(wide, dice, level)
+    return wide.mean().expand_as(wide).clone() if dice.coin() else torch.zeros_like(wide)
+
+
 def _zero_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     """Return a mask with one slice for each choice of dimensions that a reduction can be over: a pixel, a channel."""
     inside = torch.zeros(wide.shape, dtype=torch.bool, device=dice.generator.device)
@@ -647,7 +656,7 @@ _CHANGES: Final[dict[str, Change]] = {
     "shifted": _shifted,
     "scaled": _scaled,
     "outliers": _outliers,
-    "rows": _rows,
+    "rows": _rows_or_whole,
     "small": lambda wide, dice, level: _with_small_slices(wide, dice, LESS_SMALL_OCTAVES),
     "tiny": _tiny,
     "distant": _distant,

@@ -89,6 +89,8 @@ REBUILT: Final = "other values in masks, positions or numbers that get_inputs() 
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
 APART_ATTEMPTS: Final = 3
+LEAST_OF_TWO: Final = 4
+"""Varied trials of which two have other shapes."""
 MOST_SPARED: Final = 3
 """How many draws are spared one at a time."""
 SPARSE_ATTEMPTS: Final = 3
@@ -170,9 +172,9 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     `written` are the numbers of the candidate's source.
 
     The kinds alternate. Of more kinds than trials, those of an evaluation are drawn: a kind that is always left out is
-    one that a policy in training learns to fail. With at least three trials, one in four has other shapes if the
-    problem allows that. If some of its plain inputs have another form, or are answered with NaN or an infinity, one
-    more trial has such inputs, and one more has parameters with rows of their own kind if the problem has parameters.
+    one that a policy in training learns to fail. With at least three trials, one has other shapes if the problem allows
+    that, and of five varied ones two. One trial more has plain inputs of another form, or with NaN or an infinity in
+    the answer, if the problem has such; and one more parameters with rows of their own kind, if it has parameters.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
@@ -180,8 +182,10 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     kinds = tuple(rng.sample(kinds, min(len(kinds), count - 1)))
     turn = min(count - 1, len(VARIED))
     resized = bool(learned.resizings) and turn > 1
+    # A way through the code for the end of a row is met by rows of zeros, of one sign and far away in these alone.
+    reshaped = {turn - 1, turn - 2} if turn >= LEAST_OF_TWO else {turn - 1}
     later = [
-        Trial(kinds[number % len(kinds)], bool(learned.state or learned.reached), resized and number % turn == turn - 1)
+        Trial(kinds[number % len(kinds)], bool(learned.state or learned.reached), resized and number % turn in reshaped)
         for number in range(count - 1)
     ]
     later = [replace(trial, on_grid=learned.on_grid and trial.kind == GRID_KIND) for trial in later]
@@ -463,10 +467,13 @@ def _spared(learned: Learned) -> list[str]:
 def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
     """Yield a trial with the highest levels that the problem tolerates, and with each lower one."""
     if trial.reshaped:
-        trial = replace(trial, on_grid=False)
         if learned.levels:
+            if trial.on_grid:
+                yield trial, DrawPlan(trial.kind, learned.levels, on_grid=True)
+            trial = replace(trial, on_grid=False)
             for kind in dict.fromkeys((trial.kind, "scaled")):
                 yield replace(trial, kind=kind), DrawPlan(kind, learned.levels)
+        trial = replace(trial, on_grid=False)
         yield from [(replace(trial, kind="plain"), PLAINLY)] * RESHAPINGS
         if trial.way + 1 < len(learned.resizings):
             yield replace(trial, kind="plain", way=trial.way + 1, sizes=None), PLAINLY
