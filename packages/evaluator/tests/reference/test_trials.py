@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.reference import variability
+from warpsmith.evaluator.reference import mutations, variability
 from warpsmith.evaluator.reference.draw_plan import LISTS, DrawPlan
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.mutations import DISTANT, LARGE_ROW_OCTAVES, TINY_ROW, vary_draw
@@ -88,7 +88,8 @@ def test_in_the_trials_of_one_evaluation_turns_follow_each_other():
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_of_far_rows_one_is_as_large_as_any_may_be(seed):
+def test_of_far_rows_one_is_as_large_as_any_may_be(seed, monkeypatch):
+    monkeypatch.setattr(mutations, "WHOLLY_ALIKE", 0.0)
     rows = torch.randn(20, 64, generator=torch.Generator().manual_seed(seed))
     plain = rows.clone()
     vary_draw(rows, "rows", FAR, torch.Generator().manual_seed(1000 + seed))
@@ -96,6 +97,16 @@ def test_of_far_rows_one_is_as_large_as_any_may_be(seed):
     assert factors.max() >= 2.0 ** LARGE_ROW_OCTAVES[1] * 0.99
     assert (rows == 0).all(-1).any()
     assert (rows == 0).all(0).any()
+
+
+@pytest.mark.parametrize("shape", [(20, 64), (40,), (2, 3, 5, 7)])
+def test_now_and_then_all_numbers_of_rows_are_alike(shape):
+    alike = 0
+    for seed in range(60):
+        rows = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+        vary_draw(rows, "rows", ANYWHERE, torch.Generator().manual_seed(seed))
+        alike += bool((rows == rows.flatten()[0]).all())
+    assert 2 <= alike <= 25
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -413,7 +413,7 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
         return
     if trial.shifted and not trial.reshaped:
         yield replace(trial, kind="plain", together=False), PLAINLY
-    if trial.apart:
+    if trial.apart and learned.apart:
         yield from [(trial, PLAINLY)] * APART_ATTEMPTS
     trial = replace(trial, shifted=False, apart=False)
     far = _all_far(trial.kind, learned) if trial.kind in GOES_FAR else {}

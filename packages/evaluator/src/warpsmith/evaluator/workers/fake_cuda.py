@@ -15,8 +15,9 @@ import torch.cuda.nvtx
 
 from warpsmith.evaluator.recordings.errors import UnsupportedFeatureError
 
-ELAPSED_MS: Final = 0.01
-"""Time between any two events: positive, since host code divides by it."""
+ELAPSED_MS: Final = 10.0
+"""Time between any two events: positive, since host code divides by it, and long, since `do_bench` repeats what is
+short thousands of times."""
 CUDA_VERSION: Final = "13.0"
 
 _NO_CONTEXT: Final = ("device_of", "use_mem_pool")
