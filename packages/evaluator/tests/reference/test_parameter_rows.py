@@ -13,7 +13,7 @@ def generator(seed):
 
 
 @given(st.lists(st.integers(1, 5), max_size=4).map(tuple), st.integers(0, 1 << 30))
-def test_parameters_of_any_shape_stay_finite_and_keep_half_of_their_rows(shape, seed):
+def test_parameters_of_any_shape_stay_finite_and_keep_a_row(shape, seed):
     parameter = torch.randn(shape, generator=generator(seed))
     before = parameter.clone()
     set_apart(parameter, generator(seed))
@@ -22,7 +22,7 @@ def test_parameters_of_any_shape_stay_finite_and_keep_half_of_their_rows(shape, 
         assert torch.equal(parameter, before)
     elif parameter.dim() == 2 and shape[1] > 1:
         changed = (parameter != before).any(-1)
-        assert changed.sum() <= (len(parameter) + 1) // 2
+        assert changed.sum() <= max(1, min(len(parameter) - 1, len(CHANGES)))
 
 
 def test_the_rows_of_a_matrix_are_changed_in_every_way():

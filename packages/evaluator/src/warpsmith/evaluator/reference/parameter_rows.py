@@ -40,7 +40,7 @@ CHANGES: Final[tuple[Change, ...]] = (
 
 
 def set_apart(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """Change up to half of a parameter's rows, each in its own way, or a vector as a whole or in a few numbers.
+    """Change some of a parameter's rows, each in its own way, or a vector as a whole or in a few numbers.
 
     The rows are slices of the first dimension, such as filters, or of the last one. A single number stays.
 
@@ -64,7 +64,7 @@ def _with_changed_rows(rows: torch.Tensor, spread: float, rng: Random, dice: Dic
     order = torch.randperm(len(rows), **drawn_by(dice.generator)).tolist()
     changes = rng.sample(CHANGES, len(CHANGES))
     changed, other = rows.clone(), rows[order[-1]]
-    for at, change in zip(order[: (len(rows) + 1) // 2], changes, strict=False):
+    for at, change in zip(order[: max(len(rows) - 1, 1)], changes, strict=False):
         changed[at] = change(rows[at], other, spread, rng)
     return changed
 

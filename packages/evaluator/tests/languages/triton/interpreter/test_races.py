@@ -4,9 +4,11 @@ import torch
 from triton.runtime import interpreter
 
 from warpsmith.evaluator.languages.triton.interpreter.races import (
+    OF_BLOCK,
     Exchanges,
     Lanes,
     Launch,
+    Memory,
     RaceError,
     UnseenOrderError,
     are_distinct,
@@ -44,6 +46,25 @@ def test_what_several_lanes_stored_alike_any_may_load(lanes):
     lanes.store(1, np.arange(4), at(7, 7, 7, 8), 4)
     assert lanes.exchanged(1, np.arange(4), at(7, 7, 7, 8), 4) is None
     assert lanes.exchanged(1, np.arange(4), at(8, 7, 7, 7), 4).tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "races"),
+    [
+        ("atomic", "atomic", False),
+        (OF_BLOCK, OF_BLOCK, True),
+        (OF_BLOCK, "atomic", True),
+        ("atomic", OF_BLOCK, True),
+        (OF_BLOCK, "load", True),
+        ("load", OF_BLOCK, True),
+        (OF_BLOCK, "store", True),
+    ],
+)
+def test_an_operation_in_the_scope_of_a_block_is_atomic_within_one_program_alone(first, second, races):
+    for program, expected in ((1, False), (2, races)):
+        memory = Memory(START, 64)
+        memory.touched(first, 1, at(3, 3), 4)
+        assert (memory.touched(second, program, at(3), 4) is not None) is expected
 
 
 def test_addresses_that_rise_are_distinct():

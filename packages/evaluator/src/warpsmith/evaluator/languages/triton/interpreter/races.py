@@ -128,7 +128,7 @@ class Memory:
         self._marks: dict[str, Any] = {}
 
     def touched(self, access: str, program: int, pointers: Any, item_bytes: int) -> Any:
-        """Note an access (`load`, `store` or `atomic`); return which of `pointers` race with another program.
+        """Note an access (`load`, `store`, `atomic`, `OF_BLOCK`); return which of `pointers` race with another program.
 
         The result is None or a boolean for each pointer.
         """
@@ -237,7 +237,14 @@ def _bits(values: Any) -> Any:
     return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}").astype(np.uint64)
 
 
-_CONFLICTS: Final = {"load": ("store", "atomic"), "store": ("store", "load", "atomic"), "atomic": ("store", "load")}
+OF_BLOCK: Final = "atomic of a block"
+"""An atomic operation with `scope="cta"`: atomic among the threads of its program alone."""
+_CONFLICTS: Final = {
+    "load": ("store", "atomic", OF_BLOCK),
+    "store": ("store", "load", "atomic", OF_BLOCK),
+    "atomic": ("store", "load", OF_BLOCK),
+    OF_BLOCK: ("store", "load", "atomic", OF_BLOCK),
+}
 
 
 class Lanes:

@@ -99,6 +99,10 @@ class Access:
         self._lanes = lanes
 
     @property
+    def is_atomic(self) -> bool:
+        return self.kind in {"atomic", races.OF_BLOCK}
+
+    @property
     def lanes(self) -> Any:
         """The elements' places in the block, counted from 0 row by row."""
         return np.flatnonzero(self._lanes) if self._lanes.dtype == np.bool_ else self._lanes
@@ -121,8 +125,8 @@ class Access:
 
 FOREIGN_BYTES: Final = 1 << 30
 """Distance from every tensor beyond which a missing mask cannot be the cause."""
-_ACCESSES: Final = {"load": "loads", "store": "stores to", "atomic": "updates"}
-_MOVES: Final = {"load": 1, "store": 1, "atomic": 2}
+_ACCESSES: Final = {"load": "loads", "store": "stores to", "atomic": "updates", races.OF_BLOCK: "updates"}
+_MOVES: Final = {"load": 1, "store": 1, "atomic": 2, races.OF_BLOCK: 2}
 """How often an access moves its bytes: an atomic operation reads and writes them."""
 
 
@@ -255,7 +259,7 @@ class LaunchMonitor:
 
         Stores are noted only in arguments that the kernel is known to load from; most kernels have none.
         """
-        if memory.read_only or access.kind == "atomic":
+        if memory.read_only or access.is_atomic:
             return
         lanes, argument = self._lanes.get(memory.start), (self._kernel, memory.name)
         if access.kind == "load":
@@ -286,7 +290,7 @@ class LaunchMonitor:
         if access.exchanged is not None:
             self._exchanging.add(self._kernel)
         launch = interpreter.interpreter_builder.launch
-        if access.kind != "atomic" or self._kernel not in self._exchanging or launch.size == 1:
+        if not access.is_atomic or self._kernel not in self._exchanging or launch.size == 1:
             return
         exchanges = self._exchanges.get(memory.start)
         if exchanges is None:
@@ -319,6 +323,8 @@ class LaunchMonitor:
             f"{begin}: in kernel {self._kernel} a program {_ACCESSES[access.kind]} byte {first - memory.start} of "
             f"{memory.name}, which another program of the same launch stores to, loads or updates."
         )
+        if access.kind == races.OF_BLOCK:
+            text += ' With scope="cta" it is atomic among the threads of one program alone: leave `scope` out.'
         if may_be_ordered:
             return kind(f"{text} {races.UNORDERED} Here, use atomic operations on the values, or a second launch.")
         return kind(
@@ -580,14 +586,14 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
         exchanged = None
         if op == interpreter._ir.ATOMIC_OP.XCHG:
             exchanged = np.broadcast_to(val.data, ptr.data.shape)[np.asarray(mask.data, dtype=bool)]
-        monitor.check_access(Access("atomic", _active(ptr, mask), _item_bytes(ptr), exchanged=exchanged))
+        monitor.check_access(Access(_atomic(rest), _active(ptr, mask), _item_bytes(ptr), exchanged=exchanged))
         val = interpreter.TensorHandle(chip_numerics.blurred(val.data, rng), val.dtype)
         found = rmw(self, op, ptr, val, mask, *rest)
         self.launch.interrupt()
         return found
 
     def create_atomic_cas(self: Any, ptr: Any, cmp: Any, *rest: Any) -> Any:
-        monitor.check_access(Access("atomic", ptr.data.ravel(), _item_bytes(ptr)))
+        monitor.check_access(Access(_atomic(rest), ptr.data.ravel(), _item_bytes(ptr)))
         found = cas(self, ptr, cmp, *rest)
         self.launch.compared(bool((found.data == cmp.data).any()))
         self.launch.interrupt()
@@ -599,6 +605,11 @@ def _watch_memory(monitor: LaunchMonitor) -> None:
     builder.create_masked_load, builder.create_masked_store = create_masked_load, create_masked_store
     builder.create_atomic_rmw, builder.create_atomic_cas = create_atomic_rmw, create_atomic_cas
     builder.get_bf16_ty = refuse_bf16
+
+
+def _atomic(rest: tuple[Any, ...]) -> str:
+    """Return the kind of access of an atomic operation, whose last argument is its scope."""
+    return races.OF_BLOCK if rest and rest[-1] == interpreter._ir.MEM_SYNC_SCOPE.CTA else "atomic"
 
 
 def _active(pointers: Any, mask: Any) -> Any:
