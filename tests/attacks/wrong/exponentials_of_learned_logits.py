@@ -1,6 +1,6 @@
 # problem: mixed_by_learned_logits
 # permitted: incorrect
-# missed: by about 35 evaluations of 100
+# missed: by about 50 evaluations of 100
 # Subtracts no maximum from logits that are a parameter: what training makes of them overflows.
 import torch
 import torch.nn as nn
