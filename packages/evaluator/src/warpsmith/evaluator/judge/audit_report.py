@@ -74,9 +74,11 @@ def _times(session: ReferenceSession, machine: Machine, device: Device, sizes: d
     rate = machine.bandwidth().memory
     rng = random.Random(secrets.randbits(64))
     no_room = Form.of([NO_ROOM], machine.config.max_tensor_bytes)
-    with machine.lease.shared():
-        # The reference writes no output to the ring, but each call holds one until the next call.
-        ring = make_ring(session, device, no_room, rng, answered=False, output_bytes=sizes["outputs_bytes"])
+    # The reference writes no output to the ring, but each call holds one until the next call.
+    ring = make_ring(
+        session, device, no_room, rng,
+        answered=False, output_bytes=sizes["outputs_bytes"], driving=machine.driving, shared=machine.lease.shared,
+    )  # fmt: skip
     session.ring(len(ring.inputs), ring.fds[:1])
     try:
         with machine.lease.alone():

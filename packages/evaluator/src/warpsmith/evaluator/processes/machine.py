@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Final
 
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -49,7 +50,9 @@ class Machine:
         self.clock = PhaseClock()
         # Another judge of this user on this device would make contexts and run kernels in the midst of a timing.
         self._others = DeviceLock(self._uuid) if kind.times else None
-        self.lease = Lease(self.clock, windows, kind.workers_at_once, self._others)
+        self.lease = Lease(
+            self.clock, windows, kind.workers_at_once, self._others, driver_beside=config.driver_beside_timing
+        )
         self._bandwidth: Bandwidth | None = None
         self._memory_rate: float | None = None
         self._matrix_rates: dict[str, float | None] = {}
@@ -100,6 +103,13 @@ class Machine:
             with self.lease.alone():
                 self._bandwidth = self._bandwidth or measure_bandwidth(self.device)
         return self._bandwidth
+
+    @contextlib.contextmanager
+    def driving(self) -> Iterator[bool]:
+        """Let the driver work, as `Lease.driving`, once what this thread enqueued is complete."""
+        self.device.settle()
+        with self.lease.driving() as must_borrow:
+            yield must_borrow
 
     def memory_rate(self) -> float:
         """Return the fastest of filling, reading and copying memory, in bytes per second; measured at the first call.
@@ -156,7 +166,7 @@ class Machine:
 
     def _taken(self, role: Role, timeout_s: float) -> Worker:
         pool = self.pools[role]
-        if role in OFF_DEVICE or self.lease.held_here() != "shared":
+        if role in OFF_DEVICE or self.lease.held_here() in {"", "alone"}:
             return pool.take(timeout_s)
         # What this thread enqueued must not run beside a timing.
         self.device.settle()

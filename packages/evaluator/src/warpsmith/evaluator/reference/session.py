@@ -5,7 +5,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
@@ -338,13 +338,53 @@ class ReferenceSession:
         answer: Kind,
         fds: list[int] | None = None,
         timeout_s: float | None = None,
+        *,
+        drives: bool = False,
     ) -> Message:
-        """Send one request and return its answer; `timeout_s`: None takes that of one step."""
+        """Send one request and return its answer.
+
+        Args:
+            kind: the request's kind.
+            fields: the request's fields.
+            answer: the expected kind of the answer.
+            fds: file descriptors to send with it.
+            timeout_s: None takes that of one step.
+            drives: whether the driver does most of it; the worker then borrows the device for the rest.
+        """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        if drives:
+            with self._machine.driving() as must_borrow:
+                deadline = time.monotonic() + timeout_s
+                fields = fields | {"borrows": must_borrow}
+                return self._lending(kind, fields, fds or [], answer, deadline=deadline, leased=self._lease.shared)
         with self._lease.shared():
             self.device.settle()
             self._lease.give_way()
             message = self._exchanged(kind, fields, fds or [], time.monotonic() + timeout_s)
+        return _expected_kind(message, answer)
+
+    def _lending(
+        self,
+        kind: Kind,
+        fields: dict[str, Any],
+        fds: list[int],
+        answer: Kind,
+        *,
+        deadline: float,
+        leased: Callable[[], AbstractContextManager[None]],
+    ) -> Message:
+        """Send a request and return its answer; lend the worker the device whenever it asks meanwhile.
+
+        The time in which it waits for the device is not part of its time.
+        """
+        message = self._exchanged(kind, fields, fds, deadline)
+        while message.kind is Kind.DEVICE_WANTED:
+            asked = time.monotonic()
+            with leased():
+                deadline += time.monotonic() - asked
+                _expected_kind(self._exchanged(Kind.DEVICE_LENT, {}, [], deadline), Kind.DEVICE_RETURNED)
+            with self._blamed():
+                message = self.worker.receive(max(deadline - time.monotonic(), 0.0))
         return _expected_kind(message, answer)
 
     def _exchanged(self, kind: Kind, fields: dict[str, Any], fds: list[int], deadline: float) -> Message:
@@ -381,7 +421,8 @@ class ReferenceSession:
             name: places for name, places in written if name in self.sizes and are_places(places)
         }
         self.state = self._placed(state)
-        self.state_buffer = self.device.create("reference-state", self.state.size, writable_by_peer=True)
+        with self._machine.driving():
+            self.state_buffer = self.device.create("reference-state", self.state.size, writable_by_peer=True)
         self._fill("state", self.state, self.state_buffer, fresh=True)
         self._pristine = tensor_views.content(self.state_buffer).clone()
 
@@ -403,7 +444,7 @@ class ReferenceSession:
         fields: dict[str, Any] = {"arena": arena, "bytes": buffer.size}
         # Inputs can be a dict too: keyword arguments of forward.
         fields |= placed.tree if arena == "state" and isinstance(placed.tree, dict) else {"inputs": placed.tree}
-        self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [])
+        self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [], drives=fresh)
 
     @property
     def parameters(self) -> dict[str, TensorSlot]:
@@ -472,11 +513,15 @@ class ReferenceSession:
             if held is None or not same:
                 raise WireError("It filled an arena with inputs of another form.")
             return
-        buffer = room(self.device, "reference-inputs", placed.size, held, same=same, writable_by_peer=True)
+        buffer = self._room("reference-inputs", placed.size, held, same=same)
         # If the worker cannot map it, the two hold different arenas, so the next call must create a new one.
         self._inputs_buffer = None
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
         self._inputs_buffer = buffer
+
+    def _room(self, name: str, size: int, held: "Shared | None", *, same: bool) -> "Shared":
+        driving = self._machine.driving
+        return room(self.device, name, size, held, same=same, writable_by_peer=True, driving=driving)
 
     @property
     def held_bytes(self) -> int:
@@ -576,11 +621,11 @@ class ReferenceSession:
         same = held is not None and _is_same(before, placed.tree)
         if collected and not same:
             raise WireError("It filled an arena with an answer of another form.")
-        buffer = room(self.device, "reference-answers", placed.size, held, same=same, writable_by_peer=True)
+        buffer = self._room("reference-answers", placed.size, held, same=same)
         if not collected:
             self._answers = None
-            fields = {"slots": placed.tree, "bytes": buffer.size}
-            self._ask(Kind.COLLECT, fields, Kind.COLLECTED, [buffer.fileno()] if buffer is not held else [])
+            fields, fresh = {"slots": placed.tree, "bytes": buffer.size}, buffer is not held
+            self._ask(Kind.COLLECT, fields, Kind.COLLECTED, [buffer.fileno()] if fresh else [], drives=fresh)
         self._answers = placed.tree, buffer
         places: list[Any] = placed.tree  # type: ignore[assignment]
         return [
@@ -624,24 +669,17 @@ class ReferenceSession:
         """
         with self._lease.shared():
             self.device.settle()
-        deadline = time.monotonic() + timeout_s
-        message = self._exchanged(Kind.TUNE, {"mode": mode, "borrows": True}, [], deadline)
-        while message.kind is Kind.DEVICE_WANTED:
-            asked = time.monotonic()
-            with self._lease.alone():
-                deadline += time.monotonic() - asked
-                _expected_kind(self._exchanged(Kind.DEVICE_LENT, {}, [], deadline), Kind.DEVICE_RETURNED)
-            with self._blamed():
-                message = self.worker.receive(max(deadline - time.monotonic(), 0.0))
-        return _expected_kind(message, Kind.TUNED).fields.integer("output_bytes")
+        fields, deadline = {"mode": mode, "borrows": True}, time.monotonic() + timeout_s
+        message = self._lending(Kind.TUNE, fields, [], Kind.TUNED, deadline=deadline, leased=self._lease.alone)
+        return message.fields.integer("output_bytes")
 
     def ring(self, sets: int, fds: list[int]) -> None:
         """Let the worker make `sets` input sets of the arena's form to time its forward on; 0 frees them."""
-        self._ask(Kind.RING, {"sets": sets, "inputs_bytes": self.inputs.size}, Kind.RINGED, fds)
+        self._ask(Kind.RING, {"sets": sets, "inputs_bytes": self.inputs.size}, Kind.RINGED, fds, drives=True)
 
     def round(self, fields: dict[str, Any]) -> codec.Fields:
         """Time one walk of the worker's ring; the fields are those of `rounds.Rounds.round`."""
-        return self._ask(Kind.ROUND, fields, Kind.ROUNDED).fields
+        return self._ask(Kind.ROUND, fields, Kind.ROUNDED, drives=bool(fields.get("captures"))).fields
 
     def reduction(self, answer: Answer) -> float:
         """Return an estimate of how many input elements contribute to one output element."""
