@@ -136,7 +136,7 @@ class Lease:
         self._state.notify_all()
 
     def _begin_starting(self) -> None:
-        with self._clock.phase("lease"):
+        with self._clock.phase("lease"), self.uses.phase("shared_wait"):
             while not self._try_starting():
                 assert self._others is not None
                 self._others.await_no_wanter()
