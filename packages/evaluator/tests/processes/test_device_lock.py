@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -135,6 +137,58 @@ def test_a_process_that_shares_gives_way_to_another_that_wants_it_alone(tmp_path
                 other.kill()
         finally:
             other.kill()
+
+
+class Waited(DeviceLock):
+    """A lock that tells when a thread waits for another judge that wants the device alone."""
+
+    def __init__(self, folder) -> None:
+        super().__init__("GPU-1", folder)
+        self.waits = threading.Event()
+
+    def await_no_wanter(self) -> None:
+        self.waits.set()
+        super().await_no_wanter()
+
+
+@pytest.mark.parametrize("driving", [0, 1])
+def test_the_driver_begins_nothing_while_another_judge_wants_the_device_alone(tmp_path, driving):
+    """Also beside what it does already: else its work could go on forever, and the other judge would wait for it."""
+    lock, other = Waited(tmp_path), DeviceLock("GPU-1", tmp_path)
+    lease, blocked, began = Lease(others=lock), threading.Event(), threading.Event()
+
+    def want():
+        other.block_starts()
+        blocked.set()
+
+    def drive():
+        with lease.driving():
+            began.set()
+
+    with ExitStack() as held:
+        for _ in range(driving):
+            held.enter_context(lease.driving())
+        wanting = threading.Thread(target=want, daemon=True)
+        wanting.start()
+        probe = DeviceLock("GPU-1", tmp_path)
+        while probe._is_free("wanted"):
+            time.sleep(0.001)
+        threading.Thread(target=drive, daemon=True).start()
+        assert lock.waits.wait(DEADLINE_S)
+        assert not (driving and blocked.is_set())
+    assert blocked.wait(DEADLINE_S)
+    assert not began.is_set()
+    other.end_alone()
+    assert began.wait(DEADLINE_S)
+
+
+def test_the_driver_that_may_work_beside_another_judge_that_is_alone_waits_for_none(tmp_path):
+    other = DeviceLock("GPU-1", tmp_path)
+    other.block_starts()
+    other.block_uses()
+    other.await_uses()
+    with Lease(others=DeviceLock("GPU-1", tmp_path), driver_beside=True).driving() as must_borrow:
+        assert must_borrow
 
 
 def test_a_lock_that_is_no_file_of_this_user_is_refused(tmp_path):
