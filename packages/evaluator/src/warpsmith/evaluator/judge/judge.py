@@ -140,7 +140,9 @@ class Judge:
 
     def _spent(self) -> dict[str, float]:
         """Return what this thread spent since the last call, by fields of `Seconds`."""
-        spent: dict[str, float] = {**self.machine.clock.take(), **self.machine.lease.uses.take()}
+        spent: dict[str, float] = {}
+        spent.update(self.machine.clock.take().items())
+        spent.update(self.machine.lease.uses.take().items())
         del spent["without"]
         return spent
 
