@@ -1,12 +1,19 @@
-"""A step in which the driver does most borrows the device for the rest, whatever becomes of its worker meanwhile."""
+"""Whatever runs on the device does so with a lease of it: the judge's own work, and the part of a worker that borrows.
+
+A step in which the driver does most borrows the device for the rest, whatever becomes of its worker meanwhile.
+"""
 
 import threading
 import time
+import traceback
 
 import pytest
+import torch
 from candidate_endings import ENDINGS, STATUS
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from warpsmith.evaluator import EvaluatorConfig
+from warpsmith.evaluator import EvaluatorConfig, Problem
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc.messages import Kind
 from warpsmith.evaluator.judge.conversation import Conversation
@@ -57,6 +64,104 @@ def is_free(judge):
 
     threading.Thread(target=take, daemon=True).start()
     return got.wait(DEADLINE_S)
+
+
+class Unleased(TorchDispatchMode):
+    """Notes each operator on memory that the judge shares with workers, or on what came of such, without a lease."""
+
+    def __init__(self, machine, monkeypatch):
+        super().__init__()
+        self.seen, self.found = 0, []
+        self._lease, self._ranges, self._made = machine.lease, [], {}
+        create = machine.device.create
+
+        def noted(name, size, **options):
+            made = create(name, size, **options)
+            self._ranges.append((made.address, made.address + made.size))
+            return made
+
+        monkeypatch.setattr(machine.device, "create", noted)
+
+    def _is_of_device(self, tensor):
+        if tensor.untyped_storage().data_ptr() in self._made:
+            return True
+        return any(begin <= tensor.data_ptr() < end for begin, end in self._ranges)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        given = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        found = func(*args, **(kwargs or {}))
+        if any(map(self._is_of_device, given)):
+            self.seen += 1
+            # Kept, so that no other tensor gets the same address.
+            made = (one for one in pytree.tree_leaves(found) if isinstance(one, torch.Tensor))
+            self._made |= {one.untyped_storage().data_ptr(): one for one in made if one.data_ptr()}
+            if not func.is_view and not self._lease.held_here():
+                self.found.append(f"{func}\n{''.join(traceback.format_stack(limit=12))}")
+        return found
+
+
+SCALED = """\
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+def get_inputs():
+    return [torch.randn({rows}, 64)]
+"""
+SCALING = """\
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x_ptr, w_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, x * tl.load(w_ptr + at % 64), mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64))
+
+    def forward(self, x):
+        out = torch.empty_like(x)
+        {line}
+        scale[(triton.cdiv(x.numel(), 64),)](x, self.weight, out, x.numel(), BLOCK=64)
+        return out
+"""
+
+
+@pytest.mark.parametrize(("recording", "line"), [("detached", "pass"), ("on_device", "x[0, 0].item()")])
+def test_what_the_judge_computes_on_the_device_it_computes_with_a_lease(judge, monkeypatch, recording, line):
+    """Also for a problem that it did not know: loading, audit and learning. Else it would run beside a timing."""
+    problem = Problem.from_source(SCALED.format(rows=len(recording)), recording)
+    with Unleased(judge.machine, monkeypatch) as work:
+        verdict = judged(judge, problem, SCALING.format(line=line))
+    assert (verdict.status, verdict.recording) == ("correct", recording)
+    assert work.seen > 100
+    assert not work.found, f"{len(work.found)}: {work.found[0]}"
+
+
+def test_facts_and_outputs_of_a_problem_are_computed_with_a_lease(judge, monkeypatch):
+    problem = Problem.from_source(SCALED.format(rows=5), "facts")
+    with Unleased(judge.machine, monkeypatch) as work:
+        assert judge.audit(problem)["outputs_bytes"] == 5 * 64 * 4
+        assert judge.outputs(problem, [1, 2])
+    assert work.seen > 100
+    assert not work.found, f"{len(work.found)}: {work.found[0]}"
 
 
 @pytest.mark.parametrize("kind", [name for name in ENDINGS if name != "timeout"])

@@ -178,6 +178,53 @@ def test_no_start_joins_where_none_is_under_way():
         start.held().release()
 
 
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("within", ["nothing", "released", "driving"])
+@pytest.mark.parametrize("way", ["shared", "driving", "alone"])
+def test_what_a_thread_enqueued_is_complete_before_it_gives_the_device_up(way, within, beside):
+    """Who is alone next would find it on the device."""
+    settled = []
+    lease = Lease(driver_beside=beside, settle=lambda: settled.append(lease.held_here()))
+    with getattr(lease, way)():
+        held = lease.held_here()
+        with {"nothing": nullcontext, "released": lease.released, "driving": lease.driving}[within]():
+            given_up = lease.held_here() != held
+            assert settled == [held] * given_up
+    assert settled[-1:] == ([held] if held else [])
+    assert settled.count(held) == (1 + given_up) * bool(held)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("way", ["shared", "driving", "alone"])
+def test_a_device_that_cannot_settle_is_given_up_all_the_same(way, beside):
+    lease = Lease(driver_beside=beside, settle=lambda: 1 / 0)
+    with nullcontext() if beside and way == "driving" else pytest.raises(ZeroDivisionError), getattr(lease, way)():
+        pass
+    assert not lease.held_here()
+    lease._settle = lambda: None
+    with lease.alone():
+        pass
+
+
+@pytest.mark.parametrize("way", ["shared", "driving"])
+@pytest.mark.parametrize("within", ["released", "driving", "give_way"])
+def test_a_device_that_cannot_settle_in_the_midst_of_a_use_is_held_as_often_as_it_is_given_up(way, within):
+    lease = Watched(settle=lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError), getattr(lease, way)():
+        if within == "give_way":
+            lease.give_way()
+        else:
+            with getattr(lease, within)():
+                pass
+    lease._settle = lambda: None
+    with holding(lease, way) as (holder,):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        assert not alone.holds.is_set()
+        holder.release()
+        alone.held().release()
+
+
 # What the driver does alone ---------------------------------------------------------------------------------------
 
 

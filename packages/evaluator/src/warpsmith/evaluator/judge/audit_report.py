@@ -35,10 +35,11 @@ def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
         BadProblemError: the reference is not deterministic, or returns no tensor.
     """
     session.reset_state()
-    first, second = problem_audit.two_answers(session)
-    comparisons = {"evaluator": problem_audit.as_judged(session, second)}
-    comparisons |= {name: allclose(tolerance) for name, tolerance in KERNELBENCH.items()}
-    passes = {name: list(problem_audit.passing(first, second, accepts)) for name, accepts in comparisons.items()}
+    with machine.lease.shared():
+        first, second = problem_audit.two_answers(session)
+        comparisons = {"evaluator": problem_audit.as_judged(session, second)}
+        comparisons |= {name: allclose(tolerance) for name, tolerance in KERNELBENCH.items()}
+        passes = {name: list(problem_audit.passing(first, second, accepts)) for name, accepts in comparisons.items()}
     sizes = _sizes(session, second)
     device = machine.device
     facts = {"passes": passes, **sizes, "device": device.title}

@@ -38,6 +38,8 @@ class Lease:
         starts_together: how many starts may join although a thread waits to use the device alone.
         others: where other judges may use the device too: what they hold of it.
         driver_beside: whether the driver may work beside a thread that is alone.
+        settle: waits until what was enqueued here is complete; called before a thread gives the device up, so that
+            nothing of it runs beside the next.
 
     Attributes:
         uses: counts each thread's time by its use of the device.
@@ -51,12 +53,14 @@ class Lease:
         others: DeviceLock | None = None,
         *,
         driver_beside: bool = False,
+        settle: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock or PhaseClock()
         self.uses: NestedClock[Use] = NestedClock(USES)
         self.windows = windows
         self._others = others
         self._driver_beside = driver_beside
+        self._settle = settle
         self._state = threading.Condition()
         self._own = threading.local()
         self._sharing = 0
@@ -92,16 +96,16 @@ class Lease:
     def driving(self) -> Iterator[bool]:
         """Let the driver work: allocate and map memory, load code, capture graphs. A shared lease is released.
 
-        What this thread enqueued must be complete, and whoever uses the driver in it must enqueue nothing, except in
-        `shared` if this yields True. If it yields False, nobody is alone meanwhile, and anything may be enqueued.
+        Whoever uses the driver in it must enqueue nothing, except in `shared` if this yields True. If it yields False,
+        nobody is alone meanwhile, and anything may be enqueued.
         """
         held = self.held_here()
         if held in {"alone", "driving"}:
             yield False
             return
-        if held:
-            self._end_sharing()
         try:
+            if held:
+                self._end_sharing()
             if self._driver_beside:
                 with self.uses.phase("driver"):
                     yield True
@@ -175,10 +179,19 @@ class Lease:
             return True
 
     def _end_driving(self) -> None:
-        self._own.holds = ""
-        with self._state:
+        with self._giving_up():
             self._driving -= 1
             self._end_longer_uses()
+
+    @contextlib.contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """Change the state, once what this thread enqueued is complete, so that it holds nothing."""
+        try:
+            self._settle()
+        finally:
+            self._own.holds = ""
+            with self._state:
+                yield
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
@@ -190,8 +203,8 @@ class Lease:
         begin, end = (
             (self._begin_sharing, self._end_sharing) if held == "shared" else (self._begin_driving, self._end_driving)
         )
-        end()
         try:
+            end()
             with self.uses.phase("without"):
                 yield
         finally:
@@ -238,8 +251,7 @@ class Lease:
                 self._state.notify_all()
 
     def _end_sharing(self) -> None:
-        self._own.holds = ""
-        with self._state:
+        with self._giving_up():
             self._sharing -= 1
             if not self._sharing and self._others is not None:
                 self._others.end_sharing()
@@ -286,7 +298,6 @@ class Lease:
             with self.uses.phase("alone"):
                 yield
         finally:
-            self._own.holds = ""
             self._end_alone()
 
     def _await_next(self) -> None:
@@ -325,7 +336,7 @@ class Lease:
 
     def _end_alone(self) -> None:
         """Leave the device to the next thread that wants it alone, a few times in a row, else to everyone."""
-        with self._state:
+        with self._giving_up():
             self._alone = self._has_next = False
             self._wanted -= 1
             self._in_a_row += 1

@@ -51,8 +51,9 @@ class Machine:
         # Another judge of this user on this device would make contexts and run kernels in the midst of a timing.
         self._others = DeviceLock(self._uuid) if kind.times else None
         self.lease = Lease(
-            self.clock, windows, kind.workers_at_once, self._others, driver_beside=config.driver_beside_timing
-        )
+            self.clock, windows, kind.workers_at_once, self._others,
+            driver_beside=config.driver_beside_timing, settle=self.device.settle,
+        )  # fmt: skip
         self._bandwidth: Bandwidth | None = None
         self._memory_rate: float | None = None
         self._matrix_rates: dict[str, float | None] = {}
@@ -106,7 +107,7 @@ class Machine:
 
     @contextlib.contextmanager
     def driving(self) -> Iterator[bool]:
-        """Let the driver work, as `Lease.driving`, once what this thread enqueued is complete."""
+        """Let the driver work, as `Lease.driving`; what this thread enqueued is complete before, for any worker."""
         self.device.settle()
         with self.lease.driving() as must_borrow:
             yield must_borrow
@@ -168,8 +169,6 @@ class Machine:
         pool = self.pools[role]
         if role in OFF_DEVICE or self.lease.held_here() in {"", "alone"}:
             return pool.take(timeout_s)
-        # What this thread enqueued must not run beside a timing.
-        self.device.settle()
         with self.lease.released():
             return pool.take(timeout_s)
 

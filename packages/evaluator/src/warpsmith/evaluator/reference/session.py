@@ -252,7 +252,7 @@ class ReferenceSession:
         self._role = role
         self.device = machine.device
         self._machine = machine
-        self._lease = machine.lease
+        self.lease = machine.lease
         self._most_exact = config.device_kind.most_exact_bytes
         self._extra_ms = round(1000 * min(config.conditioning_s, config.reference_timeout_s / 4))
         self._limit = config.max_tensor_bytes
@@ -327,8 +327,9 @@ class ReferenceSession:
         for name, value in known.attributes.items():
             setattr(self, name, value)
         # A worker finds out on its first inputs, which are plain, what its forward consists of.
-        self.make_inputs(self.init_seed)
-        self.answer(self.init_seed, exact=False)
+        with self.lease.shared():
+            self.make_inputs(self.init_seed)
+            self.answer(self.init_seed, exact=False)
 
     @blame_reference_for_bad_frames()
     def _ask(
@@ -356,10 +357,10 @@ class ReferenceSession:
             with self._machine.driving() as must_borrow:
                 deadline = time.monotonic() + timeout_s
                 fields = fields | {"borrows": must_borrow}
-                return self._lending(kind, fields, fds or [], answer, deadline=deadline, leased=self._lease.shared)
-        with self._lease.shared():
+                return self._lending(kind, fields, fds or [], answer, deadline=deadline, leased=self.lease.shared)
+        with self.lease.shared():
             self.device.settle()
-            self._lease.give_way()
+            self.lease.give_way()
             message = self._exchanged(kind, fields, fds or [], time.monotonic() + timeout_s)
         return _expected_kind(message, answer)
 
@@ -424,7 +425,8 @@ class ReferenceSession:
         with self._machine.driving():
             self.state_buffer = self.device.create("reference-state", self.state.size, writable_by_peer=True)
         self._fill("state", self.state, self.state_buffer, fresh=True)
-        self._pristine = tensor_views.content(self.state_buffer).clone()
+        with self.lease.shared():
+            self._pristine = tensor_views.content(self.state_buffer).clone()
 
     def _placed(self, tree: codec.Value) -> Form:
         # Where kernels are only compiled, no interpreter reads them.
@@ -476,7 +478,8 @@ class ReferenceSession:
 
     def reset_state(self) -> None:
         """Reset parameters and buffers to their values after construction."""
-        tensor_views.content(self.state_buffer).copy_(self._pristine)
+        with self.lease.shared():
+            tensor_views.content(self.state_buffer).copy_(self._pristine)
 
     @property
     def constructed_state(self) -> torch.Tensor:
@@ -667,10 +670,10 @@ class ReferenceSession:
             mode: as for `tune`.
             timeout_s: without the time in which it waits for the device.
         """
-        with self._lease.shared():
+        with self.lease.shared():
             self.device.settle()
         fields, deadline = {"mode": mode, "borrows": True}, time.monotonic() + timeout_s
-        message = self._lending(Kind.TUNE, fields, [], Kind.TUNED, deadline=deadline, leased=self._lease.alone)
+        message = self._lending(Kind.TUNE, fields, [], Kind.TUNED, deadline=deadline, leased=self.lease.alone)
         return message.fields.integer("output_bytes")
 
     def ring(self, sets: int, fds: list[int]) -> None:
@@ -816,7 +819,8 @@ class ReferenceStore:
         with self._lock:
             if key in self._findings:
                 return self._findings[key]
-        finding = self._audit(session)
+        with self._machine.lease.shared():
+            finding = self._audit(session)
         with self._lock:
             self._findings[key] = finding
         return finding
