@@ -142,7 +142,9 @@ class Machine:
         Where other processes use the device too, the first timing measures: while they start, they are not paused.
         """
         if self.device.kind.times:
-            compare.prepare(self.device.torch_device)
+            # Another judge may time.
+            with self.lease.shared():
+                compare.prepare(self.device.torch_device)
             self.device.release()
             if self.lease.windows is None:
                 self.bandwidth()
