@@ -820,6 +820,7 @@ class ReferenceStore:
             if key in self._findings:
                 return self._findings[key]
         with self._machine.lease.shared():
+            session.reset_state()
             finding = self._audit(session)
         with self._lock:
             self._findings[key] = finding
