@@ -1,8 +1,9 @@
 """How far repeated evaluations of an honest kernel differ in its time, with each way of timing.
 
 Kernels of gpu_timing.py, from 1 us to a millisecond, are judged in turns in each way: `default`, `sequential`
-(`sequential_timing`), `beside` (`contexts_beside_timing`) and `both`. Each evaluation has a text of its own, so that
-its kernel is compiled, and a process of its own plays it. A pair is two evaluations in a row of one kernel in one way.
+(`sequential_timing`), `beside` (`contexts_beside_timing`), `both`, `driver` (`driver_beside_timing`) and `all`. Each
+evaluation has a text of its own, so that its kernel is compiled, and a process of its own plays it. A pair is two
+evaluations in a row of one kernel in one way.
 
     python benchmarks/repeated_times.py --slots 1
 """
@@ -30,6 +31,8 @@ WAYS: Final[dict[str, dict[str, Any]]] = {
     "sequential": {"sequential_timing": True},
     "beside": {"contexts_beside_timing": True},
     "both": {"sequential_timing": True, "contexts_beside_timing": True},
+    "driver": {"driver_beside_timing": True},
+    "all": {"sequential_timing": True, "contexts_beside_timing": True, "driver_beside_timing": True},
 }
 
 

@@ -7,6 +7,10 @@ slot's time is `workers` (waiting for a ready worker, contexts included), `lease
 device), `stall` (waiting for kernels to compile), `correctness`, `timing`, `other` (the judge's own work) and `idle`
 (no requests).
 
+`device_ms` has the milliseconds of a mean evaluation by its use of the device: alone, shared, and what the driver does
+alone, each with the wait for it, and without the device. `alone_share` is the share of the run in which one had it
+alone.
+
 `--answers mixture` judges a third each that does not compile, that is wrong, and that is right, as a policy's may be.
 `--judges` divides the slots among several judge processes of one GPU, which take turns at having it alone.
 
@@ -30,6 +34,7 @@ from _plot import bars
 
 from warpsmith.evaluator import Evaluator, EvaluatorConfig, Problem, Verdict
 from warpsmith.evaluator.config import RECORDING_WAYS
+from warpsmith.evaluator.processes.lease import USES
 from warpsmith.evaluator.processes.phases import PHASES
 
 HERE = Path(__file__).parent
@@ -133,6 +138,18 @@ def seconds_of_slots(verdicts: list[Verdict], slots: int, took: float) -> dict[s
     return {**spent, "other": busy - sum(spent.values()), "idle": max(0.0, slots * took - busy)}
 
 
+def device_ms(verdicts: list[Verdict]) -> dict[str, float]:
+    """Return the milliseconds of a mean evaluation by its use of the device; all sum up to the evaluation."""
+    count = len(verdicts)
+    by_use = {
+        use: 1000 * sum(getattr(verdict.seconds, use) for verdict in verdicts) / count
+        for use in USES
+        if use != "without"
+    }
+    whole = 1000 * sum(verdict.seconds.evaluate for verdict in verdicts) / count
+    return by_use | {"without": whole - sum(by_use.values())}
+
+
 def measure(configs: list[EvaluatorConfig], count: int, answers: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Judge `count` candidates of each kind with each of these evaluators, all at once; yield their joint figures."""
     with ExitStack() as stack, ThreadPoolExecutor(len(configs)) as threads:
@@ -162,11 +179,12 @@ def measure(configs: list[EvaluatorConfig], count: int, answers: Sequence[str]) 
 def figures(configs: list[EvaluatorConfig], verdicts: list[Verdict], took: float) -> dict[str, Any]:
     """Return the joint figures of evaluations that took so many seconds together."""
     slots = sum(config.slots for config in configs)
+    devices = len({config.gpu for config in configs})
     lasted = sorted(verdict.seconds.evaluate for verdict in verdicts)
     spent = seconds_of_slots(verdicts, slots, took)
     return {
         "device": verdicts[0].device,
-        "devices": len({config.gpu for config in configs}),
+        "devices": devices,
         "judges": len(configs),
         "slots": slots,
         "evaluations": len(verdicts),
@@ -177,6 +195,8 @@ def figures(configs: list[EvaluatorConfig], verdicts: list[Verdict], took: float
         "evaluation_p50_s": round(statistics.median(lasted), 4),
         "evaluation_p90_s": round(lasted[int(0.9 * (len(lasted) - 1))], 4),
         "compile_mean_s": round(statistics.mean(verdict.seconds.compile for verdict in verdicts), 4),
+        "device_ms": {use: round(value, 2) for use, value in device_ms(verdicts).items()},
+        "alone_share": round(sum(verdict.seconds.alone for verdict in verdicts) / took / devices, 3),
         "slot_seconds": {name: round(value, 3) for name, value in spent.items()},
         "flags": sorted({flag for verdict in verdicts for flag in verdict.flags}),
     }
@@ -194,13 +214,14 @@ def main() -> None:
     parser.add_argument("--answers", choices=ANSWERS, nargs="+", default=["honest"], help="several are rows")
     parser.add_argument("--sequential", action="store_true", help="sequential_timing: see docs/timing-design.md")
     parser.add_argument("--beside", action="store_true", help="contexts_beside_timing: see docs/timing-design.md")
+    parser.add_argument("--driver-beside", action="store_true", help="driver_beside_timing: see docs/timing-design.md")
     parser.add_argument("--count", type=int, default=200, help="evaluations per row (default 200)")
     parser.add_argument("--out", type=Path, help="default: results/throughput_DEVICE.json, with a picture next to it")
     arguments = parser.parse_args()
     out = arguments.out or HERE / "results" / f"throughput_{arguments.device}.json"
     result = describe(["torch", "triton", "numpy"])
     result |= {"recording": arguments.recording, "sequential_timing": arguments.sequential}
-    result |= {"contexts_beside_timing": arguments.beside, "rows": []}
+    result |= {"contexts_beside_timing": arguments.beside, "driver_beside_timing": arguments.driver_beside, "rows": []}
     groups = [arguments.gpus[:1], arguments.gpus][: len(arguments.gpus)]
     every = itertools.product(arguments.slots or [len(os.sched_getaffinity(0))], arguments.judges, groups)
     for slots, judges, gpus in every:
@@ -212,6 +233,7 @@ def main() -> None:
             recording=arguments.recording,
             sequential_timing=arguments.sequential,
             contexts_beside_timing=arguments.beside,
+            driver_beside_timing=arguments.driver_beside,
         )
         configs = [config.model_copy(update={"gpu": gpu}) for gpu in gpus for _ in range(judges)]
         for row in measure(configs, arguments.count // judges, arguments.answers):

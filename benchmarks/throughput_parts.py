@@ -6,6 +6,8 @@ The candidates are those of throughput.py, judged in this process, whose judge i
 - `device: alone`: the device held exclusively, for timing. The total time of all evaluations cannot be less than this.
 - `device: wait, to have it alone`: until those who share it are done. `device: wait, to share it`: until a timing is
     done; for the start of a worker this is `birth: wait, to share the device`.
+- `device: shared`, `device: driver`: the device held with others, and what the driver did alone for a worker; without
+    `--driver-beside` nobody is alone meanwhile.
 - `birth ROLE`: start of a worker, beside evaluations; a `candidate` with a context, sharing the device.
 - `ROLE MESSAGE`: from a message to a worker to its answer; for a round with its mode and its number of calls.
 
@@ -86,7 +88,7 @@ def watch(spent: Spent) -> None:
 
 
 def _watch_lease(spent: Spent) -> None:
-    alone, share, start = Lease.alone, Lease._begin_sharing, Lease._begin_starting
+    alone, share, start, drive = Lease.alone, Lease._begin_sharing, Lease._begin_starting, Lease._begin_driving
 
     @contextmanager
     def timed_alone(self: Lease) -> Iterator[None]:
@@ -105,6 +107,11 @@ def _watch_lease(spent: Spent) -> None:
         with _timed(spent, "birth: wait, to share the device"):
             start(self)
 
+    def timed_drive(self: Lease) -> None:
+        with _timed(spent, "device: wait, for the driver"):
+            drive(self)
+
+    Lease._begin_driving = timed_drive  # type: ignore[method-assign]
     Lease.alone = timed_alone  # type: ignore[method-assign]
     Lease._begin_sharing = timed_share  # type: ignore[method-assign]
     Lease._begin_starting = timed_start  # type: ignore[method-assign]
@@ -164,6 +171,9 @@ def measure(config: EvaluatorConfig, count: int, spent: Spent) -> dict[str, Any]
             began, processor = time.perf_counter(), time.process_time()
             verdicts = list(threads.map(judged, jobs[warm:]))
             took, processor = time.perf_counter() - began, time.process_time() - processor
+        for use in ("shared", "driver"):
+            for verdict in verdicts:
+                spent.add(f"device: {use}", getattr(verdict.seconds, use))
         parts = spent.by_evaluation(count)
     finally:
         judge.close()
@@ -195,6 +205,7 @@ def main() -> None:
         "--switch-ms", type=float, nargs="+", default=[1000 * sys.getswitchinterval()],
         help="thread switch interval of Python in milliseconds; several are rows",
     )  # fmt: skip
+    parser.add_argument("--driver-beside", action="store_true", help="driver_beside_timing: see docs/timing-design.md")
     parser.add_argument("--out", type=Path, help="default: results/throughput_parts_DEVICE.json")
     arguments = parser.parse_args()
     out = arguments.out or HERE / "results" / f"throughput_parts_{arguments.device}.json"
@@ -207,7 +218,12 @@ def main() -> None:
     result = describe(["torch", "triton", "numpy"]) | {"rows": []}
     for slots in arguments.slots:
         config = EvaluatorConfig(
-            device=arguments.device, gpu=arguments.gpu, slots=slots, trials=TRIALS, timed_trials=TIMED
+            device=arguments.device,
+            gpu=arguments.gpu,
+            slots=slots,
+            trials=TRIALS,
+            timed_trials=TIMED,
+            driver_beside_timing=arguments.driver_beside,
         )
         for switch_ms in arguments.switch_ms:
             sys.setswitchinterval(switch_ms / 1000)

@@ -26,10 +26,17 @@ SHORT_S = 5.0
 """What a candidate is given that never ends."""
 
 
-@pytest.fixture(scope="module", params=["on_device", "detached"])
+WAYS = {
+    "on_device": {"recording": "on_device"},
+    "detached": {"recording": "detached"},
+    "borrowing": {"recording": "detached", "driver_beside_timing": True},
+}
+
+
+@pytest.fixture(scope="module", params=WAYS)
 def judge(gpu, request) -> Iterator[Evaluator]:
-    """One judge that records host code on the device, and then one that records it detached."""
-    config = EvaluatorConfig(device="cuda", slots=2, ready_workers=1, timeout_s=60, recording=request.param)
+    """One judge that records host code on the device, one that records it detached, one whose players borrow it."""
+    config = EvaluatorConfig(device="cuda", slots=2, ready_workers=1, timeout_s=60, **WAYS[request.param])
     with Evaluator(config) as running:
         yield running
 
@@ -489,6 +496,17 @@ def test_a_kernel_that_counts_on_fresh_memory_is_wrong(judge, known):
         f"tl.store(out_ptr + at, tl.where({known}, z + tl.load(y_ptr + at, mask=at < n), 0.0), mask=at < n)"
     )
     assert judge.evaluate(SUM, elementwise(body)).status == "incorrect"
+
+
+def test_many_at_once_are_correct_and_say_how_they_had_the_device(judge):
+    sources = [f"{ADD}# {number} of many\n" for number in range(8)]
+    with ThreadPoolExecutor(4) as threads:
+        verdicts = list(threads.map(lambda source: judge.evaluate(SUM, source), sources))
+    for verdict in verdicts:
+        assert verdict.status == "correct", verdict
+        spent = verdict.seconds
+        assert min(spent.alone, spent.shared, spent.driver) > 0
+        assert spent.alone + spent.shared + spent.driver + spent.lease < spent.evaluate
 
 
 def test_each_gpu_of_a_machine_has_a_judge_of_its_own(gpu):

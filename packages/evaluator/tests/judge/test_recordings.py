@@ -780,6 +780,8 @@ for number in range(3, 64):
         ("DONE", "{}"),
         ("DONE", '{"trace": {"events": [["launch", "kernel", [1], {}, {}]], "outputs": []}}'),
         ("READY", "{}"),
+        ("DEVICE_WANTED", "{}"),
+        ("DEVICE_RETURNED", "{}"),
     ],
 )
 def test_forged_messages_of_host_code_buy_nothing(judge, kind, fields):

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -29,17 +31,19 @@ from warpsmith.evaluator.processes.lease import Lease
 folder, me, processes, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 file = open(folder / "rows", "r+b")
 rows = mmap.mmap(file.fileno(), 0)
-lease = Lease(starts_together=2, others=DeviceLock("GPU-1", folder))
-WAYS = ("shared", "starting", "alone")
+beside = sys.argv[5] == "beside"
+lease = Lease(starts_together=2, others=DeviceLock("GPU-1", folder), driver_beside=beside)
+# The last row is of the driver that may work beside one that is alone.
+WAYS = ("shared", "starting", "alone", "driving")
 held, guard = dict.fromkeys(WAYS, 0), threading.Lock()
 
 def change(way, by):
     with guard:
         held[way] += by
-        struct.pack_into("3i", rows, 12 * me, *held.values())
+        struct.pack_into("4i", rows, 16 * me, *held.values())
 
 def seen():
-    every = [struct.unpack_from("3i", rows, 12 * number) for number in range(processes)]
+    every = [struct.unpack_from("4i", rows, 16 * number) for number in range(processes)]
     return tuple(map(sum, zip(*every)))
 
 @contextmanager
@@ -51,11 +55,18 @@ def counted(way):
 def live(seed):
     rng = random.Random(seed)
     for _ in range(40):
-        way = rng.choice(["shared", "shared", "starting", "alone"])
+        way = rng.choice(["shared", "shared", "starting", "driving", "alone"])
         with getattr(lease, way)(), counted(way):
             for _ in range(3):
                 found = seen()
-                assert found == (0, 0, 1) if way == "alone" else found[2] == 0, (way, found)
+                if way == "alone":
+                    assert found[:3] == (0, 0, 1), found
+                    assert beside or not found[3], found
+                elif way != "driving" or not beside:
+                    assert not found[2], (way, found)
+                else:
+                    with lease.shared(), counted("shared"):
+                        assert not seen()[2], found
                 time.sleep(rng.random() / 500)
             if way == "shared":
                 change("shared", -1)
@@ -81,10 +92,12 @@ with getattr(Lease(others=DeviceLock("GPU-1", Path(sys.argv[1]))), sys.argv[2])(
 """
 
 
-def test_whatever_several_processes_do_none_is_beside_one_that_is_alone_and_all_come_to_an_end(tmp_path):
-    (tmp_path / "rows").write_bytes(bytes(36))
+@pytest.mark.parametrize("driver", ["beside", "apart"])
+def test_whatever_several_processes_do_none_is_beside_one_that_is_alone_and_all_come_to_an_end(tmp_path, driver):
+    (tmp_path / "rows").write_bytes(bytes(48))
     judges = [
-        subprocess.Popen([sys.executable, "-c", JUDGE, str(tmp_path), str(me), "3", str(100 * me)]) for me in range(3)
+        subprocess.Popen([sys.executable, "-c", JUDGE, str(tmp_path), str(me), "3", str(100 * me), driver])
+        for me in range(3)
     ]
     try:
         assert [judge.wait(DEADLINE_S) for judge in judges] == [0, 0, 0]
@@ -93,8 +106,8 @@ def test_whatever_several_processes_do_none_is_beside_one_that_is_alone_and_all_
             judge.kill()
 
 
-@pytest.mark.parametrize("way", ["shared", "starting", "alone"])
-@pytest.mark.parametrize("wanted", ["shared", "starting", "alone"])
+@pytest.mark.parametrize("way", ["shared", "starting", "driving", "alone"])
+@pytest.mark.parametrize("wanted", ["shared", "starting", "driving", "alone"])
 def test_what_a_process_held_ends_with_it(tmp_path, way, wanted):
     lease = Lease(others=DeviceLock("GPU-1", tmp_path))
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path), way], stdout=subprocess.PIPE) as holder:
@@ -124,6 +137,58 @@ def test_a_process_that_shares_gives_way_to_another_that_wants_it_alone(tmp_path
                 other.kill()
         finally:
             other.kill()
+
+
+class Waited(DeviceLock):
+    """A lock that tells when a thread waits for another judge that wants the device alone."""
+
+    def __init__(self, folder) -> None:
+        super().__init__("GPU-1", folder)
+        self.waits = threading.Event()
+
+    def await_no_wanter(self) -> None:
+        self.waits.set()
+        super().await_no_wanter()
+
+
+@pytest.mark.parametrize("driving", [0, 1])
+def test_the_driver_begins_nothing_while_another_judge_wants_the_device_alone(tmp_path, driving):
+    """Also beside what it does already: else its work could go on forever, and the other judge would wait for it."""
+    lock, other = Waited(tmp_path), DeviceLock("GPU-1", tmp_path)
+    lease, blocked, began = Lease(others=lock), threading.Event(), threading.Event()
+
+    def want():
+        other.block_starts()
+        blocked.set()
+
+    def drive():
+        with lease.driving():
+            began.set()
+
+    with ExitStack() as held:
+        for _ in range(driving):
+            held.enter_context(lease.driving())
+        wanting = threading.Thread(target=want, daemon=True)
+        wanting.start()
+        probe = DeviceLock("GPU-1", tmp_path)
+        while probe._is_free("wanted"):
+            time.sleep(0.001)
+        threading.Thread(target=drive, daemon=True).start()
+        assert lock.waits.wait(DEADLINE_S)
+        assert not (driving and blocked.is_set())
+    assert blocked.wait(DEADLINE_S)
+    assert not began.is_set()
+    other.end_alone()
+    assert began.wait(DEADLINE_S)
+
+
+def test_the_driver_that_may_work_beside_another_judge_that_is_alone_waits_for_none(tmp_path):
+    other = DeviceLock("GPU-1", tmp_path)
+    other.block_starts()
+    other.block_uses()
+    other.await_uses()
+    with Lease(others=DeviceLock("GPU-1", tmp_path), driver_beside=True).driving() as must_borrow:
+        assert must_borrow
 
 
 def test_a_lock_that_is_no_file_of_this_user_is_refused(tmp_path):
@@ -158,7 +223,7 @@ def test_a_lock_leaves_no_file_open(tmp_path):
     assert not open_files(tmp_path)
 
 
-@pytest.mark.parametrize("way", ["shared", "starting", "alone"])
+@pytest.mark.parametrize("way", ["shared", "starting", "driving", "alone"])
 def test_judges_share_a_lock_also_after_its_files_were_removed(tmp_path, way):
     lease = Lease(others=DeviceLock("GPU-1", tmp_path))
     with lease.shared():
@@ -168,7 +233,7 @@ def test_judges_share_a_lock_also_after_its_files_were_removed(tmp_path, way):
     with getattr(lease, way)():
         assert other.try_share() == (way != "alone")
         other.end_sharing()
-        if way == "starting":
+        if way in {"starting", "driving"}:
             with pytest.raises(BlockingIOError):
                 fcntl.flock(other._held["starts", "alone"], fcntl.LOCK_EX | fcntl.LOCK_NB)
         elif way == "shared":

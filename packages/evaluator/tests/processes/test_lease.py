@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 import pytest
 
 from warpsmith.evaluator.processes.device_lock import DeviceLock
-from warpsmith.evaluator.processes.lease import Lease
+from warpsmith.evaluator.processes.lease import MOST_IN_A_ROW, Lease
 
 DEADLINE_S = 20
 
@@ -21,7 +21,7 @@ class Holder:
     def __init__(self, lease: Lease, way: str) -> None:
         self.holds, self._go = threading.Event(), threading.Event()
         self.ended: Future[None] = Future()
-        self._take = {"shared": lease.shared, "alone": lease.alone, "starting": lease.starting}[way]
+        self._take = getattr(lease, way)
         self._thread = threading.Thread(target=self._hold, daemon=True)
         self._thread.start()
 
@@ -134,8 +134,9 @@ def test_while_a_process_starts_others_share_although_one_wants_to_be_alone(leas
         lease.await_waiting(2)
         assert not next_start.holds.is_set()
         start.release()
-        newcomer = Holder(lease, "shared")
         lease.await_waiting(3)
+        newcomer = Holder(lease, "shared")
+        lease.await_waiting(4)
         assert not (alone.holds.is_set() or newcomer.holds.is_set())
         sharer.release()
         alone.held()
@@ -175,6 +176,185 @@ def test_no_start_joins_where_none_is_under_way():
         sharer.release()
         alone.held().release()
         start.held().release()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("within", ["nothing", "released", "driving"])
+@pytest.mark.parametrize("way", ["shared", "driving", "alone"])
+def test_what_a_thread_enqueued_is_complete_before_it_gives_the_device_up(way, within, beside):
+    """Who is alone next would find it on the device."""
+    settled = []
+    lease = Lease(driver_beside=beside, settle=lambda: settled.append(lease.held_here()))
+    with getattr(lease, way)():
+        held = lease.held_here()
+        with {"nothing": nullcontext, "released": lease.released, "driving": lease.driving}[within]():
+            given_up = lease.held_here() != held
+            assert settled == [held] * given_up
+    assert settled[-1:] == ([held] if held else [])
+    assert settled.count(held) == (1 + given_up) * bool(held)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("way", ["shared", "driving", "alone"])
+def test_a_device_that_cannot_settle_is_given_up_all_the_same(way, beside):
+    lease = Lease(driver_beside=beside, settle=lambda: 1 / 0)
+    with nullcontext() if beside and way == "driving" else pytest.raises(ZeroDivisionError), getattr(lease, way)():
+        pass
+    assert not lease.held_here()
+    lease._settle = lambda: None
+    with lease.alone():
+        pass
+
+
+@pytest.mark.parametrize("way", ["shared", "driving"])
+@pytest.mark.parametrize("within", ["released", "driving", "give_way"])
+def test_a_device_that_cannot_settle_in_the_midst_of_a_use_is_held_as_often_as_it_is_given_up(way, within):
+    lease = Watched(settle=lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError), getattr(lease, way)():
+        if within == "give_way":
+            lease.give_way()
+        else:
+            with getattr(lease, within)():
+                pass
+    lease._settle = lambda: None
+    with holding(lease, way) as (holder,):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        assert not alone.holds.is_set()
+        holder.release()
+        alone.held().release()
+
+
+# What the driver does alone ---------------------------------------------------------------------------------------
+
+
+def test_nobody_is_alone_while_the_driver_works(lease):
+    with holding(lease, "driving") as (driver,):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        assert not alone.holds.is_set()
+        driver.release()
+        alone.held()
+        later = Holder(lease, "driving")
+        lease.await_waiting(2)
+        assert not later.holds.is_set()
+        alone.release()
+        later.held().release()
+
+
+def test_while_the_driver_works_others_share_although_one_wants_to_be_alone(lease):
+    """They lose no time, and it would not be alone sooner; but no more of the driver's work begins."""
+    with holding(lease, "driving") as (driver,):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        sharer = Holder(lease, "shared").held()
+        more = Holder(lease, "driving")
+        lease.await_waiting(2)
+        assert not more.holds.is_set()
+        driver.release()
+        sharer.release()
+        alone.held()
+        assert not more.holds.is_set()
+        alone.release()
+        more.held().release()
+
+
+def test_the_driver_works_beside_a_start_that_is_waited_for_in_any_case(lease):
+    with holding(lease, "starting") as (start,):
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        driver = Holder(lease, "driving").held()
+        start.release()
+        assert not alone.holds.is_set()
+        driver.release()
+        alone.held().release()
+
+
+def test_the_driver_that_may_works_beside_one_that_is_alone_and_what_runs_on_the_device_waits():
+    lease = Watched(driver_beside=True)
+    with holding(lease, "driving") as (before,), holding(lease, "alone") as (alone,):
+        with lease.driving() as must_borrow:
+            assert must_borrow
+            borrower = Holder(lease, "shared")
+            lease.await_waiting(1)
+            assert not borrower.holds.is_set()
+        before.release()
+        alone.release()
+        borrower.held().release()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_thread_that_shares_leaves_the_device_while_the_driver_works(beside):
+    lease, let_in = Watched(driver_beside=beside), []
+    with lease.shared():
+        alone = Holder(lease, "alone")
+        lease.await_waiting(1)
+        assert not alone.holds.is_set()
+        # Whoever waits to be alone is let in before the driver works, or meanwhile.
+        pool = ThreadPoolExecutor(1)
+        letting_go = pool.submit(lambda: alone.held().release())
+        with lease.driving() as must_borrow:
+            let_in.append(alone.holds.is_set())
+            if beside:
+                letting_go.result(DEADLINE_S)
+            with lease.shared():
+                assert lease.held_here() == ("shared" if beside else "driving")
+        letting_go.result(DEADLINE_S)
+        assert (must_borrow, lease.held_here()) == (beside, "shared")
+        pool.shutdown()
+    assert beside or let_in == [True]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_who_is_alone_stays_alone_while_the_driver_works(beside):
+    lease = Watched(driver_beside=beside)
+    with lease.alone():
+        with lease.driving() as must_borrow, lease.driving(), lease.released():
+            newcomer = Holder(lease, "shared")
+            lease.await_waiting(1)
+            assert not (must_borrow or newcomer.holds.is_set())
+        assert lease.held_here() == "alone"
+    newcomer.held().release()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("sharing", [False, True])
+def test_an_error_of_the_driver_leaves_what_was_held_before(beside, sharing):
+    lease = Lease(driver_beside=beside)
+    with lease.shared() if sharing else nullcontext():
+        with pytest.raises(ZeroDivisionError), lease.driving():
+            _ = 1 / 0
+        assert lease.held_here() == ("shared" if sharing else "")
+    with lease.alone():
+        pass
+
+
+def test_while_a_thread_waits_for_a_worker_the_driver_holds_nobody_up(lease):
+    with lease.driving(), lease.released():
+        Holder(lease, "alone").held().release()
+    with lease.alone():
+        pass
+
+
+@pytest.mark.parametrize("way", ["shared", "driving"])
+def test_who_waited_while_many_were_alone_in_a_row_is_let_in_before_the_next(way):
+    """A row ends after some; without a turn that is theirs, whoever shares could lose each race with the next."""
+    for _ in range(20):
+        lease, order = Watched(), []
+
+        def use(how, lease=lease, order=order):
+            with getattr(lease, how)():
+                order.append(how)
+
+        with ThreadPoolExecutor(2 * MOST_IN_A_ROW + 1) as pool:
+            with lease.alone():
+                waiting = [pool.submit(use, way)]
+                lease.await_waiting(1)
+                waiting += [pool.submit(use, "alone") for _ in range(2 * MOST_IN_A_ROW)]
+                lease.await_waiting(1 + 2 * MOST_IN_A_ROW)
+            for done in waiting:
+                done.result(DEADLINE_S)
+        assert order.index(way) == MOST_IN_A_ROW - 1, order
 
 
 def test_nobody_gives_way_to_one_that_waits_for_a_start(lease):
@@ -385,10 +565,11 @@ def test_who_is_alone_or_holds_nothing_leaves_nothing(lease):
     newcomer.held().release()
 
 
-def test_whatever_many_threads_do_none_is_beside_one_that_is_alone_and_all_come_to_an_end():
-    """Sharers that give way, starts and timings, by twenty threads; each ends before a deadline."""
-    lease, ended = Lease(starts_together=4), []
-    held = {"shared": 0, "starting": 0, "alone": 0}
+@pytest.mark.parametrize("beside", [False, True])
+def test_whatever_many_threads_do_none_is_beside_one_that_is_alone_and_all_come_to_an_end(beside):
+    """Sharers that give way, starts, the driver and timings, by twenty threads; each ends before a deadline."""
+    lease, ended = Lease(starts_together=4, driver_beside=beside), []
+    held = {"shared": 0, "starting": 0, "driving": 0, "alone": 0}
     guard = threading.Lock()
 
     @contextmanager
@@ -403,12 +584,16 @@ def test_whatever_many_threads_do_none_is_beside_one_that_is_alone_and_all_come_
     def live(seed):
         rng = random.Random(seed)
         for _ in range(60):
-            way = rng.choice(["shared", "shared", "starting", "alone"])
+            way = rng.choice(["shared", "shared", "starting", "driving", "alone"])
             with getattr(lease, way)(), counted(way) as seen:
                 if way == "alone":
-                    assert seen == {"shared": 0, "starting": 0, "alone": 1}
-                else:
+                    assert (seen["alone"], seen["shared"], seen["starting"]) == (1, 0, 0)
+                    assert beside or not seen["driving"]
+                elif way != "driving" or not beside:
                     assert not seen["alone"]
+                if way == "driving":
+                    with lease.shared(), counted("shared") as lent:
+                        assert not lent["alone"]
                 for _ in range(rng.randrange(3) if way == "shared" else 0):
                     with guard:
                         held["shared"] -= 1

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from warpsmith.evaluator.processes import phases
-from warpsmith.evaluator.processes.lease import Lease
+from warpsmith.evaluator.processes.lease import USES, Lease
 from warpsmith.evaluator.processes.phases import PHASES, PhaseClock, in_phase
 
 
@@ -88,6 +88,33 @@ def test_waiting_for_a_device_that_others_use_is_counted(clock, monkeypatch):
     assert waited == [3.0]
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_each_second_counts_for_one_use_of_the_device(monkeypatch, beside):
+    now = [0.0]
+    monkeypatch.setattr(phases.time, "monotonic", lambda: now[0])
+    lease = Lease(driver_beside=beside)
+    now[0] += 1
+    with lease.shared():
+        now[0] += 2
+        with lease.driving() as must_borrow:
+            now[0] += 4
+            with lease.shared():
+                now[0] += 8
+            now[0] += 16
+        with lease.released():
+            now[0] += 32
+        now[0] += 64
+    with lease.alone():
+        now[0] += 128
+        with lease.shared(), lease.driving():
+            now[0] += 256
+    now[0] += 512
+    lent = 8 if must_borrow else 0
+    expected = {"shared": 66 + lent, "driver": 28 - lent, "without": 32, "alone": 384}
+    assert lease.uses.take() == {**dict.fromkeys(USES, 0.0), **expected}
+    assert must_borrow == beside
+
+
 def test_a_verdict_says_where_its_time_went(evaluator, add_problem, add_candidate):
     spent = evaluator.evaluate(add_problem, f"{add_candidate}\n# phases\n").seconds
     parts = [getattr(spent, name) for name in PHASES]
@@ -95,3 +122,6 @@ def test_a_verdict_says_where_its_time_went(evaluator, add_problem, add_candidat
     assert spent.correctness > 0.0
     assert 0.0 < sum(parts) <= spent.evaluate + 1e-3
     assert (spent.timing, spent.age) == (0.0, 0.0)
+    assert (spent.alone, spent.alone_wait) == (0.0, 0.0)
+    assert min(spent.shared, spent.driver) > 0.0
+    assert spent.shared + spent.driver + spent.lease < spent.evaluate

@@ -2,9 +2,12 @@
 
 import ctypes
 import os
+from contextlib import contextmanager
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.host import HostDevice
@@ -29,7 +32,7 @@ MEMORY = HostDevice()
 class Game:
     """Inputs x [6] and y [0] and z [2, 3], state w [4], and a recording with one output of six floats."""
 
-    def __init__(self, events, output, shape=(6,)):
+    def __init__(self, events, output, shape=(6,), device=MEMORY):
         self.slots = {}
         self.arenas = {}
         for name, shapes in (("inputs", [(6,), (0,), (2, 3)]), ("state", [(4,)])):
@@ -40,7 +43,7 @@ class Game:
         (answer,), size = pack([contiguous("float32", shape)], 1 << 20)
         self.slot, self.answers = answer, MEMORY.create("answers", size, writable_by_peer=True)
         given = {name: Arena(self.arenas[name], self.slots[name]) for name in self.arenas}
-        self.replay = DeviceReplay(MEMORY, given, events, [], language=TRITON, outputs=[output], answer=[answer])
+        self.replay = DeviceReplay(device, given, events, [], language=TRITON, outputs=[output], answer=[answer])
         self.replay.set_up(self.answers)
 
     def tensor(self, name, number):
@@ -133,6 +136,7 @@ def test_constants_are_as_they_were_before_each_call():
 def test_a_reset_rewrites_every_byte_of_every_region():
     constant = described("fresh", 1)
     game = Game([["alloc", 0, 24], ["const", 1, b"abcd"], ["fill", OUT, 0.0], ["alloc", 2, 5000]], OUT)
+    game.play()
     call = game.replay._call
     regions = dict(game.replay._fresh)
     assert constant[2] in regions
@@ -216,6 +220,81 @@ def test_a_ring_has_inputs_of_its_own_and_lets_go_of_the_arena():
     assert delivered == [[float(number)] * 6 for number in range(3)]
 
 
+class Regions(HostDevice):
+    """Memory as a device has it, and where its regions are."""
+
+    def __init__(self):
+        super().__init__()
+        self.ranges = []
+
+    def region(self, size, *, read_only=False):
+        made = super().region(size, read_only=read_only)
+        begin = made.whole.data_ptr()
+        self.ranges.append((begin, begin + made.whole.numel()))
+        return made
+
+    def has(self, tensor):
+        return any(begin <= tensor.data_ptr() < end for begin, end in self.ranges)
+
+
+class Uses(TorchDispatchMode):
+    """Notes each operator that reads or writes a region while nothing is to run on the device."""
+
+    def __init__(self, device):
+        super().__init__()
+        self.device, self.idle, self.found = device, True, []
+
+    @contextmanager
+    def on_device(self):
+        self.idle = False
+        yield
+        self.idle = True
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        tensors = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        if self.idle and not func.is_view and any(map(self.device.has, tensors)):
+            self.found.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+EVENTS = [
+    ["alloc", 0, 24],
+    ["const", 1, b"abcd" * 6],
+    ["fill", OUT, 0.0],
+    ["copy", OUT, X],
+    ["operator", "aten.add.Tensor", [OUT, described("fresh", 1)], {}, [OUT]],
+]
+
+
+@pytest.mark.parametrize("played", [False, True])
+def test_to_make_a_replay_or_a_ring_runs_nothing_on_the_device(played):
+    """What allocates, maps and loads may do so beside a timing; what fills memory must not."""
+    device = Regions()
+    uses = Uses(device)
+    with uses:
+        game = Game(EVENTS, OUT, device=device)
+        assert len(device.ranges) > len(EVENTS) / 2
+        if played:
+            with uses.on_device():
+                game.play()
+        size, room = game.arenas["inputs"].size, 512
+        inputs, answers = MEMORY.create("ring", 2 * size), MEMORY.create("room", 2 * room, writable_by_peer=True)
+        tensor_views.content(inputs).fill_(0)
+        fields = codec.Fields({"sets": 2, "inputs_bytes": size, "answers_bytes": room})
+        calls = game.replay.ring(fields, [os.dup(inputs.fileno()), os.dup(answers.fileno())], uses.on_device)
+    assert not uses.found
+    with uses:
+        calls[0].reset()
+    assert uses.found, "it sees what is written"
+    for call in calls:
+        call.reset()
+        call.run()
+        call.deliver()
+    own = torch.frombuffer(bytearray(b"abcd" * 6), dtype=torch.float32)
+    for part in tensor_views.parts(answers, room):
+        assert torch.equal(tensor_views.content(part)[:24].view(torch.float32), own)
+
+
 def note(plan, address, count=1):
     """Do what a twin does that was about to access what is none of its launch's tensors."""
     (ctypes.c_int64 * 2).from_address(plan.record)[:] = [address, count]
@@ -242,6 +321,7 @@ def test_a_plan_reaches_the_whole_memory_of_each_tensor_and_no_more():
 )
 def test_what_a_twin_noted_is_reported_once_and_beside_what_it_lies(at, said):
     x, watch = MEMORY.region(400).content, Watch(MEMORY)
+    watch.begin()
     plan = watch.plan("kernel", {"x": x})
     watch.check()
     note(plan, x.data_ptr() + at)

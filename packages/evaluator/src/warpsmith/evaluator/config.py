@@ -106,6 +106,11 @@ class EvaluatorConfig(BaseModel):
         description="Whether workers make their contexts on a GPU while candidates are timed on it "
         "(docs/timing-design.md): times are less precise.",
     )
+    driver_beside_timing: bool = Field(
+        default=False,
+        description="Whether memory is mapped, code loaded and graphs captured while candidates are timed on a GPU "
+        "(docs/timing-design.md). What that does to times was not measured.",
+    )
     timing: bool = Field(default=True, description="Whether a correct candidate is timed on a GPU.")
     baseline: tuple[BaselineName, ...] = Field(default=(EAGER,), description=BASELINE_HELP)
     baseline_timeout_s: float = Field(

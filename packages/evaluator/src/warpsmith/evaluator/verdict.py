@@ -95,6 +95,9 @@ FLAGS: Final[tuple[str, ...]] = get_args(Flag)
 class Seconds:
     """Where an evaluation's time went, in seconds. All but the first two and `age` are parts of `evaluate`.
 
+    From `alone` to `driver_wait` they say how the evaluation had the device, and overlap with the others: `lease` is
+    the sum of the three waits. The rest of `evaluate` it spent without the device.
+
     Attributes:
         compile: compiling its kernels; without a GPU that runs in parallel to the trials.
         wait: waiting for a free slot, before the evaluation began.
@@ -107,6 +110,12 @@ class Seconds:
         timing: timing candidate and reference.
         baselines: compiling the reference for baselines and timing it, once a problem; or waiting for another thread
             that does.
+        alone: having the device alone, to time.
+        alone_wait: waiting for that.
+        shared: sharing the device with other evaluations.
+        shared_wait: waiting for that.
+        driver: mapping memory, loading code and capturing graphs, without what runs on the device.
+        driver_wait: waiting for that.
         age: time since a cached verdict was reached; 0 for a new one.
     """
 
@@ -120,6 +129,12 @@ class Seconds:
     mapping: float = 0.0
     timing: float = 0.0
     baselines: float = 0.0
+    alone: float = 0.0
+    alone_wait: float = 0.0
+    shared: float = 0.0
+    shared_wait: float = 0.0
+    driver: float = 0.0
+    driver_wait: float = 0.0
     age: float = 0.0
 
 

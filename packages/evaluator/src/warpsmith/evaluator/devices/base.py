@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.devices.cuda_regions import Region
 
 
+OnDevice = Callable[[], AbstractContextManager[None]]
+"""Returns a context in which work may run on the device, and which ends once that work has."""
+
+
 class Health(Protocol):
     """Tracks whether a device still works after candidates' faults."""
 

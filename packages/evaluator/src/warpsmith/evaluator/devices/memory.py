@@ -5,6 +5,8 @@ read-only unless it must write. On a GPU a read-only mapping catches accidents b
 change its mappings.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
 from warpsmith.evaluator import _native
@@ -23,8 +25,13 @@ def room(
     *,
     same: bool = False,
     writable_by_peer: bool = False,
+    driving: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> "Shared":
-    """Return a buffer for `size` bytes: `held` if of the same form or reusable by the device, otherwise a new one."""
+    """Return a buffer for `size` bytes: `held` if of the same form or reusable by the device, otherwise a new one.
+
+    `driving`: the context in which one is made.
+    """
     if held is not None and (same or device.can_reuse(held, size)):
         return held
-    return device.create(name, device.buffer_bytes(size), writable_by_peer=writable_by_peer)
+    with driving():
+        return device.create(name, device.buffer_bytes(size), writable_by_peer=writable_by_peer)

@@ -130,7 +130,6 @@ class Attempts:
         return evidence
 
     def _audited(self, session: ReferenceSession) -> set[str]:
-        session.reset_state()
         finding = self.judge.references.finding(self.request.problem.key, session)
         if not finding:
             return set()

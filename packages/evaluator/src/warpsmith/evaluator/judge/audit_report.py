@@ -35,10 +35,11 @@ def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
         BadProblemError: the reference is not deterministic, or returns no tensor.
     """
     session.reset_state()
-    first, second = problem_audit.two_answers(session)
-    comparisons = {"evaluator": problem_audit.as_judged(session, second)}
-    comparisons |= {name: allclose(tolerance) for name, tolerance in KERNELBENCH.items()}
-    passes = {name: list(problem_audit.passing(first, second, accepts)) for name, accepts in comparisons.items()}
+    with machine.lease.shared():
+        first, second = problem_audit.two_answers(session)
+        comparisons = {"evaluator": problem_audit.as_judged(session, second)}
+        comparisons |= {name: allclose(tolerance) for name, tolerance in KERNELBENCH.items()}
+        passes = {name: list(problem_audit.passing(first, second, accepts)) for name, accepts in comparisons.items()}
     sizes = _sizes(session, second)
     device = machine.device
     facts = {"passes": passes, **sizes, "device": device.title}
@@ -74,9 +75,11 @@ def _times(session: ReferenceSession, machine: Machine, device: Device, sizes: d
     rate = machine.bandwidth().memory
     rng = random.Random(secrets.randbits(64))
     no_room = Form.of([NO_ROOM], machine.config.max_tensor_bytes)
-    with machine.lease.shared():
-        # The reference writes no output to the ring, but each call holds one until the next call.
-        ring = make_ring(session, device, no_room, rng, answered=False, output_bytes=sizes["outputs_bytes"])
+    # The reference writes no output to the ring, but each call holds one until the next call.
+    ring = make_ring(
+        session, device, no_room, rng,
+        answered=False, output_bytes=sizes["outputs_bytes"], driving=machine.driving, shared=machine.lease.shared,
+    )  # fmt: skip
     session.ring(len(ring.inputs), ring.fds[:1])
     try:
         with machine.lease.alone():

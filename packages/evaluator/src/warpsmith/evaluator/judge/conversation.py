@@ -60,6 +60,8 @@ class Conversation:
         self.waited_s = 0.0
         self._most_waited_s = (MOST_TIMES - 1) * config.timeout_s if config.device_kind.interprets else 0.0
         self._waiting: _Waiting | None = None
+        # Whether the worker that is asked may borrow the device.
+        self._lends = False
         self._machine = machine
         self._config = config
         self._evidence = evidence
@@ -75,6 +77,7 @@ class Conversation:
         *,
         on_launch: OnLaunch | None = None,
         at_most_s: float | None = None,
+        drives: bool = False,
     ) -> Message:
         """Send one request and return the reply.
 
@@ -88,13 +91,32 @@ class Conversation:
             answer: the expected kind of the reply.
             on_launch: called with each LAUNCH or BUILD received before the reply; without it one is a failure.
             at_most_s: limit for this request, in seconds of the candidate's time.
+            drives: whether the driver does most of it; the worker then borrows the device for the rest.
 
         Raises:
             CandidateFailedError, SuspectError: the candidate's failure.
         """
-        kept_back = max(0.0, self.seconds_left - at_most_s) if at_most_s is not None else 0.0
+        if drives:
+            with self._machine.driving() as self._lends:
+                fields = fields | {"borrows": self._lends}
+                return self._asked(worker, kind, fields, fds, answer, on_launch=on_launch, at_most_s=at_most_s)
+        self._lends = False
         self._machine.device.settle()
         self._machine.lease.give_way()
+        return self._asked(worker, kind, fields, fds, answer, on_launch=on_launch, at_most_s=at_most_s)
+
+    def _asked(
+        self,
+        worker: Worker,
+        kind: Kind,
+        fields: dict[str, Any],
+        fds: list[int],
+        answer: Kind,
+        *,
+        on_launch: OnLaunch | None,
+        at_most_s: float | None,
+    ) -> Message:
+        kept_back = max(0.0, self.seconds_left - at_most_s) if at_most_s is not None else 0.0
         # Where nothing is credited, nobody asks the system, which takes a fifth of a millisecond twice a request. What
         # surrounds timed rounds stays as it was when the precision of times was measured.
         credited = self._most_waited_s > 0 or self._machine.lease.held_here() == "alone"
@@ -126,11 +148,24 @@ class Conversation:
             message = self._receive(worker)
             if message.kind is answer:
                 return message
+            if message.kind is Kind.DEVICE_WANTED and self._lends:
+                self._lend(worker)
+                continue
             if message.kind is Kind.FAILED:
                 raise failure_attribution.reported(message.fields, worker, self._config, self._evidence.flags)
             if message.kind not in {Kind.LAUNCH, Kind.BUILD} or on_launch is None:
                 raise WireError(f"{message.kind.name} was received; {answer.name} was expected.")
             on_launch(message, worker)
+
+    def _lend(self, worker: Worker) -> None:
+        """Share the device with the worker until it returns it; the time in which it waits for that does not count."""
+        asked = time.monotonic()
+        with self._machine.lease.shared():
+            self.extend(time.monotonic() - asked)
+            worker.send(Kind.DEVICE_LENT, {}, [], self.left())
+            returned = self._receive(worker)
+            if returned.kind is not Kind.DEVICE_RETURNED:
+                raise WireError(f"{returned.kind.name} was received; DEVICE_RETURNED was expected.")
 
     def _receive(self, worker: Worker) -> Message:
         while True:

@@ -127,7 +127,7 @@ class Judge:
 
     def _verdict(self, request: Request, on_running: Callable[[bool], None]) -> Verdict:
         started = time.monotonic()
-        self.machine.clock.take()  # discards times of an earlier evaluation that ended in an error
+        self._spent()  # discards times of an earlier evaluation that ended in an error
         try:
             with problem_faults(request.problem):
                 evidence = Attempts(self, request, on_running).evidence()
@@ -135,8 +135,16 @@ class Judge:
             return invalid(f"The evaluator lost a worker of its own twice: {with_advice(error).rstrip('.')}.")
         except NoWindowError as error:
             return invalid(f"The candidate could not be timed: {error}.")
-        seconds = Seconds(evaluate=time.monotonic() - started, **self.machine.clock.take())
+        seconds = Seconds(evaluate=time.monotonic() - started, **self._spent())
         return verdict_of(evidence, seconds, self.device, request.config)
+
+    def _spent(self) -> dict[str, float]:
+        """Return what this thread spent since the last call, by fields of `Seconds`."""
+        spent: dict[str, float] = {}
+        spent.update(self.machine.clock.take().items())
+        spent.update(self.machine.lease.uses.take().items())
+        del spent["without"]
+        return spent
 
     def audit(self, problem: Problem) -> dict[str, Any]:
         """Return the facts of a problem, which need no candidate: see `audit_report.facts_of`.

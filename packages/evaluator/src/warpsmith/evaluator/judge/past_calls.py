@@ -21,7 +21,7 @@ class PastCalls:
 
     def __init__(self, session: ReferenceSession, candidate: CandidateUnderTest) -> None:
         self._session = session
-        self._device = candidate.machine.device
+        self._machine = candidate.machine
         self._rng = candidate.rng
         self._arenas: dict[tuple[int, str], Shared] = {}
         self._state_before: Shared | None = None
@@ -33,11 +33,15 @@ class PastCalls:
         for past in missing:
             self._arenas[id(recording), past.name] = self._made_for(past)
         if missing and self._state_before is None:
-            self._state_before = self._device.create("state-before", self._session.state.size)
+            self._state_before = self._created("state-before", self._session.state.size)
             tensor_views.content(self._state_before).copy_(self._session.constructed_state)
         if missing:
             self._session.make_again(made_with)
         return bool(missing)
+
+    def _created(self, name: str, size: int) -> "Shared":
+        with self._machine.driving():
+            return self._machine.device.create(name, size)
 
     def _made_for(self, past: Past) -> "Shared":
         """Return an arena with inputs of an earlier call's form.
@@ -48,7 +52,7 @@ class PastCalls:
         for _ in range(FORM_ATTEMPTS):
             self._session.make_inputs(self._rng.getrandbits(48), past.sizes)
             if self._session.inputs == past.form:
-                arena = self._device.create(f"inputs-{past.name}", past.form.size)
+                arena = self._created(f"inputs-{past.name}", past.form.size)
                 copy_inputs(self._session, arena)
                 return arena
         raise CandidateFailedError(

@@ -168,8 +168,12 @@ def _load(evaluation: Evaluation) -> None:
 
 @in_phase("correctness")
 def _learn(evaluation: Evaluation) -> Learned:
-    """Find out how the problem's inputs can vary."""
+    """Find out how the problem's inputs can vary, from the state as it was constructed: others may have changed it.
+
+    Not before the module is constructed, which needs no device where host code has none.
+    """
     with evaluation.machine.lease.shared():
+        evaluation.session.reset_state()
         return learn(evaluation.session, hidden_shapes=evaluation.candidate.config.hidden_shapes)
 
 

@@ -22,8 +22,9 @@ def outputs_of(session: ReferenceSession, seeds: Sequence[int]) -> list[list[dic
     session.reset_state()
     found = []
     for seed in seeds:
-        session.make_inputs(seed)
-        found.append(_plain(session.answer(seed, exact=False)))
+        with session.lease.shared():
+            session.make_inputs(seed)
+            found.append(_plain(session.answer(seed, exact=False)))
     return found
 
 

@@ -112,9 +112,11 @@ class _ReferenceTiming:
         """Time the form that the worker is set to. The reference writes no output to the ring."""
         machine, rng = self._machine, self._rng
         least_ms = machine.bandwidth().least_ms
-        with machine.lease.shared():
-            no_room = Form.of([NO_ROOM], machine.config.max_tensor_bytes)
-            ring = make_ring(session, machine.device, no_room, rng, answered=False, output_bytes=output_bytes)
+        no_room = Form.of([NO_ROOM], machine.config.max_tensor_bytes)
+        ring = make_ring(
+            session, machine.device, no_room, rng,
+            answered=False, output_bytes=output_bytes, driving=machine.driving, shared=machine.lease.shared,
+        )  # fmt: skip
         session.ring(len(ring.inputs), ring.fds[:1])
         try:
             side = Side(session.round, len(ring.inputs), rng, least_ms=least_ms)

@@ -66,7 +66,7 @@ class Replays:
         self._device = candidate.machine.device
         self._launches = launches
         self._recordings = recordings
-        self._state = self._device.create("candidate-state", session.state.size)
+        self._state: Shared | None = None
         self._player: Worker | None = None
         self._played: _Played | None = None
 
@@ -87,28 +87,37 @@ class Replays:
         if played is None or not again:
             played = self._with_buffers(recording, placed, played)
         inputs, answers = played.buffers
+        state = self._state_arena()
         copy_inputs(self._session, inputs)
         past.match_ends(recording, self._session.inputs)
-        tensor_views.content(self._state).copy_(tensor_views.content(self._session.state_buffer))
+        tensor_views.content(state).copy_(tensor_views.content(self._session.state_buffer))
         tensor_views.poison(answers, placed.slots)
         ghost = poison is not None
         fields: dict[str, Any] = {"again": again, "ghost": ghost, "garbage": garbage, "poison": poison or 0}
         fds: list[int] = []
         if not again:
             layouts, arenas_of_past = past.to_play(recording)
-            fields |= self._to_play(recording, placed, inputs.size, answers.size) | {"past": layouts}
-            fds = [buffer.fileno() for buffer in (inputs, self._state, answers, *arenas_of_past)]
-        done = self._ask(Kind.REPLAY, fields, fds, Kind.DONE)
+            fields |= self._to_play(recording, placed, (inputs.size, state.size, answers.size)) | {"past": layouts}
+            fds = [buffer.fileno() for buffer in (inputs, state, answers, *arenas_of_past)]
+        done = self._ask(Kind.REPLAY, fields, fds, Kind.DONE, drives=not again)
         self._played = played
         return Delivered(answer, placed, answers, traffic_of(done))
 
     def _with_buffers(self, recording: Recording, placed: Form, before: _Played | None) -> _Played:
         held = before.buffers if before is not None else (None, None)
-        inputs = room(self._device, "replay-inputs", self._session.inputs.size, held[0])
-        answers = room(self._device, "replay-answers", placed.size, held[1], writable_by_peer=True)
+        driving = self._candidate.machine.driving
+        inputs = room(self._device, "replay-inputs", self._session.inputs.size, held[0], driving=driving)
+        answers = room(self._device, "replay-answers", placed.size, held[1], writable_by_peer=True, driving=driving)
         return _Played(recording, placed, (inputs, answers))
 
-    def _to_play(self, recording: Recording, placed: Form, inputs_bytes: int, answers_bytes: int) -> dict[str, Any]:
+    def _state_arena(self) -> "Shared":
+        if self._state is None:
+            with self._candidate.machine.driving():
+                self._state = self._device.create("candidate-state", self._session.state.size)
+        return self._state
+
+    def _to_play(self, recording: Recording, placed: Form, sizes: tuple[int, int, int]) -> dict[str, Any]:
+        inputs_bytes, state_bytes, answers_bytes = sizes
         return {
             "source": self._candidate.source,
             "binaries": self._launches.code_of(recording.launches),
@@ -117,7 +126,7 @@ class Replays:
             "answer": placed.tree,
             "inputs_bytes": inputs_bytes,
             "inputs_slots": self._session.inputs.slots,
-            "state_bytes": self._state.size,
+            "state_bytes": state_bytes,
             "state_slots": self._session.state.slots,
             "answers_bytes": answers_bytes,
         }
@@ -137,19 +146,21 @@ class Replays:
 
     def set_ring(self, sizes: dict[str, int], fds: list[int]) -> None:
         """Give the player a ring of input sets for timing the recording that it played last."""
-        self._ask(Kind.RING, sizes, fds, Kind.RINGED)
+        self._ask(Kind.RING, sizes, fds, Kind.RINGED, drives=True)
         self._played = None
 
     def round(self, fields: dict[str, Any]) -> codec.Fields:
         """Let the player time one round."""
-        return self._ask(Kind.ROUND, fields, [], Kind.ROUNDED)
+        return self._ask(Kind.ROUND, fields, [], Kind.ROUNDED, drives=bool(fields.get("captures")))
 
-    def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> codec.Fields:
+    def _ask(
+        self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind, *, drives: bool = False
+    ) -> codec.Fields:
         if self._player is None:
             candidate = self._candidate
             self._player = candidate.machine.take("candidate", candidate.config.start_timeout_s)
             candidate.note_tier(self._player)
-        return self._candidate.conversation.ask(self._player, kind, fields, fds, answer).fields
+        return self._candidate.conversation.ask(self._player, kind, fields, fds, answer, drives=drives).fields
 
     def close(self) -> None:
         """End the player."""

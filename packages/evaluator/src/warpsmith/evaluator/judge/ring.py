@@ -1,6 +1,8 @@
 """The ring: the input sets that timed calls go round, each with room for its output."""
 
 import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -62,6 +64,8 @@ def make_ring(
     *,
     answered: bool = True,
     output_bytes: int = 0,
+    driving: Callable[[], AbstractContextManager[object]] = nullcontext,
+    shared: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Ring:
     """Make as many sets as memory allows, at most eight; the room for each output is poisoned.
 
@@ -72,25 +76,30 @@ def make_ring(
         rng: draws the seeds.
         answered: whether the reference answers each set.
         output_bytes: size of a call's output, if it exceeds `placed`.
+        driving: the context in which memory is allocated.
+        shared: the context in which it is filled.
 
     Raises:
         BadProblemError: the form of the problem's inputs changes at nearly every call.
     """
-    device.release_if_scarce()
     form = session.inputs
     each = COPIES * form.size + max(placed.size, output_bytes)
-    sets = max(1, min(MOST_SETS, int(SHARE * device.free_bytes() / each)))
-    # Two large buffers: each driver call that allocates or maps memory waits while other processes create contexts.
-    shared = (device.create("ring-inputs", sets * form.size), device.create("ring-answers", sets * placed.size))
-    inputs, answers = tensor_views.parts(shared[0], form.size), tensor_views.parts(shared[1], placed.size)
-    ring = Ring(placed, shared, inputs, answers, [], ANSWERS_SHARE * device.free_bytes() / sets)
-    for own_inputs, own_answers in zip(inputs, answers, strict=True):
-        _make_inputs_like(form, session, rng)
-        keeps = answered and placed.size <= ring.most_kept
-        ring.expected.append(session.answer(rng.getrandbits(48)) if keeps else None)
-        tensor_views.content(own_inputs).copy_(tensor_views.content(session.inputs_buffer))
-        tensor_views.poison(own_answers, placed.slots)
-    device.settle()
+    with driving():
+        device.release_if_scarce()
+        sets = max(1, min(MOST_SETS, int(SHARE * device.free_bytes() / each)))
+        # Two large buffers: each driver call that allocates or maps memory waits while other processes create contexts.
+        buffers = device.create("ring-inputs", sets * form.size), device.create("ring-answers", sets * placed.size)
+        most_kept = ANSWERS_SHARE * device.free_bytes() / sets
+    inputs, answers = tensor_views.parts(buffers[0], form.size), tensor_views.parts(buffers[1], placed.size)
+    ring = Ring(placed, buffers, inputs, answers, [], most_kept)
+    with shared():
+        for own_inputs, own_answers in zip(inputs, answers, strict=True):
+            _make_inputs_like(form, session, rng)
+            keeps = answered and placed.size <= ring.most_kept
+            ring.expected.append(session.answer(rng.getrandbits(48)) if keeps else None)
+            tensor_views.content(own_inputs).copy_(tensor_views.content(session.inputs_buffer))
+            tensor_views.poison(own_answers, placed.slots)
+        device.settle()
     return ring
 
 

@@ -3,15 +3,19 @@
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, get_args
 
 from warpsmith.evaluator.processes.device_lock import DeviceLock
-from warpsmith.evaluator.processes.phases import PhaseClock
+from warpsmith.evaluator.processes.phases import NestedClock, PhaseClock
 from warpsmith.evaluator.processes.window_requests import Interval, RequestedWindows, check_in_time
 
 MOST_IN_A_ROW: Final = 8
 """How many threads of one judge have the device alone before other judges, and those who share it, get a turn."""
+
+Use = Literal["alone", "alone_wait", "shared", "shared_wait", "driver", "driver_wait", "without"]
+"""How a thread has the device, or for what it waits; `without`: in the midst of a use, having released it."""
+USES: Final[tuple[Use, ...]] = get_args(Use)
 
 
 class Lease:
@@ -24,12 +28,21 @@ class Lease:
     would not get the device sooner. While a thread waits, a start begins only beside one under way, and only until
     there were as many as take little longer together than one.
 
+    What the driver does alone (`driving`) takes long too, and runs nothing on the device. It goes on beside a thread
+    that is alone if `driver_beside`; else it is waited for like a start.
+
     Args:
         clock: counts the time spent waiting.
         windows: where other processes use the device too: the windows in which they do not. A thread uses the device
             alone only in one of these.
         starts_together: how many starts may join although a thread waits to use the device alone.
         others: where other judges may use the device too: what they hold of it.
+        driver_beside: whether the driver may work beside a thread that is alone.
+        settle: waits until what was enqueued here is complete; called before a thread gives the device up, so that
+            nothing of it runs beside the next.
+
+    Attributes:
+        uses: counts each thread's time by its use of the device.
     """
 
     def __init__(
@@ -38,13 +51,20 @@ class Lease:
         windows: RequestedWindows | None = None,
         starts_together: int = 1,
         others: DeviceLock | None = None,
+        *,
+        driver_beside: bool = False,
+        settle: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock or PhaseClock()
+        self.uses: NestedClock[Use] = NestedClock(USES)
         self.windows = windows
         self._others = others
+        self._driver_beside = driver_beside
+        self._settle = settle
         self._state = threading.Condition()
         self._own = threading.local()
         self._sharing = 0
+        self._driving = 0
         self._starting = 0
         self._joined = 0
         self._starts_together = starts_together
@@ -55,6 +75,9 @@ class Lease:
         self._has_next = False
         # How many have had the device alone in a row without leaving it to other judges.
         self._in_a_row = 0
+        # Who waits to share it or for the driver, and how many of them the next that is alone must let in first.
+        self._queued = 0
+        self._owed = 0
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
@@ -64,9 +87,38 @@ class Lease:
             return
         self._begin_sharing()
         try:
-            yield
+            with self.uses.phase("shared"):
+                yield
         finally:
             self._end_sharing()
+
+    @contextlib.contextmanager
+    def driving(self) -> Iterator[bool]:
+        """Let the driver work: allocate and map memory, load code, capture graphs. A shared lease is released.
+
+        Whoever uses the driver in it must enqueue nothing, except in `shared` if this yields True. If it yields False,
+        nobody is alone meanwhile, and anything may be enqueued.
+        """
+        held = self.held_here()
+        if held in {"alone", "driving"}:
+            yield False
+            return
+        try:
+            if held:
+                self._end_sharing()
+            if self._driver_beside:
+                with self.uses.phase("driver"):
+                    yield True
+            else:
+                self._begin_driving()
+                try:
+                    with self.uses.phase("driver"):
+                        yield False
+                finally:
+                    self._end_driving()
+        finally:
+            if held:
+                self._begin_sharing()
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:
@@ -79,12 +131,16 @@ class Lease:
                 self._starting -= 1
                 if not self._starting:
                     self._joined = 0
-                    if self._others is not None:
-                        self._others.end_starts()
-                self._state.notify_all()
+                self._end_longer_uses()
+
+    def _end_longer_uses(self) -> None:
+        """Let other judges be alone if nothing is left here that they wait for; the caller holds the state."""
+        if self._others is not None and not (self._starting or self._driving):
+            self._others.end_starts()
+        self._state.notify_all()
 
     def _begin_starting(self) -> None:
-        with self._clock.phase("lease"):
+        with self._clock.phase("lease"), self.uses.phase("shared_wait"):
             while not self._try_starting():
                 assert self._others is not None
                 self._others.await_no_wanter()
@@ -103,17 +159,56 @@ class Lease:
         """Whether another start may begin beside those under way."""
         return 0 < self._joined < self._starts_together
 
+    def _begin_driving(self) -> None:
+        with self._clock.phase("lease"), self.uses.phase("driver_wait"):
+            while not self._try_driving():
+                assert self._others is not None
+                self._others.await_no_wanter()
+        self._own.holds = "driving"
+
+    def _try_driving(self) -> bool:
+        """Wait until this judge lets the driver work, and let it unless another judge wants the device alone.
+
+        Beside a start it may, since that is waited for in any case.
+        """
+        with self._state:
+            self._queue(lambda: self._is_open() and bool(not self._wanted or self._starting or self._owed))
+            if self._others is not None and not self._others.try_start(joins=self._starting > 0):
+                return False
+            self._driving += 1
+            return True
+
+    def _end_driving(self) -> None:
+        with self._giving_up():
+            self._driving -= 1
+            self._end_longer_uses()
+
+    @contextlib.contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """Change the state, once what this thread enqueued is complete, so that it holds nothing."""
+        try:
+            self._settle()
+        finally:
+            self._own.holds = ""
+            with self._state:
+                yield
+
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
-        """Release a shared lease while this thread waits for something that needs no device."""
-        if self.held_here() != "shared":
+        """Release a lease that is not exclusive while this thread waits for something that needs no device."""
+        held = self.held_here()
+        if held not in {"shared", "driving"}:
             yield
             return
-        self._end_sharing()
+        begin, end = (
+            (self._begin_sharing, self._end_sharing) if held == "shared" else (self._begin_driving, self._end_driving)
+        )
         try:
-            yield
+            end()
+            with self.uses.phase("without"):
+                yield
         finally:
-            self._begin_sharing()
+            begin()
 
     def give_way(self) -> None:
         """Yield the device to a thread that waits to use it alone; only if this thread has no work in progress on it.
@@ -126,7 +221,7 @@ class Lease:
                 pass
 
     def _begin_sharing(self) -> None:
-        with self._clock.phase("lease"):
+        with self._clock.phase("lease"), self.uses.phase("shared_wait"):
             while not self._try_sharing():
                 assert self._others is not None
                 self._others.await_turn()
@@ -135,15 +230,28 @@ class Lease:
     def _try_sharing(self) -> bool:
         """Wait until nobody here is alone or next, and share unless another judge is."""
         with self._state:
-            self._state.wait_for(lambda: not (self._alone or self._drains))
+            self._queue(self._is_open)
             if self._others is not None and not self._others.try_share():
                 return False
             self._sharing += 1
             return True
 
+    def _is_open(self) -> bool:
+        return not (self._alone or self._drains)
+
+    def _queue(self, may_begin: Callable[[], bool]) -> None:
+        """Wait until a use may begin, holding the state; whoever waits at the end of a row of others is let in next."""
+        self._queued += 1
+        try:
+            self._state.wait_for(may_begin)
+        finally:
+            self._queued -= 1
+            if self._owed > self._queued:
+                self._owed = self._queued
+                self._state.notify_all()
+
     def _end_sharing(self) -> None:
-        self._own.holds = ""
-        with self._state:
+        with self._giving_up():
             self._sharing -= 1
             if not self._sharing and self._others is not None:
                 self._others.end_sharing()
@@ -163,7 +271,7 @@ class Lease:
                 yield
             return
         # Before the other threads are stopped: they go on while the other processes do.
-        with self._clock.phase("lease"):
+        with self._clock.phase("lease"), self.uses.phase("alone_wait"):
             until = self.windows.enter()
         timed: Interval | None = None
         try:
@@ -178,7 +286,7 @@ class Lease:
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
-        with self._clock.phase("lease"):
+        with self._clock.phase("lease"), self.uses.phase("alone_wait"):
             self._await_next()
             try:
                 self._drain()
@@ -187,9 +295,9 @@ class Lease:
                 raise
         self._own.holds = "alone"
         try:
-            yield
+            with self.uses.phase("alone"):
+                yield
         finally:
-            self._own.holds = ""
             self._end_alone()
 
     def _await_next(self) -> None:
@@ -207,9 +315,12 @@ class Lease:
             self._has_next = True
 
     def _drain(self) -> None:
-        """Wait for starts, then for sharers, here and in other judges; sharers are let in until no start is left."""
+        """Wait for starts and the driver, then for sharers, here and in other judges.
+
+        Sharers are let in until no start is left, and those whom others kept waiting for a whole row, first.
+        """
         with self._state:
-            self._state.wait_for(lambda: not self._starting)
+            self._state.wait_for(lambda: not (self._starting or self._driving or self._owed))
         if self._others is not None and not self._in_a_row:
             self._others.block_starts()
         with self._state:
@@ -225,7 +336,7 @@ class Lease:
 
     def _end_alone(self) -> None:
         """Leave the device to the next thread that wants it alone, a few times in a row, else to everyone."""
-        with self._state:
+        with self._giving_up():
             self._alone = self._has_next = False
             self._wanted -= 1
             self._in_a_row += 1
@@ -244,9 +355,10 @@ class Lease:
     def _leave(self) -> None:
         """Let sharers here and other judges have the device; the caller holds the state."""
         self._in_a_row, self._drains = 0, False
+        self._owed = self._queued
         if self._others is not None:
             self._others.end_alone()
 
     def held_here(self) -> str:
-        """Return how this thread holds it: `shared`, `alone`, or `` if not at all."""
+        """Return how this thread holds it: `shared`, `driving`, `alone`, or `` if not at all."""
         return getattr(self._own, "holds", "")

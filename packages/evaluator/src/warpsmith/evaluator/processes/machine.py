@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Final
 
 from warpsmith.evaluator.config import EvaluatorConfig
@@ -49,7 +50,10 @@ class Machine:
         self.clock = PhaseClock()
         # Another judge of this user on this device would make contexts and run kernels in the midst of a timing.
         self._others = DeviceLock(self._uuid) if kind.times else None
-        self.lease = Lease(self.clock, windows, kind.workers_at_once, self._others)
+        self.lease = Lease(
+            self.clock, windows, kind.workers_at_once, self._others,
+            driver_beside=config.driver_beside_timing, settle=self.device.settle,
+        )  # fmt: skip
         self._bandwidth: Bandwidth | None = None
         self._memory_rate: float | None = None
         self._matrix_rates: dict[str, float | None] = {}
@@ -101,6 +105,13 @@ class Machine:
                 self._bandwidth = self._bandwidth or measure_bandwidth(self.device)
         return self._bandwidth
 
+    @contextlib.contextmanager
+    def driving(self) -> Iterator[bool]:
+        """Let the driver work, as `Lease.driving`; what this thread enqueued is complete before, for any worker."""
+        self.device.settle()
+        with self.lease.driving() as must_borrow:
+            yield must_borrow
+
     def memory_rate(self) -> float:
         """Return the fastest of filling, reading and copying memory, in bytes per second; measured at the first call.
 
@@ -131,7 +142,9 @@ class Machine:
         Where other processes use the device too, the first timing measures: while they start, they are not paused.
         """
         if self.device.kind.times:
-            compare.prepare(self.device.torch_device)
+            # Another judge may time.
+            with self.lease.shared():
+                compare.prepare(self.device.torch_device)
             self.device.release()
             if self.lease.windows is None:
                 self.bandwidth()
@@ -156,10 +169,8 @@ class Machine:
 
     def _taken(self, role: Role, timeout_s: float) -> Worker:
         pool = self.pools[role]
-        if role in OFF_DEVICE or self.lease.held_here() != "shared":
+        if role in OFF_DEVICE or self.lease.held_here() in {"", "alone"}:
             return pool.take(timeout_s)
-        # What this thread enqueued must not run beside a timing.
-        self.device.settle()
         with self.lease.released():
             return pool.take(timeout_s)
 

@@ -2,32 +2,39 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar, get_args
+from typing import Concatenate, Final, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args
 
 Phase = Literal["workers", "lease", "stall", "correctness", "mapping", "timing", "baselines"]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 
+N = TypeVar("N", bound=str)
 
-class _Own(threading.local):
+
+class _Own(threading.local, Generic[N]):
     """Per thread: seconds spent by phase, the phases that it is in, and the time up to which seconds were counted."""
 
-    def __init__(self) -> None:
-        self.spent: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
-        self.entered: list[Phase] = []
+    def __init__(self, names: Sequence[N]) -> None:
+        self.spent: dict[N, float] = dict.fromkeys(names, 0.0)
+        self.entered: list[N] = []
         self.counted_to = 0.0
 
 
-class PhaseClock:
-    """Counts seconds by phase, per thread: one thread conducts an evaluation."""
+class NestedClock(Generic[N]):
+    """Counts seconds by phase, per thread: one thread conducts an evaluation.
 
-    def __init__(self) -> None:
-        self._own = _Own()
+    Args:
+        names: of the phases.
+    """
+
+    def __init__(self, names: Sequence[N]) -> None:
+        self._names = names
+        self._own = _Own(names)
 
     @contextmanager
-    def phase(self, name: Phase) -> Iterator[None]:
+    def phase(self, name: N) -> Iterator[None]:
         """Count the time in this context for `name`, except nested phases."""
         self._count()
         self._own.entered.append(name)
@@ -37,10 +44,10 @@ class PhaseClock:
             self._count()
             self._own.entered.pop()
 
-    def take(self) -> dict[Phase, float]:
+    def take(self) -> dict[N, float]:
         """Return the seconds of this thread by phase since the last call; the current phase continues."""
         self._count()
-        spent, self._own.spent = self._own.spent, dict.fromkeys(PHASES, 0.0)
+        spent, self._own.spent = self._own.spent, dict.fromkeys(self._names, 0.0)
         return spent
 
     def _count(self) -> None:
@@ -48,6 +55,13 @@ class PhaseClock:
         if self._own.entered:
             self._own.spent[self._own.entered[-1]] += now - self._own.counted_to
         self._own.counted_to = now
+
+
+class PhaseClock(NestedClock[Phase]):
+    """Counts the phases of an evaluation."""
+
+    def __init__(self) -> None:
+        super().__init__(PHASES)
 
 
 class Clocked(Protocol):

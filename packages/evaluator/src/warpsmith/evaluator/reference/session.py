@@ -5,7 +5,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
@@ -252,7 +252,7 @@ class ReferenceSession:
         self._role = role
         self.device = machine.device
         self._machine = machine
-        self._lease = machine.lease
+        self.lease = machine.lease
         self._most_exact = config.device_kind.most_exact_bytes
         self._extra_ms = round(1000 * min(config.conditioning_s, config.reference_timeout_s / 4))
         self._limit = config.max_tensor_bytes
@@ -327,8 +327,9 @@ class ReferenceSession:
         for name, value in known.attributes.items():
             setattr(self, name, value)
         # A worker finds out on its first inputs, which are plain, what its forward consists of.
-        self.make_inputs(self.init_seed)
-        self.answer(self.init_seed, exact=False)
+        with self.lease.shared():
+            self.make_inputs(self.init_seed)
+            self.answer(self.init_seed, exact=False)
 
     @blame_reference_for_bad_frames()
     def _ask(
@@ -338,13 +339,53 @@ class ReferenceSession:
         answer: Kind,
         fds: list[int] | None = None,
         timeout_s: float | None = None,
+        *,
+        drives: bool = False,
     ) -> Message:
-        """Send one request and return its answer; `timeout_s`: None takes that of one step."""
+        """Send one request and return its answer.
+
+        Args:
+            kind: the request's kind.
+            fields: the request's fields.
+            answer: the expected kind of the answer.
+            fds: file descriptors to send with it.
+            timeout_s: None takes that of one step.
+            drives: whether the driver does most of it; the worker then borrows the device for the rest.
+        """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
-        with self._lease.shared():
+        if drives:
+            with self._machine.driving() as must_borrow:
+                deadline = time.monotonic() + timeout_s
+                fields = fields | {"borrows": must_borrow}
+                return self._lending(kind, fields, fds or [], answer, deadline=deadline, leased=self.lease.shared)
+        with self.lease.shared():
             self.device.settle()
-            self._lease.give_way()
+            self.lease.give_way()
             message = self._exchanged(kind, fields, fds or [], time.monotonic() + timeout_s)
+        return _expected_kind(message, answer)
+
+    def _lending(
+        self,
+        kind: Kind,
+        fields: dict[str, Any],
+        fds: list[int],
+        answer: Kind,
+        *,
+        deadline: float,
+        leased: Callable[[], AbstractContextManager[None]],
+    ) -> Message:
+        """Send a request and return its answer; lend the worker the device whenever it asks meanwhile.
+
+        The time in which it waits for the device is not part of its time.
+        """
+        message = self._exchanged(kind, fields, fds, deadline)
+        while message.kind is Kind.DEVICE_WANTED:
+            asked = time.monotonic()
+            with leased():
+                deadline += time.monotonic() - asked
+                _expected_kind(self._exchanged(Kind.DEVICE_LENT, {}, [], deadline), Kind.DEVICE_RETURNED)
+            with self._blamed():
+                message = self.worker.receive(max(deadline - time.monotonic(), 0.0))
         return _expected_kind(message, answer)
 
     def _exchanged(self, kind: Kind, fields: dict[str, Any], fds: list[int], deadline: float) -> Message:
@@ -381,9 +422,11 @@ class ReferenceSession:
             name: places for name, places in written if name in self.sizes and are_places(places)
         }
         self.state = self._placed(state)
-        self.state_buffer = self.device.create("reference-state", self.state.size, writable_by_peer=True)
+        with self._machine.driving():
+            self.state_buffer = self.device.create("reference-state", self.state.size, writable_by_peer=True)
         self._fill("state", self.state, self.state_buffer, fresh=True)
-        self._pristine = tensor_views.content(self.state_buffer).clone()
+        with self.lease.shared():
+            self._pristine = tensor_views.content(self.state_buffer).clone()
 
     def _placed(self, tree: codec.Value) -> Form:
         # Where kernels are only compiled, no interpreter reads them.
@@ -403,7 +446,7 @@ class ReferenceSession:
         fields: dict[str, Any] = {"arena": arena, "bytes": buffer.size}
         # Inputs can be a dict too: keyword arguments of forward.
         fields |= placed.tree if arena == "state" and isinstance(placed.tree, dict) else {"inputs": placed.tree}
-        self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [])
+        self._ask(Kind.FILL, fields, Kind.FILLED, [buffer.fileno()] if fresh else [], drives=fresh)
 
     @property
     def parameters(self) -> dict[str, TensorSlot]:
@@ -435,7 +478,8 @@ class ReferenceSession:
 
     def reset_state(self) -> None:
         """Reset parameters and buffers to their values after construction."""
-        tensor_views.content(self.state_buffer).copy_(self._pristine)
+        with self.lease.shared():
+            tensor_views.content(self.state_buffer).copy_(self._pristine)
 
     @property
     def constructed_state(self) -> torch.Tensor:
@@ -472,11 +516,15 @@ class ReferenceSession:
             if held is None or not same:
                 raise WireError("It filled an arena with inputs of another form.")
             return
-        buffer = room(self.device, "reference-inputs", placed.size, held, same=same, writable_by_peer=True)
+        buffer = self._room("reference-inputs", placed.size, held, same=same)
         # If the worker cannot map it, the two hold different arenas, so the next call must create a new one.
         self._inputs_buffer = None
         self._fill("inputs", placed, buffer, fresh=buffer is not held)
         self._inputs_buffer = buffer
+
+    def _room(self, name: str, size: int, held: "Shared | None", *, same: bool) -> "Shared":
+        driving = self._machine.driving
+        return room(self.device, name, size, held, same=same, writable_by_peer=True, driving=driving)
 
     @property
     def held_bytes(self) -> int:
@@ -576,11 +624,11 @@ class ReferenceSession:
         same = held is not None and _is_same(before, placed.tree)
         if collected and not same:
             raise WireError("It filled an arena with an answer of another form.")
-        buffer = room(self.device, "reference-answers", placed.size, held, same=same, writable_by_peer=True)
+        buffer = self._room("reference-answers", placed.size, held, same=same)
         if not collected:
             self._answers = None
-            fields = {"slots": placed.tree, "bytes": buffer.size}
-            self._ask(Kind.COLLECT, fields, Kind.COLLECTED, [buffer.fileno()] if buffer is not held else [])
+            fields, fresh = {"slots": placed.tree, "bytes": buffer.size}, buffer is not held
+            self._ask(Kind.COLLECT, fields, Kind.COLLECTED, [buffer.fileno()] if fresh else [], drives=fresh)
         self._answers = placed.tree, buffer
         places: list[Any] = placed.tree  # type: ignore[assignment]
         return [
@@ -622,26 +670,19 @@ class ReferenceSession:
             mode: as for `tune`.
             timeout_s: without the time in which it waits for the device.
         """
-        with self._lease.shared():
+        with self.lease.shared():
             self.device.settle()
-        deadline = time.monotonic() + timeout_s
-        message = self._exchanged(Kind.TUNE, {"mode": mode, "borrows": True}, [], deadline)
-        while message.kind is Kind.DEVICE_WANTED:
-            asked = time.monotonic()
-            with self._lease.alone():
-                deadline += time.monotonic() - asked
-                _expected_kind(self._exchanged(Kind.DEVICE_LENT, {}, [], deadline), Kind.DEVICE_RETURNED)
-            with self._blamed():
-                message = self.worker.receive(max(deadline - time.monotonic(), 0.0))
-        return _expected_kind(message, Kind.TUNED).fields.integer("output_bytes")
+        fields, deadline = {"mode": mode, "borrows": True}, time.monotonic() + timeout_s
+        message = self._lending(Kind.TUNE, fields, [], Kind.TUNED, deadline=deadline, leased=self.lease.alone)
+        return message.fields.integer("output_bytes")
 
     def ring(self, sets: int, fds: list[int]) -> None:
         """Let the worker make `sets` input sets of the arena's form to time its forward on; 0 frees them."""
-        self._ask(Kind.RING, {"sets": sets, "inputs_bytes": self.inputs.size}, Kind.RINGED, fds)
+        self._ask(Kind.RING, {"sets": sets, "inputs_bytes": self.inputs.size}, Kind.RINGED, fds, drives=True)
 
     def round(self, fields: dict[str, Any]) -> codec.Fields:
         """Time one walk of the worker's ring; the fields are those of `rounds.Rounds.round`."""
-        return self._ask(Kind.ROUND, fields, Kind.ROUNDED).fields
+        return self._ask(Kind.ROUND, fields, Kind.ROUNDED, drives=bool(fields.get("captures"))).fields
 
     def reduction(self, answer: Answer) -> float:
         """Return an estimate of how many input elements contribute to one output element."""
@@ -778,7 +819,9 @@ class ReferenceStore:
         with self._lock:
             if key in self._findings:
                 return self._findings[key]
-        finding = self._audit(session)
+        with self._machine.lease.shared():
+            session.reset_state()
+            finding = self._audit(session)
         with self._lock:
             self._findings[key] = finding
         return finding

@@ -214,7 +214,8 @@ class Side:
     """One worker whose calls are timed.
 
     Args:
-        ask: sends a ROUND and returns the fields of ROUNDED.
+        ask: sends a ROUND and returns the fields of ROUNDED. Its field `captures` says that the round captures a graph,
+            which runs nothing on the device.
         sets: number of sets in the ring.
         rng: chooses the order, which must be unpredictable.
         clock: seconds since some moment.
@@ -287,7 +288,7 @@ class Side:
         return [order[place] for place in places]
 
     def _ask_round(self, mode: str, **fields: Any) -> codec.Fields:
-        nothing: dict[str, Any] = {"order": [], "deliver": [], "fenced": [], "count": 0, "walks": 1}
+        nothing: dict[str, Any] = {"order": [], "deliver": [], "fenced": [], "count": 0, "walks": 1, "captures": False}
         return self.ask({"mode": mode} | nothing | fields)
 
     def _places(self, order: list[int], looks: int) -> list[int]:
@@ -305,10 +306,10 @@ class Side:
             order += self.rng.sample(range(self.sets), self.sets)
         return order[:count]
 
-    def graph(self, mode: str, count: int, walks: int) -> None:
-        """Replay a graph `count` times and record the wall time."""
+    def graph(self, mode: str, count: int, walks: int, *, captures: bool = False) -> None:
+        """Replay a graph `count` times and record the wall time; `captures`: it is captured before."""
         started = self.clock()
-        answer = self._ask_round(mode, count=count, walks=walks)
+        answer = self._ask_round(mode, count=count, walks=walks, captures=captures)
         elapsed = self.clock() - started
         self.graphs = self.graphs and answer.flag("captured")
         self.per_graph = max(answer.integer("calls"), 1)
@@ -336,10 +337,10 @@ class Side:
             return
         for mode in ("graph", "empty_graph"):
             if self.graphs:
-                self.graph(mode, 1, self.walks)
+                self.graph(mode, 1, self.walks, captures=True)
         if self.graphs and self.fences:
             self._choose_fenced()
-            self.fenced_graph(0)
+            self.fenced_graph(0, captures=True)
         # Times of the capture do not count.
         self.walls.clear()
         self.captured = True
@@ -350,9 +351,9 @@ class Side:
         all_ms = self.estimate_ms * self.sets
         self.fenced_sets = self.rng.sample(range(self.sets), self.sets if all_ms <= FENCED_GRAPH_MS else 1)
 
-    def fenced_graph(self, count: int = 1) -> None:
+    def fenced_graph(self, count: int = 1, *, captures: bool = False) -> None:
         """Replay a graph of one walk round the ring in which some random calls are fenced; it is not timed."""
-        self._ask_round("fenced_graph", count=count, fenced=sorted(self.fenced_sets))
+        self._ask_round("fenced_graph", count=count, fenced=sorted(self.fenced_sets), captures=captures)
 
     def judged(self, few: int, many: int) -> float | None:
         """Return a call's time by this process's clock: the time of more replays less that of the work around calls."""

@@ -11,13 +11,13 @@ waits for the device would wait for the gate: a watchdog then opens it, and the 
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from warpsmith.evaluator.devices import cuda_placement
-from warpsmith.evaluator.devices.base import Device
+from warpsmith.evaluator.devices.base import Device, OnDevice
 from warpsmith.evaluator.ipc import codec
 
 if TYPE_CHECKING:
@@ -66,13 +66,14 @@ class Rounds:
     Args:
         device: that they run on.
         calls: one for each set of the ring.
+        on_device: where the first calls run, which load what all need.
 
     Attributes:
         gated: whether a gate holds each call. False for the rest of a round in which the watchdog opened one (host code
             waited for the device, or this process was stopped), and permanently after two such rounds in a row.
     """
 
-    def __init__(self, device: Device, calls: list[Call]) -> None:
+    def __init__(self, device: Device, calls: list[Call], on_device: OnDevice = nullcontext) -> None:
         self.calls = calls
         self.gated = True
         self._ungated_rounds = 0
@@ -83,12 +84,13 @@ class Rounds:
         self._events: list[tuple[_native.Event, _native.Event]] = []
         self._graphs: dict[tuple[str, int, frozenset[int]], torch.cuda.CUDAGraph | None] = {}
         # A kernel's code is loaded at its first launch, which must not be captured or timed.
-        self._run_each()
-        for call in calls[:1]:
-            if call.is_fenced:
-                self._prepare(call)
-                call.run(fenced=True)
-                self._settle()
+        with on_device():
+            self._run_each()
+            for call in calls[:1]:
+                if call.is_fenced:
+                    self._prepare(call)
+                    call.run(fenced=True)
+                    self._settle()
 
     @staticmethod
     def _prepare(call: Call) -> None:
@@ -108,8 +110,10 @@ class Rounds:
         for call in self.calls[:1]:
             call.check()
 
-    def round(self, fields: codec.Fields) -> dict[str, Any]:
+    def round(self, fields: codec.Fields, on_device: OnDevice = nullcontext) -> dict[str, Any]:
         """Perform one ROUND message; return the fields of ROUNDED.
+
+        All but the capture of a graph is done `on_device`.
 
         `mode` is one of MODES; `order` lists sets of the ring, `deliver` the places in it after which an answer is
         copied out, `fenced` the places of fenced calls, `count` the replays of a graph and `walks` its walks round the
@@ -122,9 +126,10 @@ class Rounds:
         mode, order = fields.text("mode"), [int(index) for index in fields.sequence("order", MOST_CALLS)]
         fenced = frozenset(int(place) for place in fields.sequence("fenced", MOST_CALLS))
         if mode != "call":
-            return self._replay(mode, fields.integer("count"), fields.integer("walks"), fenced)
+            return self._replay(mode, fields.integer("count"), fields.integer("walks"), fenced, on_device)
         self.gated = self._ungated_rounds < MOST_UNGATED_ROUNDS
-        times = list(self._walk(order, frozenset(fields.sequence("deliver")), fenced))
+        with on_device():
+            times = list(self._walk(order, frozenset(fields.sequence("deliver")), fenced))
         self._ungated_rounds = 0 if self.gated else self._ungated_rounds + 1
         return {"milliseconds": times, "gated": self.gated}
 
@@ -153,33 +158,35 @@ class Rounds:
         if self.gated and not self._gate.open():
             self.gated = False
 
-    def _replay(self, mode: str, count: int, walks: int, fenced: frozenset[int]) -> dict[str, Any]:
-        """Replay a graph of walks round the ring `count` times."""
-        graph = self._captured(mode, walks, fenced)
-        for _ in range(count if graph is not None else 0):
-            graph.replay()  # type: ignore[union-attr]
-        self._settle()
+    def _replay(self, mode: str, count: int, walks: int, fenced: frozenset[int], on_device: OnDevice) -> dict[str, Any]:
+        """Replay a graph of walks round the ring `count` times; it is captured once."""
+        key = mode, walks, fenced
+        is_new = key not in self._graphs
+        if is_new:
+            self._graphs[key] = self._captured(mode, walks, fenced)
+        graph = self._graphs[key]
+        with on_device():
+            if is_new:
+                # A capture releases the memory cached by torch's allocator; gated calls must not wait for new memory.
+                self._run_each()
+            for _ in range(count if graph is not None else 0):
+                graph.replay()  # type: ignore[union-attr]
+            self._settle()
         return {"captured": graph is not None, "calls": walks * len(self.calls)}
 
     def _captured(self, mode: str, walks: int, fenced: frozenset[int]) -> "torch.cuda.CUDAGraph | None":
-        """Return the graph, captured once; None if the host code does something that cannot be captured."""
-        key = mode, walks, fenced
-        if key not in self._graphs:
-            graph = torch.cuda.CUDAGraph()
-            try:
-                # A failed capture may change the current stream; the outer context restores it.
-                with torch.cuda.stream(torch.cuda.current_stream()), self._capture(graph):
-                    self._walks(walks, fenced, empty=mode == "empty_graph")
-            except torch.OutOfMemoryError:
-                raise
-            except RuntimeError:
-                self._graphs[key] = None
-                _end_random_capture()
-            else:
-                self._graphs[key] = graph
-            # A capture releases the memory cached by torch's allocator; gated calls must not wait for new memory.
-            self._run_each()
-        return self._graphs[key]
+        """Return a graph, with nothing run on the device; None if host code does something that cannot be captured."""
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # A failed capture may change the current stream; the outer context restores it.
+            with torch.cuda.stream(torch.cuda.current_stream()), self._capture(graph):
+                self._walks(walks, fenced, empty=mode == "empty_graph")
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:
+            _end_random_capture()
+            return None
+        return graph
 
     @staticmethod
     @contextmanager

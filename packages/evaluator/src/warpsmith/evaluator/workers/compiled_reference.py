@@ -1,19 +1,15 @@
 """torch.compile in the worker of a baseline: everything in its own process, but for the compilers that it may run."""
 
 import os
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Final
 
 import torch
 from torch import nn
 
-from warpsmith.evaluator import _native
-from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.ipc import messages
-from warpsmith.evaluator.ipc.messages import Kind
+from warpsmith.evaluator.devices.base import OnDevice
 from warpsmith.evaluator.workers import gpu_stand_in
 
 HEAD: Final = 200
@@ -44,48 +40,8 @@ def _is_missing(isa: Any, code: str) -> bool:
     return False
 
 
-class Loan:
-    """Borrows the device from the judge: each call returns a context in which nothing else runs on it.
-
-    Args:
-        channel: to the judge, which waits for messages while this worker tunes.
-        settle: waits until the device has none of this worker's work left.
-    """
-
-    def __init__(self, channel: _native.Channel, settle: Callable[[], None]) -> None:
-        self._channel = channel
-        self._settle = settle
-        self._lock = threading.RLock()
-        self._depth = 0
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Wait for the device; a loan within a loan is part of it."""
-        with self._lock:
-            self._depth += 1
-            try:
-                if self._depth == 1:
-                    self._borrow()
-                try:
-                    yield
-                finally:
-                    if self._depth == 1:
-                        # What failed may have left work on the device, which is another's from the next message on.
-                        with suppress(Exception):
-                            self._settle()
-                        messages.send(self._channel, Kind.DEVICE_RETURNED, {})
-            finally:
-                self._depth -= 1
-
-    def _borrow(self) -> None:
-        messages.send(self._channel, Kind.DEVICE_WANTED, {})
-        answer = messages.receive(self._channel)
-        if answer.kind is not Kind.DEVICE_LENT:
-            raise WireError(f"{answer.kind.name} was sent; DEVICE_LENT was expected")
-
-
 @contextmanager
-def comparing_times_in(context: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+def comparing_times_in(context: OnDevice) -> Iterator[None]:
     """Let Inductor compare times of kernels in a context of its own each time.
 
     torch 2.13 has a setting for that. In earlier ones the method that measures is replaced.
@@ -109,7 +65,7 @@ def comparing_times_in(context: Callable[[], AbstractContextManager[None]]) -> I
         kind.benchmark_gpu = method
 
 
-def _within(context: Callable[[], AbstractContextManager[None]], method: Callable[..., Any]) -> Callable[..., Any]:
+def _within(context: OnDevice, method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def run(*args: Any, **kwargs: Any) -> Any:
         with context():

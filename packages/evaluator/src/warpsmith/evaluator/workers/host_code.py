@@ -31,6 +31,7 @@ from warpsmith.evaluator.recordings.recorder import Recorder
 from warpsmith.evaluator.workers import calling, eager, fake_cuda, gpu_stand_in
 from warpsmith.evaluator.workers.error_categories import CandidateError, categorise
 from warpsmith.evaluator.workers.foreign_code import MAX_MESSAGE, execute, failure, root_cause
+from warpsmith.evaluator.workers.loan import loans_of
 from warpsmith.evaluator.workers.player import Player, player_for
 
 if TYPE_CHECKING:
@@ -382,14 +383,14 @@ def _step(
             messages.send(channel, Kind.DONE, held.call(fields, fds))
         case Kind.REPLAY, None | Player():
             held = held or player_for(device, language, path.parent)
-            messages.send(channel, Kind.DONE, held.play(fields, fds))
+            messages.send(channel, Kind.DONE, held.play(fields, fds, loans_of(channel, fields, device.settle)))
         case Kind.PROFILE, Player():
             messages.send(channel, Kind.PROFILED, held.profile())
         case Kind.RING, Player():
-            held.ring(fields, fds)
+            held.ring(fields, fds, loans_of(channel, fields, device.settle))
             messages.send(channel, Kind.RINGED, {})
         case Kind.ROUND, Player():
-            messages.send(channel, Kind.ROUNDED, held.round(fields))
+            messages.send(channel, Kind.ROUNDED, held.round(fields, loans_of(channel, fields, device.settle)))
         case _:
             raise WireError(f"A candidate worker cannot handle {message.kind.name} now.")
     return held

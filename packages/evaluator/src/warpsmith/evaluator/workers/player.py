@@ -1,12 +1,13 @@
 """Plays recordings in a worker that holds the kernels of a source but none of its host code."""
 
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from warpsmith.evaluator.devices.base import Device
+from warpsmith.evaluator.devices.base import Device, OnDevice
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
@@ -19,10 +20,13 @@ ARENAS = ("inputs", "state", "answers")
 
 
 class Player(ABC):
-    """Replays recordings in a worker that holds the kernels of a source and none of its host code."""
+    """Replays recordings in a worker that holds the kernels of a source and none of its host code.
+
+    What a method runs on the device it runs `on_device`; the rest is the driver's work alone, or the host's.
+    """
 
     @abstractmethod
-    def play(self, fields: codec.Fields, fds: list[int]) -> dict[str, Any]:
+    def play(self, fields: codec.Fields, fds: list[int], on_device: OnDevice = nullcontext) -> dict[str, Any]:
         """Play the recording that comes along, or the last one again, on what the arenas hold now.
 
         A `ghost` launches no kernel, and fresh memory holds its `poison` before.
@@ -38,11 +42,11 @@ class Player(ABC):
         """
         raise WireError("This worker's device times no calls.")
 
-    def ring(self, fields: codec.Fields, fds: list[int]) -> None:
+    def ring(self, fields: codec.Fields, fds: list[int], on_device: OnDevice = nullcontext) -> None:
         """Prepare a call on each set of a ring, to be timed; WireError on a device that does not time."""
         raise WireError("This worker's device times no calls.")
 
-    def round(self, fields: codec.Fields) -> dict[str, Any]:
+    def round(self, fields: codec.Fields, on_device: OnDevice = nullcontext) -> dict[str, Any]:
         """Time one round; WireError on a device that does not time."""
         raise WireError("This worker's device times no calls.")
 
@@ -79,18 +83,22 @@ class HostPlayer(Player):
     def _is_read_only(self, tensor: torch.Tensor) -> bool:
         return self._memory.is_read_only(tensor.untyped_storage().data_ptr())
 
-    def play(self, fields: codec.Fields, fds: list[int]) -> dict[str, Any]:
+    def play(self, fields: codec.Fields, fds: list[int], on_device: OnDevice = nullcontext) -> dict[str, Any]:
         """As of `Player`."""
         if not fields.flag("again"):
             self._set_up(fields, fds)
-        recording, memory = self._fields, self._memory
-        if recording is None or self._kernels is None:
+        if self._fields is None or self._kernels is None:
             raise WireError("There is no recording to play.")
+        with on_device():
+            return self._interpret(self._fields, self._kernels[1], fields)
+
+    def _interpret(self, recording: codec.Fields, kernels: InterpretedKernels, fields: codec.Fields) -> dict[str, Any]:
+        memory = self._memory
         slots = {name: list(codec.slots(recording.value(f"{name}_slots"))) for name in ("inputs", "state")}
         slots |= {name: list(codec.slots(found)) for name, _, found in _past_of(recording)}
         ghost = fields.flag("ghost")
         player = Replay(
-            self._kernels[1],
+            kernels,
             {name: memory.buffers[name] for name in slots},
             slots,
             poison=fields.integer("poison") if ghost else None,
@@ -129,13 +137,13 @@ class DevicePlayer(Player):
         self._replay: DeviceReplay | None = None
         self._rounds: Rounds | None = None
 
-    def play(self, fields: codec.Fields, fds: list[int]) -> dict[str, Any]:
+    def play(self, fields: codec.Fields, fds: list[int], on_device: OnDevice = nullcontext) -> dict[str, Any]:
         """As of `Player`."""
         if not fields.flag("again"):
             self._set_up(fields, fds)
         if self._replay is None:
             raise WireError("There is no recording to play.")
-        with faults_named():
+        with faults_named(), on_device():
             if fields.flag("ghost"):
                 self._replay.play(ghost=True, poison=fields.integer("poison"))
             else:
@@ -177,16 +185,16 @@ class DevicePlayer(Player):
         replay.set_up(memory.buffers["answers"])
         self._replay = replay
 
-    def ring(self, fields: codec.Fields, fds: list[int]) -> None:
+    def ring(self, fields: codec.Fields, fds: list[int], on_device: OnDevice = nullcontext) -> None:
         """As of `Player`."""
         if self._replay is None:
             raise WireError("There is no recording to time.")
         with faults_named():
-            self._rounds = Rounds(self._device, self._replay.ring(fields, fds))
+            self._rounds = Rounds(self._device, self._replay.ring(fields, fds, on_device), on_device)
 
-    def round(self, fields: codec.Fields) -> dict[str, Any]:
+    def round(self, fields: codec.Fields, on_device: OnDevice = nullcontext) -> dict[str, Any]:
         """As of `Player`."""
         if self._rounds is None:
             raise WireError("There is no ring to walk.")
         with faults_named():
-            return self._rounds.round(fields)
+            return self._rounds.round(fields, on_device)

@@ -6,12 +6,15 @@ can write is rewritten: regions to their last byte, and the state that multiproc
 (`devices/cuda_scrubbing.py`). Inputs and state are read-only for kernels. Other device memory is out of reach:
 correctness replays, and some timed calls, run the fenced
 twin of each kernel, which accesses only the tensors of its launch and records the first access outside them.
+
+To make a replay, or a ring's calls, is the driver's work alone: memory is allocated and mapped, code loaded. What
+memory holds first is written with the first thing that runs on the device.
 """
 
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -22,7 +25,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.devices.base import Device
+from warpsmith.evaluator.devices.base import Device, OnDevice
 from warpsmith.evaluator.devices.cuda_placement import Placement
 from warpsmith.evaluator.devices.cuda_regions import Region
 from warpsmith.evaluator.devices.uninitialized_memory import Garbage
@@ -64,7 +67,7 @@ class Arena:
 
 
 class ReadOnlyTensors:
-    """The tensors of an arena, each in its own region that kernels can only read.
+    """The tensors of an arena, each in its own region that kernels can only read; call `fill` before the first use.
 
     Args:
         device: that it plays on.
@@ -81,8 +84,7 @@ class ReadOnlyTensors:
         for byte in used:
             slot = self._slot_at(byte)
             if slot.offset not in self._regions:
-                self._regions[slot.offset] = made = device.region(slot.lead + slot.nbytes, read_only=not once)
-                made.whole.fill_(POISON)
+                self._regions[slot.offset] = device.region(slot.lead + slot.nbytes, read_only=not once)
 
     def _slot_at(self, byte: int) -> TensorSlot:
         place = bisect_right(self._starts, byte) - 1
@@ -94,6 +96,11 @@ class ReadOnlyTensors:
         """Return the tensor at a byte of the arena, as bytes, and the index of that byte in it."""
         slot = self._slot_at(byte)
         return self._regions[slot.offset].content, slot.lead + byte - slot.offset
+
+    def fill(self) -> None:
+        """Write what lies around the tensors, which keeps its content."""
+        for region in self._regions.values():
+            region.whole.fill_(POISON)
 
     def update(self) -> None:
         """Copy the arena's current content."""
@@ -169,6 +176,8 @@ class DeviceReplay:
         # The initial content of the whole region of each constant.
         self._images: dict[int, Region] = {}
         self._left = MAX_DEVICE_BYTES
+        # What memory holds first, which is written when something runs on the device.
+        self._writes: list[Callable[[], Any]] = []
         self._call: ReplayedCall | None = None
         self._dtypes = dict(dtypes_of([events, outputs]))
         self._used = _used_of([events, outputs])
@@ -176,11 +185,13 @@ class DeviceReplay:
         self._read_only = {
             name: ReadOnlyTensors(device, arena, self._used.get(name, set())) for name, arena in arenas.items()
         }
+        self._writes += [tensors.fill for tensors in self._read_only.values()]
         launches = [event for event in events if event[:1] == ["launch"] and not self._sets_variable(event)]
         self._code = language.load(device, launches, binaries)
         kernels = self._code.kernels
         self._variables = list(self._kept(self._code.variables))
         self._watch = Watch(device)
+        self._writes.append(self._watch.begin)
         self._scrub = device.scrub(max((kernel.local_bytes for kernel in kernels), default=0))
         self._events = list(self._with_kernels(events, iter(kernels)))
 
@@ -194,7 +205,7 @@ class DeviceReplay:
         for variable, start in zip(variables, accumulate(sizes, initial=0), strict=False):
             assert kept is not None
             own = kept[start : start + variable.numel()]
-            own.copy_(variable)
+            self._writes.append(partial(own.copy_, variable))
             yield variable, own
 
     def _with_kernels(self, events: list[Any], kernels: Iterator[LoadedKernel]) -> Iterator[Any]:
@@ -228,8 +239,14 @@ class DeviceReplay:
             flat = torch.frombuffer(bytearray(content), dtype=torch.uint8)
             whole[region.start : region.start + len(content)] = flat
         image = self._device.region(region.whole.numel())
-        image.whole.copy_(whole)
+        self._writes.append(partial(image.whole.copy_, whole))
         return image
+
+    def _write_first(self) -> None:
+        """Write what memory holds first, as far as that was not done."""
+        writes, self._writes = self._writes, []
+        for write in writes:
+            write()
 
     def clear(self) -> None:
         """Release all memory; the replay cannot be played again."""
@@ -238,6 +255,7 @@ class DeviceReplay:
         for held in (self._placements, self._fresh, self._scratch, self._images, self._read_only, self._events):
             held.clear()
         self._variables.clear()
+        self._writes.clear()
 
     # Playing -------------------------------------------------------------------------------------------------------
 
@@ -261,6 +279,7 @@ class DeviceReplay:
         call = self._call
         if call is None:
             raise WireError("There is no trace to play.")
+        self._write_first()
         for tensors in self._read_only.values():
             tensors.update()
         if not ghost and not call.is_fenced:
@@ -376,7 +395,8 @@ class DeviceReplay:
     def _literal(self, content: bytes) -> torch.Tensor:
         """Return bytes of the recording in memory that no kernel can reach."""
         held = self._region(len(content)).content
-        held[: len(content)].copy_(torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)[: len(content)])
+        flat = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)[: len(content)]
+        self._writes.append(partial(held[: len(content)].copy_, flat))
         return held
 
     def _scratch_for(self, number: int, size: int) -> torch.Tensor:
@@ -385,34 +405,38 @@ class DeviceReplay:
             self._scratch[number] = self._region(size)
         return self._scratch[number].content
 
-    def ring(self, fields: codec.Fields, fds: list[int]) -> list[Call]:
+    def ring(self, fields: codec.Fields, fds: list[int], on_device: OnDevice = nullcontext) -> list[Call]:
         """Return a call on each set of a ring; the descriptors are those of all inputs and of all answers.
 
-        The content of all sets is copied to their own regions, and the arena is released.
+        The content of all sets is copied to their own regions, `on_device`, and the arena is released.
         """
         sets, sizes = fields.integer("sets"), [fields.integer(name) for name in ("inputs_bytes", "answers_bytes")]
         inputs = self._device.map(fds[0], sets * sizes[0], writable=False)
         answers = self._device.map(fds[1], sets * sizes[1], writable=True)
         for fd in fds:
             os.close(fd)
-        pairs = list(zip(tensor_views.parts(inputs, sizes[0]), tensor_views.parts(answers, sizes[1]), strict=True))
-        for name, tensors in self._read_only.items():
-            if name != "inputs":
+        own = [self._own_inputs(part) for part in tensor_views.parts(inputs, sizes[0])]
+        rooms = tensor_views.parts(answers, sizes[1])
+        given = [self._read_only | {"inputs": tensors} for tensors in own]
+        calls: list[Call] = [self._called(*one) for one in zip(given, rooms, strict=True)]
+        with on_device():
+            self._write_first()
+            for tensors in own:
+                tensors.fill()
+            for tensors in (*(tensors for name, tensors in self._read_only.items() if name != "inputs"), *own):
                 tensors.update()
-        calls: list[Call] = [self._ring_call(own_inputs, own_answers) for own_inputs, own_answers in pairs]
+            self._device.settle()
+        for tensors in own:
+            tensors.seal()
         # Free torch's own memory, in which a kernel could keep data.
         self._call = None
         self._read_only.pop("inputs", None)
-        self._device.settle()
         self._device.release()
         return calls
 
-    def _ring_call(self, inputs: "tensor_views.Part", answers: "tensor_views.Part") -> "ReplayedCall":
+    def _own_inputs(self, inputs: "tensor_views.Part") -> ReadOnlyTensors:
         arena = replace(self._arenas["inputs"], buffer=inputs)
-        own = ReadOnlyTensors(self._device, arena, self._used.get("inputs", set()), once=True)
-        own.update()
-        own.seal()
-        return self._called(self._read_only | {"inputs": own}, answers)
+        return ReadOnlyTensors(self._device, arena, self._used.get("inputs", set()), once=True)
 
 
 def step_times(device: Device, call: "ReplayedCall") -> tuple[float, float]:
@@ -458,8 +482,11 @@ class Watch:
 
     def __init__(self, device: Device) -> None:
         self._record = device.region(RECORD_BYTES).content
-        self._record.zero_()
         self._extents: set[tuple[int, int, str]] = set()
+
+    def begin(self) -> None:
+        """Note that nothing was accessed; needed once, before the first twin runs."""
+        self._record.zero_()
 
     def plan(self, kernel: str, values: dict[str, Any]) -> FencePlan:
         """Return the memory that a launch with these arguments may access: each tensor's whole storage."""

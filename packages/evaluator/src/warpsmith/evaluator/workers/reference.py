@@ -28,7 +28,7 @@ from warpsmith.evaluator.correctness.rounding_noise import FunctionFinder, Round
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
 from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder, Steps, WideNumbers
 from warpsmith.evaluator.devices import precision, tensor_views
-from warpsmith.evaluator.devices.base import Device
+from warpsmith.evaluator.devices.base import Device, OnDevice
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec, messages
@@ -54,6 +54,7 @@ from warpsmith.evaluator.reference.unnamed_sizes import Sides, held_by, sides_am
 from warpsmith.evaluator.timing.worker_rounds import Call, Rounds
 from warpsmith.evaluator.workers import calling, gpu_stand_in, operation_count
 from warpsmith.evaluator.workers.foreign_code import execute, failure
+from warpsmith.evaluator.workers.loan import loans_of
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -683,7 +684,7 @@ class Reference:
         finally:
             self.device.settle()
 
-    def tune(self, mode: str, device_alone: Callable[[], AbstractContextManager[None]] = nullcontext) -> int:
+    def tune(self, mode: str, device_alone: OnDevice = nullcontext) -> int:
         """Compile the model with torch.compile for the inputs in the arena, and time that from now on.
 
         Args:
@@ -711,9 +712,7 @@ class Reference:
         self.timed = compiled
         return output_bytes
 
-    def _call_tuned(
-        self, model: Callable[..., Any], count: int, device_alone: Callable[[], AbstractContextManager[None]]
-    ) -> int:
+    def _call_tuned(self, model: Callable[..., Any], count: int, device_alone: OnDevice) -> int:
         """Call a form of the model; others use the device during the first call, which may compile for long."""
         arena, output_bytes = self.memory.buffers["inputs"], 0
         for number in range(count):
@@ -726,13 +725,14 @@ class Reference:
                 self.device.settle()
         return output_bytes
 
-    def ring(self, fields: codec.Fields, fds: list[int]) -> list[Call]:
+    def ring(self, fields: codec.Fields, fds: list[int], on_device: OnDevice = nullcontext) -> list[Call]:
         """Return a call of the model on each input set of a ring."""
         size = fields.integer("inputs_bytes")
         precision.apply(self.config.precision)
         inputs = self.device.map(fds[0], fields.integer("sets") * size, writable=False)
         os.close(fds[0])
-        return [_ModelCall(self, arena) for arena in tensor_views.parts(inputs, size)]
+        with on_device():
+            return [_ModelCall(self, arena) for arena in tensor_views.parts(inputs, size)]
 
 
 class _ModelCall(Call):
@@ -845,17 +845,19 @@ def _load(fields: codec.Fields, path: Path, device: Device, config: EvaluatorCon
 
 
 def _step(channel: _native.Channel, reference: Reference, message: Message) -> None:
-    fields = message.fields
+    fields, on_device = message.fields, loans_of(channel, message.fields, reference.device.settle)
     match message.kind:
         case Kind.FILL if fields.text("arena") == "state":
             arena = reference.memory.receive("state", fields.integer("bytes"), message.fds, writable=True)
-            reference.fill_state(fields, arena)
-            reference.device.settle()
+            with on_device():
+                reference.fill_state(fields, arena)
+                reference.device.settle()
             messages.send(channel, Kind.FILLED, {})
         case Kind.FILL:
             reference.inputs_place = None
             arena = reference.memory.receive("inputs", fields.integer("bytes"), message.fds, writable=True)
-            reference.fill_inputs(fields.value("inputs"), arena)
+            with on_device():
+                reference.fill_inputs(fields.value("inputs"), arena)
             messages.send(channel, Kind.FILLED, {})
         case Kind.MAKE_INPUTS:
             draws = DrawPlan.from_wire(codec.Fields(fields.mapping("draws")))
@@ -876,23 +878,24 @@ def _step(channel: _native.Channel, reference: Reference, message: Message) -> N
         case Kind.COLLECT:
             reference.answer_place = None
             arena = reference.memory.receive("answers", fields.integer("bytes"), message.fds, writable=True)
-            reference.fill_answers(fields.sequence("slots"), arena)
+            with on_device():
+                reference.fill_answers(fields.sequence("slots"), arena)
             messages.send(channel, Kind.COLLECTED, {})
         case Kind.COUNT:
             counts = reference.operations()
             messages.send(channel, Kind.COUNTED, {"counted": counts is not None, "operations": counts or {}})
         case Kind.TUNE:
-            from warpsmith.evaluator.workers.compiled_reference import Loan
-
-            device_alone = Loan(channel, reference.device.settle) if fields.flag("borrows") else nullcontext
-            messages.send(channel, Kind.TUNED, {"output_bytes": reference.tune(fields.text("mode"), device_alone)})
+            messages.send(channel, Kind.TUNED, {"output_bytes": reference.tune(fields.text("mode"), on_device)})
         case Kind.RING if reference.device.kind.times:
             # An empty ring ends the timing, and releases its memory.
-            reference.rounds = Rounds(reference.device, reference.ring(fields, message.fds)) if message.fds else None
-            if reference.rounds is None:
+            reference.rounds = None
+            if message.fds:
+                calls = reference.ring(fields, message.fds, on_device)
+                reference.rounds = Rounds(reference.device, calls, on_device)
+            else:
                 reference.device.release()
             messages.send(channel, Kind.RINGED, {})
         case Kind.ROUND if reference.rounds is not None:
-            messages.send(channel, Kind.ROUNDED, reference.rounds.round(fields))
+            messages.send(channel, Kind.ROUNDED, reference.rounds.round(fields, on_device))
         case _:
             raise WireError(f"A reference worker cannot handle {message.kind.name}.")

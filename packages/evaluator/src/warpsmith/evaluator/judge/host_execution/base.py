@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from warpsmith.evaluator.config import RecordingWay
-from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.kinds import Role
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
@@ -219,7 +218,7 @@ class HostExecution(ABC):
         known = self._arenas.get(name)
         if known is not None and known[0] == size:
             return known[1], False
-        made = self._arena_device().create(f"candidate-{name}", size)
+        made = self._created(f"candidate-{name}", size)
         self._arenas[name] = (size, made)
         return made, True
 
@@ -231,8 +230,8 @@ class HostExecution(ABC):
         self.worker.close()
 
     @abstractmethod
-    def _arena_device(self) -> Device:
-        """Return the device that holds the worker's arenas."""
+    def _created(self, name: str, size: int) -> "Shared":
+        """Return new memory where the worker has its arenas."""
 
     @abstractmethod
     def _fill_state(self, arena: "Shared") -> None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.host_kind import HOST
 from warpsmith.evaluator.devices.kinds import Role
 from warpsmith.evaluator.errors import WireError
@@ -92,8 +91,8 @@ class DetachedExecution(HostExecution):
             raise NeedsDeviceError("forward makes memory of the host")
         super()._check_rules(done, answer)
 
-    def _arena_device(self) -> Device:
-        return self._host
+    def _created(self, name: str, size: int) -> "Shared":
+        return self._host.create(name, size)
 
     def _fill_state(self, arena: "Shared") -> None:
         """Copy the constructor's arguments, which never change; parameters and buffers stay zeros."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import torch
 
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.devices.base import Device
 from warpsmith.evaluator.devices.kinds import Role
 from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
 from warpsmith.evaluator.ipc import codec
@@ -52,8 +51,9 @@ class OnDeviceExecution(HostExecution):
         with self.machine.lease.shared():
             return super().load()
 
-    def _arena_device(self) -> Device:
-        return self.machine.device
+    def _created(self, name: str, size: int) -> "Shared":
+        with self.machine.driving():
+            return self.machine.device.create(name, size)
 
     def _fill_state(self, arena: "Shared") -> None:
         tensor_views.content(arena).copy_(self.session.constructed_state)

@@ -42,12 +42,11 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
     def compared(answer: Answer, placed: Form, memory: "Part | torch.Tensor") -> str:
         return evaluation.comparer.wrong_when_timed(Delivered(answer, placed, memory), reduction)
 
-    with machine.lease.shared():
-        ring = make_ring(session, machine.device, placed, rng)
+    ring = make_ring(session, machine.device, placed, rng, driving=machine.driving, shared=machine.lease.shared)
     sizes = {"sets": len(ring.inputs), "inputs_bytes": ring.inputs[0].size, "answers_bytes": placed.size}
     session.ring(len(ring.inputs), ring.fds[:1])
     try:
-        with machine.lease.shared(), machine.clock.phase("mapping"):
+        with machine.clock.phase("mapping"):
             replays.set_ring(sizes, ring.fds)
         witness = benchmark.Witness(session, ring, compared, rng)
         config, least_ms = evaluation.candidate.config, machine.bandwidth().least_ms
@@ -58,7 +57,7 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
             machine.lease,
             least_ms=least_ms,
             sequential=config.sequential_timing,
-            beside=config.contexts_beside_timing,
+            beside=config.contexts_beside_timing or config.driver_beside_timing,
             profile=(lambda: 1.0) if only_kernels else replays.kernel_share,
             clock=machine.sm_clock,
         )
