@@ -108,6 +108,10 @@ class CudaDevice(Device):
         """See `Device`."""
         torch.cuda.set_per_process_memory_fraction(share, self.torch_device)
 
+    def current_stream(self) -> int:
+        """See `Device`."""
+        return int(torch.cuda.current_stream(self.torch_device).cuda_stream)
+
     def settle(self) -> None:
         """See `Device`."""
         torch.cuda.synchronize()
