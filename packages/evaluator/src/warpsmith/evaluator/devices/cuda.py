@@ -25,6 +25,8 @@ LITTLE_SHARE: Final = 1 / 256
 MOST_SPARE: Final = 16
 SMALL_BYTES: Final = 32 << 20
 """A reused buffer can be up to MOST_SPARE times as large as needed, or up to SMALL_BYTES."""
+_SYNCHRONIZE: Final = torch.cuda.synchronize
+"""torch's own: that of host code also notes which streams it waits for."""
 
 
 class CudaDevice(Device):
@@ -114,7 +116,7 @@ class CudaDevice(Device):
 
     def settle(self) -> None:
         """See `Device`."""
-        torch.cuda.synchronize()
+        _SYNCHRONIZE()
 
     def release(self) -> None:
         """See `Device`."""

@@ -58,9 +58,11 @@ class Execution(Protocol):
 
     Attributes:
         device: on which the runtime's own memory lies.
+        host_is_apart: whether tensors on the host lie in other memory than those on the device.
     """
 
     device: Any
+    host_is_apart: bool
 
     def properties(self) -> Any:
         """Return torch's properties of the GPU."""
@@ -85,6 +87,7 @@ class Detached:
     """There is no device: a recording is all that a call leaves."""
 
     device = "cuda"
+    host_is_apart = False
 
     def properties(self) -> Any:
         """See `Execution`: of the pretended GPU."""
@@ -117,6 +120,7 @@ class OnDevice:
 
     def __init__(self, device: Device) -> None:
         self.device = device.torch_device
+        self.host_is_apart = device.torch_device.type != "cpu"
         self._device = device
         self._modules: dict[bytes, _native.Module] = {}
         self._kernels: dict[tuple[bytes, str, int], _native.Kernel] = {}

@@ -206,8 +206,8 @@ class Runtime:
 
     def may_change(self, storage: torch.UntypedStorage) -> bool:
         """Whether host code can write to a storage through a pointer, unseen: memory of the host beside a device."""
-        on_host = storage.device.type == "cpu" != torch.device(self._execution.device).type
-        return on_host and self.memory.knows(storage.data_ptr())
+        beside = self._execution.host_is_apart and storage.device.type == "cpu"
+        return beside and self.memory.knows(storage.data_ptr())
 
     def _allocate(self, size: int) -> Pointer:
         return Pointer(
