@@ -5,13 +5,21 @@ their arguments. There are no barriers, no shared memory, no twins, and no prote
 """
 
 import ctypes
+import json
+import os
 import subprocess
-from types import SimpleNamespace
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import numpy as np
+import torch
 
 from warpsmith.evaluator.devices.host import HostDevice
-from warpsmith.evaluator.workers.gpu_stand_in import PROPERTIES
+from warpsmith.evaluator.devices.host_kind import HostKind
+from warpsmith.evaluator.workers.gpu_stand_in import PROPERTIES, GpuHost
 
 HEADER = r"""
 #include <cmath>
@@ -83,7 +91,9 @@ class Module:
 
 
 class Kernel:
-    """As `_native.Kernel`."""
+    """As `_native.Kernel`; arguments behind its own are those of a twin, and are left out."""
+
+    local_bytes = 0
 
     def __init__(self, library, name):
         self._library = library
@@ -116,3 +126,81 @@ class EmulatedGpu(HostDevice):
 
     def properties(self):
         return PROPERTIES
+
+
+# As a device of an evaluator ------------------------------------------------------------------------------------------
+
+FOLDER = "WARPSMITH_TEST_KERNELS"
+"""Names the folder with `kernels.so` and `variables.json`."""
+
+
+class InstalledGpu(EmulatedGpu):
+    """The device whose kernels lie in a folder that the environment named when they were loaded."""
+
+    loaded: tuple[Any, Any] | None = None
+
+    def __init__(self):
+        super().__init__(*self.loaded)
+
+    def limit(self, share):
+        """Let tensors claim to be on a GPU from now on; called where a candidate's host code is about to run."""
+        changed: Any = torch.Tensor
+        changed.device = property(lambda _: torch.device("cuda", 0))
+        changed.is_cuda = property(lambda _: True)
+        GpuHost().__enter__()
+
+
+class EmulatedKind(HostKind):
+    """A device on which kernels run, as the kind `cuda` is, but neither its memory nor its times are a GPU's."""
+
+    name = "emulated"
+    interprets = False
+    roles = MappingProxyType({"plain": ("reference", "compile", "host", "candidate")})
+
+    def environment(self, device):
+        return {FOLDER: os.environ[FOLDER]}
+
+    def device_class(self):
+        # A worker cannot read the folder. It is forked from a zygote, which asks for the class too.
+        if InstalledGpu.loaded is None:
+            folder = Path(os.environ[FOLDER])
+            variables = json.loads((folder / "variables.json").read_text())
+            InstalledGpu.loaded = ctypes.CDLL(str(folder / "kernels.so")), variables
+        return InstalledGpu
+
+
+EMULATED = EmulatedKind()
+InstalledGpu.kind = EMULATED
+_PYTHON = """\
+#!{python} -I
+import runpy, sys
+sys.path[:0] = {paths!r}
+sys.argv = sys.argv[3:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+@contextmanager
+def installed(kernels, names, variables, folder):
+    """Install the device `emulated` for this process and for the zygotes that it starts."""
+    library_of(kernels, names, folder)
+    (folder / "variables.json").write_text(json.dumps(variables))
+    information = folder / "emulated_gpu-0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: emulated-gpu\nVersion: 0\n")
+    (information / "entry_points.txt").write_text("[warpsmith.devices]\nemulated = emulated_gpu:EMULATED\n")
+    paths = [str(Path(__file__).parent), str(folder)]
+    python = folder / "python"
+    python.write_text(_PYTHON.format(python=sys.executable, paths=paths))
+    python.chmod(0o755)
+    before = sys.executable
+    sys.path.insert(0, str(folder))
+    os.environ[FOLDER] = str(folder)
+    try:
+        sys.executable = str(python)
+        yield
+    finally:
+        sys.executable = before
+        sys.path.remove(str(folder))
+        InstalledGpu.loaded = None
+        del os.environ[FOLDER]
