@@ -134,6 +134,22 @@ FOLDER = "WARPSMITH_TEST_KERNELS"
 """Names the folder with `kernels.so` and `variables.json`."""
 
 
+class DeviceBuffer:
+    """Memory that torch gets as it gets that of a GPU: all of it at once, unless a part is asked for."""
+
+    def __init__(self, buffer):
+        self._buffer = buffer
+
+    def __getattr__(self, name):
+        return getattr(self._buffer, name)
+
+    def dlpack(self, start=0, size=None):
+        size = self.size - start if size is None else size
+        room = (ctypes.c_uint8 * size).from_address(self._buffer.address + start)
+        room.alive = self._buffer
+        return np.ctypeslib.as_array(room)
+
+
 class InstalledGpu(EmulatedGpu):
     """The device whose kernels lie in a folder that the environment named when they were loaded."""
 
@@ -141,6 +157,12 @@ class InstalledGpu(EmulatedGpu):
 
     def __init__(self):
         super().__init__(*self.loaded)
+
+    def create(self, name, size, *, writable_by_peer=False):
+        return DeviceBuffer(super().create(name, size, writable_by_peer=writable_by_peer))
+
+    def map(self, fd, size, *, writable):
+        return DeviceBuffer(super().map(fd, size, writable=writable))
 
     def limit(self, share):
         """Let tensors claim to be on a GPU from now on; called where a candidate's host code is about to run."""
