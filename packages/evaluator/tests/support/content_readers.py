@@ -220,6 +220,19 @@ int64_t processors() {
   return found;
 }
 
+// Copies between addresses of the device of which one is none.
+at::Tensor copies_of_no_memory(at::Tensor x, at::Tensor y) {
+  check(x[0][0].item<float>());
+  void* none = reinterpret_cast<void*>(0x1000);
+  auto out = at::empty_like(x);
+  TORCH_CHECK(cudaMemcpy(f(out), none, 64, cudaMemcpyDeviceToDevice) != cudaSuccess, "no memory was copied");
+  TORCH_CHECK(cudaMemcpy(none, f(x), 64, cudaMemcpyDeviceToDevice) != cudaSuccess, "no memory was written");
+  TORCH_CHECK(cudaMemcpyToSymbol(table, none, 8, 0, cudaMemcpyDeviceToDevice) != cudaSuccess, "none was a source");
+  TORCH_CHECK(cudaMemcpyToSymbol(table, nullptr, 0) == cudaSuccess, "a copy of nothing failed");
+  TORCH_CHECK(cudaFree(none) != cudaSuccess, "no memory was freed");
+  return plain(x, y);
+}
+
 // Not from kernels ---------------------------------------------------------------------------------------------------
 at::Tensor item_is_an_argument(at::Tensor x, at::Tensor y) {
   auto out = plain(x, y);
@@ -322,7 +335,15 @@ at::Tensor beyond_its_tensor(at::Tensor x, at::Tensor y) {
 _OF_TWO = (
     *("plain", "item_is_checked", "copy_is_checked", "async_copy_is_checked", "host_tensor_is_checked"),
     *("result_is_checked", "both_ways", "scratch", "from_the_middle", "of_rows", "to_an_end", "of_struct"),
-    *("of_template", "by_table", "with_host_table", "item_is_an_argument", "item_is_a_size", "computes_on_the_host"),
+    *(
+        "of_template",
+        "by_table",
+        "with_host_table",
+        "copies_of_no_memory",
+        "item_is_an_argument",
+        "item_is_a_size",
+        "computes_on_the_host",
+    ),
     *("launches_by_content", "table_of_content", "peeks_then_launches_less", "static_state"),
     *("variable_of_the_constructor", "fills_an_input", "copies_to_an_input", "writes_to_an_input"),
     *("reads_by_address", "frees_an_input", "beyond_its_tensor"),
@@ -398,7 +419,7 @@ HONEST = {
         for name in (
             *("item_is_checked", "copy_is_checked", "async_copy_is_checked", "host_tensor_is_checked"),
             *("result_is_checked", "both_ways", "scratch", "from_the_middle", "of_rows", "to_an_end", "of_struct"),
-            *("of_template", "by_table", "variable_of_the_constructor", "frees_an_input"),
+            *("of_template", "by_table", "variable_of_the_constructor", "frees_an_input", "copies_of_no_memory"),
         )
     },
     "two_streams": Reader("return module.two_streams(x, y, True)"),

@@ -6,7 +6,7 @@ What `test_on_device_cuda_gpu.py` judges on a GPU, as far as it does not depend 
 from collections.abc import Iterator
 
 import pytest
-from content_readers import DISHONEST, HONEST, KERNELS, LAUNCHED, NOT_AWAITED, ON_MEMORY, PROBLEM, VARIABLES
+from content_readers import DISHONEST, HONEST, KERNELS, LAUNCHED, NOT_AWAITED, ON_MEMORY, PROBLEM, VARIABLES, Reader
 from emulated_gpu import installed
 
 from warpsmith.evaluator import EvaluatorConfig
@@ -82,6 +82,29 @@ def test_a_build_that_does_not_compile_takes_no_other_device(judge):
     assert (verdict.status, verdict.error_category) == ("compile_error", "cuda_compilation_error"), verdict
     assert '"z" is undefined' in verdict.error_message
     assert verdict.recording == judge.config.recording
+
+
+TRITON = """\
+import triton
+import triton.language as tl
+
+@triton.jit
+def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+"""
+
+
+def test_the_code_of_a_triton_kernel_beside_a_build_comes_from_the_judge(judge):
+    """What is emulated has no machine code, so the call ends where the kernel would be loaded."""
+    reader = Reader("out = module.item_is_checked(x, y)\ncopy[(6,)](out, out, 768, BLOCK=128)\nreturn out")
+    verdict = judged(judge, TRITON + reader.source)
+    assert verdict.status == "runtime_error", verdict
+    assert "cannot load machine code" in verdict.error_message
+    broken = judged(judge, TRITON.replace("tl.arange(0, BLOCK)", "tl.arange(0, 100)") + reader.source)
+    assert (broken.status, broken.error_category) == ("runtime_error", "triton_compilation_error"), broken
+    assert "power of 2" in broken.error_message
 
 
 def test_what_needs_no_content_is_recorded_as_the_configuration_says(judge):

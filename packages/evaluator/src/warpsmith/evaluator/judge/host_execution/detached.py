@@ -70,7 +70,9 @@ class DetachedExecution(HostExecution):
             )
 
     def load(self) -> codec.Fields:
-        if self.session.state.size > DETACHED_STATE_BYTES and self._can_change:
+        # Where host code is compiled too, its build takes longer than a large constructor, and is needed either way.
+        leaves = self._can_change and not self.machine.language.builds_ahead
+        if self.session.state.size > DETACHED_STATE_BYTES and leaves:
             raise NeedsDeviceError("the module is large")
         return super().load()
 

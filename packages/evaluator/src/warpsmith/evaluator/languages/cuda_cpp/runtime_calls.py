@@ -38,7 +38,8 @@ _DYNAMIC_SHARED: Final = 8
 _WORD: Final = 8
 MOST_LITERAL_BYTES: Final = 64 << 10
 TO_HOST: Final = 2
-"""The kind cudaMemcpyDeviceToHost."""
+ON_DEVICE: Final = 3
+"""The kinds cudaMemcpyDeviceToHost and cudaMemcpyDeviceToDevice of copies."""
 _KINDS_TO_HOST: Final = frozenset({0, TO_HOST, 4})
 """Kinds of copies that can be to the host; 4 leaves it to the addresses."""
 
@@ -210,9 +211,8 @@ class Runtime:
         return beside and self.memory.knows(storage.data_ptr())
 
     def _allocate(self, size: int) -> Pointer:
-        return Pointer(
-            self.memory.allocated(torch.empty(max(1, size), dtype=torch.uint8, device=self._execution.device))
-        )
+        made = torch.empty(max(1, size), dtype=torch.uint8, device=self._execution.device)
+        return Pointer(self.memory.allocated(made))
 
     def _free(self, address: Pointer) -> int:
         return SUCCESS if not address or self.memory.free(address) else INVALID_VALUE
@@ -231,20 +231,25 @@ class Runtime:
         if not size:
             return SUCCESS
         target, source = self.memory.tensor(to, size), self.memory.tensor(origin, size)
-        if source is not None and (kind == TO_HOST or (target is None and kind in _KINDS_TO_HOST)):
+        to_host = kind == TO_HOST or (target is None and kind in _KINDS_TO_HOST)
+        if source is not None and to_host:
             self._execution.check_readable()
-        if target is None and source is not None and kind in _KINDS_TO_HOST:
-            ctypes.memmove(to, content_of(source), size)
-            return SUCCESS
-        if target is None:
+            if target is None:
+                ctypes.memmove(to, content_of(source), size)
+                return SUCCESS
+        if target is None or (source is None and kind == ON_DEVICE):
             return INVALID_VALUE
         self.streams.used(stream)
         target.copy_(source if source is not None else _literal(ctypes.string_at(origin, size)))
         return SUCCESS
 
     def _copy_to_symbol(self, module: Module, name: str, origin: Pointer, *rest: int) -> int:
-        size, offset, _, stream = rest
+        size, offset, kind, stream = rest
+        if not size:
+            return SUCCESS
         source = self.memory.tensor(origin, size)
+        if source is None and kind == ON_DEVICE:
+            return INVALID_VALUE
         self.streams.used(stream)
         in_forward = self._monitor.on_launch is not None
         if source is not None and in_forward:
