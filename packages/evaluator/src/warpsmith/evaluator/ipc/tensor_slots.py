@@ -165,13 +165,14 @@ def pack(slots: Iterable[TensorSlot], max_bytes: int) -> tuple[list[TensorSlot],
         The placed slots in the same order, and the arena's size in bytes (at least one alignment unit).
     """
     placed: list[TensorSlot] = []
-    end = copies = gaps = 0
+    end = copies = gaps = reached = 0
     for slot in slots:
         check_slot(slot, max_bytes)
-        if placed and placed[-1].offset + placed[-1].nbytes == end:
+        if slot.nbytes and 0 < reached == end:
             end += ALIGNMENT
             gaps += ALIGNMENT
         placed.append(slot.at(end + slot.lead))
+        reached = placed[-1].offset + slot.nbytes if slot.nbytes else reached
         end += -(-(slot.lead + slot.nbytes) // ALIGNMENT) * ALIGNMENT
         copies += slot.dense_bytes
     taken = max(end - gaps, copies)
