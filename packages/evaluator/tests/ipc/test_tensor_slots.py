@@ -28,8 +28,9 @@ def test_packed_slots_lie_apart_aligned_and_inside(found):
     ends = 0
     for slot in placed:
         assert slot.offset % ALIGNMENT == 0
+        # Host code can have the address behind a tensor, but none of a tensor without elements.
         assert slot.offset > ends or not (ends and slot.nbytes)
-        ends = slot.offset + slot.nbytes
+        ends = slot.offset + slot.nbytes if slot.nbytes else ends
         assert check_in_arena(slot, size) is slot
     assert ends <= size
 

@@ -103,7 +103,7 @@ def test_the_code_of_a_triton_kernel_beside_a_build_comes_from_the_judge(judge):
     assert verdict.status == "runtime_error", verdict
     assert "cannot load machine code" in verdict.error_message
     broken = judged(judge, TRITON.replace("tl.arange(0, BLOCK)", "tl.arange(0, 100)") + reader.source)
-    assert (broken.status, broken.error_category) == ("runtime_error", "triton_compilation_error"), broken
+    assert (broken.status, broken.error_category) == ("compile_error", "triton_compilation_error"), broken
     assert "power of 2" in broken.error_message
 
 
