@@ -1,7 +1,8 @@
 # A content is copied to the host and decides what is launched.
 # problem: add
 # permitted: undecided
-# permitted on cuda: rejected
+# permitted on cuda: rejected, correct
+# harmless: what is replayed launches the kernel
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -1,7 +1,8 @@
 # The error of a copy to the host is ignored, and what is launched depends on what was there.
 # problem: add
 # permitted: undecided
-# permitted on cuda: rejected, incorrect
+# permitted on cuda: rejected, incorrect, correct
+# harmless: what is replayed launches the kernel
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

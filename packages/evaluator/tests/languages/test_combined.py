@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator.errors import WireError
-from warpsmith.evaluator.languages.base import OneConfiguration
-from warpsmith.evaluator.languages.combined import Monitors, Tunings
+from warpsmith.evaluator.languages.base import Hooks, OneConfiguration
+from warpsmith.evaluator.languages.combined import Combined, Monitors, Tunings
 from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import LaunchMonitor
 from warpsmith.evaluator.languages.cuda_cpp.with_triton import CUDA_CPP
 
@@ -64,6 +64,24 @@ def test_a_recorder_hears_of_each_launch_its_language_and_their_sum():
     assert heard == [("g", {"a": 1, "language": "two"}), ("f", {"language": "one"})]
     both.on_launch = None
     assert first.on_launch is second.on_launch is None
+
+
+def test_on_a_device_whoever_asks_for_the_code_of_a_launch_names_its_language():
+    asked, given = [], {}
+
+    class Part:
+        def __init__(self, name, builds_ahead):
+            self.name, self.builds_ahead = name, builds_ahead
+
+        def record_on_device(self, device, compiled, *, services=None):
+            given[self.name] = (device, services)
+            compiled({"kernel": f"of {self.name}"})
+            return Hooks(LaunchMonitor(), OneConfiguration(), lambda storage: storage == self.name)
+
+    hooks = Combined(Part("one", True), Part("two", False)).record_on_device("gpu", asked.append, services="services")
+    assert given == {"one": ("gpu", "services"), "two": ("gpu", None)}
+    assert asked == [{"kernel": "of one", "language": "one"}, {"kernel": "of two", "language": "two"}]
+    assert [hooks.may_change(name) for name in ("one", "two", "three")] == [True, True, False]
 
 
 def test_configurations_of_all_languages_are_reported_together():

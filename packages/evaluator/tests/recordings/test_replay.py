@@ -35,6 +35,19 @@ def arena(seed: int) -> _native.Buffer:
     return buffer
 
 
+def test_memory_that_may_change_unseen_is_recorded_as_it_is_at_each_use():
+    """Host code in C++ can write to a tensor of the host through its pointer, which no operator shows."""
+    host, other = torch.zeros(2), torch.zeros(2)
+    recorder = Recorder(memory_of(arena(0)), TRITON, lambda storage: storage.data_ptr() == host.data_ptr())
+    places = []
+    for value in (1.0, 2.0):
+        torch.from_numpy(host.numpy())[:] = value
+        places += [recorder.tensor(host), recorder.tensor(other)]
+    one, two = (torch.full((2,), value).numpy().tobytes() for value in (1.0, 2.0))
+    assert recorder.events == [["literal", 0, one], ["const", 1, bytes(8)], ["literal", 2, two]]
+    assert [place[2] for place in places] == [0, 1, 2, 1]
+
+
 FRESH = ["tensor", "fresh", 0, "float32", [1], [1], 0]
 
 

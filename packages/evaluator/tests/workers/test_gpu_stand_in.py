@@ -4,6 +4,7 @@ import sys
 import pytest
 import torch
 
+from warpsmith.evaluator.workers import fake_cuda
 from warpsmith.evaluator.workers.gpu_stand_in import GpuHost
 
 
@@ -78,6 +79,16 @@ for name, ask in asked.items():
         except RuntimeError as error:
             print(name, number, "refused" if "invalid device ordinal" in str(error) else error)
 """
+
+
+def test_a_wait_for_the_device_is_one_for_the_streams_of_compiled_host_code(monkeypatch):
+    waited, streams = [], fake_cuda.Streams()
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    fake_cuda.wait_too(streams)
+    streams.pending.add(streams.stream())
+    torch.cuda.synchronize("cuda:0")
+    assert waited == ["cuda:0"]
+    assert not streams.pending
 
 
 def test_torch_answers_for_one_gpu_alone():

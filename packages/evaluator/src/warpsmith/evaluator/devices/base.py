@@ -150,6 +150,10 @@ class Device(ABC):
     # Launches and clocks -------------------------------------------------------------------------------------------
 
     @abstractmethod
+    def current_stream(self) -> int:
+        """Return the handle of torch's current stream in this process; 0 on a device without streams."""
+
+    @abstractmethod
     def settle(self) -> None:
         """Wait until all work is complete: other processes cannot wait for this one's streams."""
 

@@ -25,6 +25,8 @@ LITTLE_SHARE: Final = 1 / 256
 MOST_SPARE: Final = 16
 SMALL_BYTES: Final = 32 << 20
 """A reused buffer can be up to MOST_SPARE times as large as needed, or up to SMALL_BYTES."""
+_SYNCHRONIZE: Final = torch.cuda.synchronize
+"""torch's own: that of host code also notes which streams it waits for."""
 
 
 class CudaDevice(Device):
@@ -108,9 +110,13 @@ class CudaDevice(Device):
         """See `Device`."""
         torch.cuda.set_per_process_memory_fraction(share, self.torch_device)
 
+    def current_stream(self) -> int:
+        """See `Device`."""
+        return int(torch.cuda.current_stream(self.torch_device).cuda_stream)
+
     def settle(self) -> None:
         """See `Device`."""
-        torch.cuda.synchronize()
+        _SYNCHRONIZE()
 
     def release(self) -> None:
         """See `Device`."""

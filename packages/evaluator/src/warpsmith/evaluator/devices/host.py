@@ -63,6 +63,10 @@ class HostDevice(Device):
     def limit(self, share: float) -> None:
         """See `Device`; does nothing, since the process has limits of its own."""
 
+    def current_stream(self) -> int:
+        """See `Device`: there are no streams."""
+        return 0
+
     def settle(self) -> None:
         """See `Device`; does nothing, since calls are synchronous."""
 

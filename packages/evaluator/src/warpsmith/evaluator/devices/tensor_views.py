@@ -96,6 +96,20 @@ def view(buffer: "Shared | Part | torch.Tensor", slot: TensorSlot) -> torch.Tens
     return placed_in(content(buffer), slot)
 
 
+def apart(buffer: "Shared", slot: TensorSlot) -> torch.Tensor:
+    """Return the tensor that a checked slot describes, with a storage of its own that begins with the slot's lead.
+
+    On a GPU `view` returns a part of the whole buffer: an address in it would reach to the end of all tensors there.
+    """
+    if isinstance(buffer, _native.Buffer) or not slot.numel:
+        return view(buffer, slot)
+    start = slot.offset - slot.lead
+    flat: torch.Tensor = from_dlpack(buffer.dlpack(start, slot.lead + slot.nbytes))
+    dtype = TORCH_DTYPES[slot.dtype]
+    whole = flat[: flat.numel() // ITEM_BYTES[slot.dtype] * ITEM_BYTES[slot.dtype]].view(dtype)
+    return whole.as_strided(slot.shape, slot.stride, slot.lead // ITEM_BYTES[slot.dtype])
+
+
 def placed_in(flat: torch.Tensor, slot: TensorSlot) -> torch.Tensor:
     """Return the tensor that a checked slot describes; it shares the memory of `flat`, uint8 [bytes]."""
     dtype = TORCH_DTYPES[slot.dtype]

@@ -159,19 +159,26 @@ def check_in_arena(slot: TensorSlot, arena_bytes: int) -> TensorSlot:
 def pack(slots: Iterable[TensorSlot], max_bytes: int) -> tuple[list[TensorSlot], int]:
     """Place slots consecutively, each its lead behind a multiple of `ALIGNMENT` bytes.
 
+    No two touch: host code can pass the address right behind a tensor, which must not be that of the next one.
+
     Returns:
         The placed slots in the same order, and the arena's size in bytes (at least one alignment unit).
     """
     placed: list[TensorSlot] = []
-    end = copies = 0
+    end = copies = gaps = reached = 0
     for slot in slots:
         check_slot(slot, max_bytes)
+        if slot.nbytes and 0 < reached == end:
+            end += ALIGNMENT
+            gaps += ALIGNMENT
         placed.append(slot.at(end + slot.lead))
+        reached = placed[-1].offset + slot.nbytes if slot.nbytes else reached
         end += -(-(slot.lead + slot.nbytes) // ALIGNMENT) * ALIGNMENT
         copies += slot.dense_bytes
-    if max(end, copies) > max_bytes:
+    taken = max(end - gaps, copies)
+    if taken > max_bytes:
         raise LayoutError(
-            f"The tensors of one set take {max(end, copies)} bytes together, with gaps between strided elements; "
+            f"The tensors of one set take {taken} bytes together, with gaps between strided elements; "
             f"at most {max_bytes} were expected.",
             "Make the problem's tensors smaller, or raise max_tensor_bytes (--max-tensor-bytes).",
         )

@@ -80,20 +80,10 @@ class Recordings:
             CandidateFailedError, SuspectError: there is none, since nothing here runs the kernels.
         """
         machine = self._candidate.machine
-        if machine.runs_kernels and machine.language.records_on_device:
+        if machine.runs_kernels:
             return FALLBACK
-        cause = error.__cause__
-        own_cause = cause if isinstance(cause, CandidateFailedError | SuspectError) else None
-        if machine.runs_kernels and (own_cause is None or own_cause.failure.category == "needs_device"):
-            raise CandidateFailedError(
-                "rejected",
-                "needs_device",
-                f"Host code is recorded without a device and without contents, and this cannot be: {error}. Compute "
-                "what depends on a tensor's content in a kernel; launch kernels in forward, on tensors that forward "
-                "or the module holds.",
-            ) from error
-        if own_cause is not None:
-            raise own_cause
+        if isinstance(error.__cause__, CandidateFailedError | SuspectError):
+            raise error.__cause__
         raise CandidateFailedError(
             "undecided", "needs_device", f"Host code can only be recorded on a GPU, and there is none: {error}."
         ) from error

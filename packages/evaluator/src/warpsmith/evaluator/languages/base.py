@@ -28,6 +28,8 @@ Described = list[Any]
 DescribeTensor = Callable[["torch.Tensor"], Described]
 MakeTensor = Callable[[Described], "torch.Tensor"]
 RequestBuild = Callable[[dict[str, Any]], "codec.Fields"]
+OnLaunch = Callable[[str, dict[str, Any], dict[str, Any]], list[Any]]
+"""Called for each launch with the kernel's name, arguments and options; see `LaunchMonitor`."""
 
 
 class UnsupportedDeviceError(RuntimeError):
@@ -44,7 +46,7 @@ class LaunchMonitor(Protocol):
     """
 
     launches: int
-    on_launch: Callable[[str, dict[str, Any], dict[str, Any]], list[Any]] | None
+    on_launch: OnLaunch | None
 
 
 class Tuning(Protocol):
@@ -78,12 +80,36 @@ class OneConfiguration:
         """Do nothing: there is nothing to choose."""
 
 
+def _never(storage: "torch.UntypedStorage") -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Hooks:
-    """Through which a candidate's process observes launches and tuning."""
+    """Through which a candidate's process observes launches and tuning.
+
+    Attributes:
+        monitor: sees each launch.
+        tuning: chooses configurations.
+        may_change: whether host code can write to memory in ways that nothing here sees.
+    """
 
     monitor: LaunchMonitor
     tuning: Tuning
+    may_change: Callable[["torch.UntypedStorage"], bool] = _never
+
+
+@dataclass(frozen=True)
+class HostServices:
+    """What a language whose host code is compiled too (`builds_ahead`) gets of a candidate's process.
+
+    Attributes:
+        build: sends the judge the fields of a BUILD message, and returns those of its answer.
+        streams: the process's streams and events, which note what nobody waits for (`workers.fake_cuda.Streams`).
+    """
+
+    build: RequestBuild
+    streams: Any
 
 
 class MemoryTraffic(Protocol):
@@ -178,7 +204,6 @@ class KernelLanguage(ABC):
         builds_ahead: whether host code is compiled too, so that a candidate's process asks for its builds before it
             launches from them.
         compiles_for_amd: whether it has a compiler for AMD's chips.
-        records_on_device: whether host code that needs a device or contents can be recorded on it.
         probe: a correct candidate that adds two tensors, for servers that check their devices; empty if there is none.
         copy_to_variable: the name of a launch event that copies to a variable of a module instead; empty if none does.
         own_kinds: kinds of described arguments that no other language has.
@@ -192,7 +217,6 @@ class KernelLanguage(ABC):
     interprets: ClassVar[bool] = True
     builds_ahead: ClassVar[bool] = False
     compiles_for_amd: ClassVar[bool] = False
-    records_on_device: ClassVar[bool] = True
     copy_to_variable: ClassVar[str] = ""
     own_kinds: ClassVar[frozenset[str]] = frozenset()
     probe: ClassVar[str] = ""
@@ -323,18 +347,25 @@ class KernelLanguage(ABC):
         """
 
     @abstractmethod
-    def record_detached(self, *, has_device: bool, build: RequestBuild | None = None) -> Hooks:
+    def record_detached(self, *, has_device: bool, services: HostServices | None = None) -> Hooks:
         """Record what host code launches, without running it.
 
         Args:
             has_device: whether replays run on a device.
-            build: sends the judge the fields of a BUILD message, and returns those of its answer; passed only if
-                `builds_ahead`.
+            services: passed only if `builds_ahead`.
         """
 
     @abstractmethod
-    def record_on_device(self, device: "Device", compiled: Callable[[dict[str, Any]], Any]) -> Hooks:
-        """Run on a device what host code launches; `compiled` gets the fields of a launch's code from the judge."""
+    def record_on_device(
+        self, device: "Device", compiled: Callable[[dict[str, Any]], Any], *, services: HostServices | None = None
+    ) -> Hooks:
+        """Run on a device what host code launches.
+
+        Args:
+            device: that it runs on.
+            compiled: gets the fields of a launch's code from the judge.
+            services: passed only if `builds_ahead`.
+        """
 
     @abstractmethod
     def describe(self, value: Any, tensor: DescribeTensor) -> Described:

@@ -14,13 +14,14 @@ from warpsmith.evaluator.languages.base import (
     Described,
     DescribeTensor,
     Hooks,
+    HostServices,
     InterpretedKernels,
     KernelLanguage,
     LaunchMonitor,
     LoadedCode,
     LoadedKernel,
     MakeTensor,
-    RequestBuild,
+    OnLaunch,
     Tuning,
     UnsupportedDeviceError,
 )
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 OPTION: Final = "language"
 """The option of a launch event that names the language of its kernel."""
 _Item = TypeVar("_Item")
-OnLaunch = Callable[[str, dict[str, Any], dict[str, Any]], list[Any]]
 
 
 class Monitors:
@@ -138,7 +138,6 @@ class Combined(KernelLanguage):
     """
 
     interprets = False
-    records_on_device = False
 
     def __init__(self, *parts: KernelLanguage) -> None:
         self._first, *_ = parts
@@ -232,18 +231,29 @@ class Combined(KernelLanguage):
         """See `KernelLanguage`: `interprets` is false."""
         raise UnsupportedDeviceError(f"{self.title} kernels are not interpreted.")
 
-    def record_detached(self, *, has_device: bool, build: RequestBuild | None = None) -> Hooks:
+    def record_detached(self, *, has_device: bool, services: HostServices | None = None) -> Hooks:
         """See `KernelLanguage`: launches of all languages come in their order, each with its language."""
-        hooks = {}
-        for name, part in self._parts.items():
-            asks = {"build": build} if part.builds_ahead else {}
-            hooks[name] = part.record_detached(has_device=has_device, **asks)
-        monitors = Monitors({name: one.monitor for name, one in hooks.items()})
-        return Hooks(monitors, Tunings([one.tuning for one in hooks.values()]))
+        return _joined(
+            {
+                name: part.record_detached(has_device=has_device, services=services if part.builds_ahead else None)
+                for name, part in self._parts.items()
+            }
+        )
 
-    def record_on_device(self, device: "Device", compiled: Callable[[dict[str, Any]], Any]) -> Hooks:
-        """See `KernelLanguage`: `records_on_device` is false."""
-        raise UnsupportedDeviceError(f"Host code of {self.title} is only recorded without a device.")
+    def record_on_device(
+        self, device: "Device", compiled: Callable[[dict[str, Any]], Any], *, services: HostServices | None = None
+    ) -> Hooks:
+        """See `KernelLanguage`: as `record_detached`; whoever asks for the code of a launch names its language."""
+
+        def asks(name: str) -> Callable[[dict[str, Any]], Any]:
+            return lambda launch: compiled(launch | {OPTION: name})
+
+        return _joined(
+            {
+                name: part.record_on_device(device, asks(name), services=services if part.builds_ahead else None)
+                for name, part in self._parts.items()
+            }
+        )
 
     def carried_category(self, error: BaseException) -> str | None:
         """See `KernelLanguage`."""
@@ -284,6 +294,13 @@ class Combined(KernelLanguage):
     def _of_described(self, described: Described) -> KernelLanguage:
         kind = described[0] if described else None
         return next((part for part in self._parts.values() if kind in part.own_kinds), [*self._parts.values()][-1])
+
+
+def _joined(hooks: Mapping[str, Hooks]) -> Hooks:
+    """Return the hooks of several languages, by name, as one."""
+    monitors = Monitors({name: one.monitor for name, one in hooks.items()})
+    tunings = Tunings([one.tuning for one in hooks.values()])
+    return Hooks(monitors, tunings, lambda storage: any(one.may_change(storage) for one in hooks.values()))
 
 
 def _of(name: str, names: Sequence[str], items: Sequence[_Item]) -> list[_Item]:

@@ -15,7 +15,7 @@ or `fresh` and the id of an allocation; `offset` is in elements. Other arguments
 """
 
 import ctypes
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Final
 
 import torch
@@ -54,9 +54,17 @@ class Recorder:
     Args:
         memory: the judge's arenas.
         language: describes launch arguments of its own types.
+        may_change: whether host code can write to a storage in ways that nobody sees. What it holds is then recorded
+            anew wherever it is used.
     """
 
-    def __init__(self, memory: Mappings, language: KernelLanguage) -> None:
+    def __init__(
+        self,
+        memory: Mappings,
+        language: KernelLanguage,
+        may_change: Callable[[torch.UntypedStorage], bool] = lambda _: False,
+    ) -> None:
+        self._may_change = may_change
         self.events: list[list[Any]] = []
         self._language = language
         self._memory = memory
@@ -202,7 +210,9 @@ class Recorder:
         name = self._arena(address)
         if name is not None:
             return name, address - self._memory.buffers[name].address
-        if address not in self._ids:
+        if self._may_change(storage):
+            self._take_in("literal", storage, address)
+        elif address not in self._ids:
             self._take_in("const", storage, address)
         return "fresh", self._ids[address]
 

@@ -73,7 +73,7 @@ def policy_for(
         scratch_path=str(scratch) if scratch else "",
         # They load host code, which the compile worker or compilers of their own made; they can map executable memory
         # of their own anyway.
-        scratch_executable=role == "baseline" or (role == "host" and language.builds_ahead),
+        scratch_executable=role == "baseline" or (role in {"host", "candidate"} and language.builds_ahead),
         scratch_bytes=config.scratch_bytes,
         memory_bytes=config.memory_bytes,
         data_bytes=DETACHED_DATA_BYTES if role == "host" and device.shares_memory else 0,

@@ -203,6 +203,18 @@ class _NoGraph:
         )
 
 
+def wait_too(streams: Streams) -> None:
+    """Let `torch.cuda.synchronize` also wait for streams that stand in for those of compiled host code."""
+    waits: Callable[..., None] = torch.cuda.synchronize
+
+    def synchronize(device: Any = None) -> None:
+        waits(device)
+        streams.wait()
+
+    changed: Any = torch.cuda
+    changed.synchronize = synchronize
+
+
 def refuse_graphs() -> None:
     """Let host code that captures a graph fail with what to write instead: no replay can repeat it."""
     for name in ("CUDAGraph", "graph", "make_graphed_callables"):

@@ -88,9 +88,14 @@ def install_for_problem() -> None:
     _allow_moving()
 
 
-def install_beside_device() -> None:
-    """Spare a candidate on a real GPU what needs a C compiler or a user of the machine."""
+def install_beside_device(streams: fake_cuda.Streams) -> None:
+    """Spare a candidate on a real GPU what needs a C compiler or a user of the machine.
+
+    Args:
+        streams: those that stand in for streams of compiled host code; torch's wait for the device is one for them too.
+    """
     eager.install()
+    fake_cuda.wait_too(streams)
     fake_cuda.show_allocations()
     fake_cuda.refuse_graphs()
     provide_user()

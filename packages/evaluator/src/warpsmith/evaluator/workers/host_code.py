@@ -21,7 +21,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
-from warpsmith.evaluator.languages.base import Hooks, KernelLanguage
+from warpsmith.evaluator.languages.base import Hooks, HostServices, KernelLanguage
 from warpsmith.evaluator.recordings import library_calls, module_state, outputs
 from warpsmith.evaluator.recordings.errors import DetachedError, InputMutationError
 from warpsmith.evaluator.recordings.library_policy import policy_of
@@ -84,12 +84,12 @@ class Candidate:
             self.streams = gpu_stand_in.install(stand_in_properties, disguised=True)
             language.stand_in(stand_in_properties)
         if detached:
-            asks = {"build": partial(_build, channel)} if language.builds_ahead else {}
-            hooks = language.record_detached(has_device=bool(properties), **asks)
+            services = HostServices(partial(_build, channel), self.streams) if language.builds_ahead else None
+            hooks = language.record_detached(has_device=bool(properties), services=services)
         elif device.kind.interprets:
             hooks = language.record_interpreted(partial(messages.send, channel, Kind.LAUNCH), self._is_read_only)
         else:
-            hooks = _on_device(channel, device, language)
+            hooks = _on_device(channel, device, language, self.streams)
         self.monitor, self.tuning = hooks.monitor, hooks.tuning
         self.operators = policy_of(fields.text("operators"))
         self._whole = library_calls.keep_whole() if self.operators != "none" else []
@@ -99,7 +99,7 @@ class Candidate:
         self.copied: list[tuple[torch.Tensor, TensorSlot]] = []
         self.inputs: dict[TensorSlot, torch.Tensor] = {}
         self.buffer_names: dict[str, str] = {}
-        self.recorder = Recorder(self.memory, language)
+        self.recorder = Recorder(self.memory, language, hooks.may_change)
         self.host_memory = False
 
     def load(self, fields: codec.Fields, fds: list[int], path: Path) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Candidate:
                 "same arguments as Model's."
             )
         state = self.memory.buffers["state"]
-        init = tensor_views.materialise(self.loaded.value("init"), lambda slot: tensor_views.view(state, slot).clone())
+        init = tensor_views.materialise(self.loaded.value("init"), lambda slot: tensor_views.apart(state, slot).clone())
         self.device.seed(seed)
         with self._host(), self.device.as_default():
             model = calling.constructed(self.namespace["ModelNew"], init)
@@ -142,7 +142,7 @@ class Candidate:
             self.model,
             self.loaded.slot_map("parameters"),
             self.loaded.mapping("other_names"),
-            lambda slot: tensor_views.view(state, slot),
+            lambda slot: tensor_views.apart(state, slot),
         )
         self.copied = binding.copied
         return binding
@@ -188,7 +188,7 @@ class Candidate:
 
         So anything that host code remembers by a tensor's identity or in its attributes is found again.
         """
-        made, known = tensor_views.view(memory, slot), self.inputs.get(slot)
+        made, known = tensor_views.apart(memory, slot), self.inputs.get(slot)
         if known is None or _layout(known) != _layout(made):
             self.inputs[slot] = known = made
         return known
@@ -291,16 +291,21 @@ def _build(channel: _native.Channel, fields: dict[str, Any]) -> codec.Fields:
     return messages.receive(channel).fields
 
 
-def _on_device(channel: _native.Channel, device: Device, language: KernelLanguage) -> Hooks:
+def _on_device(channel: _native.Channel, device: Device, language: KernelLanguage, streams: fake_cuda.Streams) -> Hooks:
+    def built(fields: dict[str, Any]) -> codec.Fields:
+        device.settle()
+        return _build(channel, fields)
+
     def compiled(launch: dict[str, Any]) -> codec.Fields:
         # The judge leaves the device to others meanwhile.
         device.settle()
         messages.send(channel, Kind.LAUNCH, launch)
         return messages.receive(channel).fields
 
-    hooks = language.record_on_device(device, compiled)
+    services = HostServices(built, streams) if language.builds_ahead else None
+    hooks = language.record_on_device(device, compiled, services=services)
     language.stand_in(device.properties())
-    gpu_stand_in.install_beside_device()
+    gpu_stand_in.install_beside_device(streams)
     return hooks
 
 

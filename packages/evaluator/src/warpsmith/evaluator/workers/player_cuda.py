@@ -373,8 +373,9 @@ class DeviceReplay:
         fenced = None
         if kernel.has_twin:
             plan = self._watch.plan(kernel.symbol, values)
-            fenced = _enqueuer(kernel.prepared(grid, values, plan, allocate=allocate)[0], values)
-        return Step(_enqueuer(launch, values), launches=True, fenced=fenced)
+            twin, _ = kernel.prepared(grid, values, plan, allocate=allocate)
+            fenced = _enqueuer(self._device, twin, values)
+        return Step(_enqueuer(self._device, launch, values), launches=True, fenced=fenced)
 
     def _set(self, source: Any, options: dict[str, Any]) -> Step:
         """Return the step that copies bytes, or a tensor's, to a variable of a module."""
@@ -445,7 +446,7 @@ def step_times(device: Device, call: "ReplayedCall") -> tuple[float, float]:
     Each step runs between two events, without a graph. A gate holds the stream until all are enqueued, so that no host
     time lies between the events.
     """
-    gate, stream = device.gate(), torch.cuda.current_stream().cuda_stream
+    gate, stream = device.gate(), device.current_stream()
     events = [(device.event(), device.event()) for _ in call.steps]
     for _ in range(PROFILE_ATTEMPTS):
         call.reset()
@@ -464,11 +465,11 @@ def step_times(device: Device, call: "ReplayedCall") -> tuple[float, float]:
     return 0.0, 0.0
 
 
-def _enqueuer(launch: "_native.Launch", values: dict[str, Any]) -> Callable[[], None]:
+def _enqueuer(device: Device, launch: "_native.Launch", values: dict[str, Any]) -> Callable[[], None]:
     """Return a function that enqueues a launch, and keeps its tensors alive."""
 
     def enqueue(_alive: Any = values) -> None:
-        launch.launch(torch.cuda.current_stream().cuda_stream)
+        launch.launch(device.current_stream())
 
     return enqueue
 

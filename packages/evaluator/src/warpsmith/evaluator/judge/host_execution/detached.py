@@ -1,21 +1,19 @@
 """Detached: host code runs in a worker without a device, on zeros, so that no values can enter a recording."""
 
-import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from warpsmith.evaluator import _native
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.host_kind import HOST
 from warpsmith.evaluator.devices.kinds import Role
-from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.host_execution.base import HostExecution, NeedsDeviceError
+from warpsmith.evaluator.judge.host_execution.build_requests import BuildRequests
 from warpsmith.evaluator.judge.host_execution.recording_limits import constants_of
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
-from warpsmith.evaluator.processes.worker import Worker
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
@@ -28,8 +26,6 @@ DETACHED_S: Final = 5.0
 """Time limit of one request to detached host code, after which it is tried on the device."""
 DETACHED_STATE_BYTES: Final = 64 << 20
 """Largest size of parameters and buffers: a constructor that draws more on the host takes long."""
-MAX_BUILDS: Final = 8
-MAX_BUILD_BYTES: Final = 8 << 20
 
 
 class DetachedExecution(HostExecution):
@@ -47,7 +43,7 @@ class DetachedExecution(HostExecution):
     def __init__(self, session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches) -> None:
         super().__init__(session, candidate, launches)
         self._host = HOST.open()
-        self._builds = 0
+        self._builds = BuildRequests(self._launches, self._conversation)
 
     def record(self, answer: Answer, room: Form) -> list[Recording]:
         """See `HostExecution`; constants are compared with those of a second process."""
@@ -73,14 +69,16 @@ class DetachedExecution(HostExecution):
             )
 
     def load(self) -> codec.Fields:
-        if self.session.state.size > DETACHED_STATE_BYTES and self._can_change:
+        # Where host code is compiled too, its build takes longer than a large constructor, and is needed either way.
+        leaves = self._can_change and not self.machine.language.builds_ahead
+        if self.session.state.size > DETACHED_STATE_BYTES and leaves:
             raise NeedsDeviceError("the module is large")
         return super().load()
 
     @property
     def _can_change(self) -> bool:
         """Whether what is not recorded here can be recorded on the device."""
-        return self.machine.runs_kernels and self.machine.language.records_on_device
+        return self.machine.runs_kernels
 
     def _recorded(self, answer: Answer, room: Form) -> tuple[bytes, Recording, int]:
         with self.machine.lease.released():
@@ -120,25 +118,14 @@ class DetachedExecution(HostExecution):
         return {name: value for name, value in values.items() if isinstance(value, int | str)}
 
     def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> Message:
-        """Send a request; after any failure host code is tried on the device."""
-        on_build = self._on_build if self.machine.language.builds_ahead else None
+        """Send a request; after any failure but that of a build host code is tried on the device."""
+        on_build = self._builds.answer if self.machine.language.builds_ahead else None
         try:
             return self._conversation.ask(
                 self.worker, kind, fields, fds, answer, on_launch=on_build, at_most_s=DETACHED_S
             )
         except (CandidateFailedError, SuspectError) as error:
+            if self._builds.explains(error.failure):
+                # It does not compile for a device either, so none is taken for it.
+                raise
             raise NeedsDeviceError(str(error)) from error
-
-    def _on_build(self, message: Message, worker: Worker) -> None:
-        """Compile what host code asks for, and send it the result. The candidate's time stops meanwhile."""
-        self._builds += 1
-        if message.kind is not Kind.BUILD or self._builds > MAX_BUILDS:
-            raise WireError(
-                f"{message.kind.name} {self._builds} was received; at most {MAX_BUILDS} builds are compiled."
-            )
-        began = time.monotonic()
-        found = self._launches.built(message.fields.text("build", MAX_BUILD_BYTES))
-        self._conversation.extend(time.monotonic() - began)
-        reply = {"ok": found.ok, "message": found.message, "category": found.category}
-        reply |= {"binary": found.binaries[0] if found.ok else {}}
-        worker.send(Kind.BUILT, reply, [], self._conversation.left())

@@ -17,6 +17,7 @@ from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.compiling.service import Compilation
 from warpsmith.evaluator.judge.host_execution.base import HostExecution
+from warpsmith.evaluator.judge.host_execution.build_requests import BuildRequests
 from warpsmith.evaluator.judge.host_execution.recording_limits import MAX_LAUNCH_BYTES, MAX_LAUNCHES
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
@@ -44,6 +45,7 @@ class OnDeviceExecution(HostExecution):
 
     def __init__(self, session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches) -> None:
         super().__init__(session, candidate, launches)
+        self._builds = BuildRequests(self._launches, self._conversation)
         self._reports = 0
         self._last: torch.Tensor | None = None
 
@@ -108,7 +110,13 @@ class OnDeviceExecution(HostExecution):
         self.evidence.flags.add("not_replayed")
 
     def _ask(self, kind: Kind, fields: dict[str, Any], fds: list[int], answer: Kind) -> Message:
-        return self._conversation.ask(self.worker, kind, fields, fds, answer, on_launch=self._on_launch)
+        return self._conversation.ask(self.worker, kind, fields, fds, answer, on_launch=self._on_request)
+
+    def _on_request(self, message: Message, worker: Worker) -> None:
+        if message.kind is Kind.BUILD and self.machine.language.builds_ahead:
+            self._builds.answer(message, worker)
+        else:
+            self._on_launch(message, worker)
 
     def _on_launch(self, message: Message, worker: Worker) -> None:
         """Keep a reported launch; on a device, compile it and send the code. The candidate's time stops meanwhile."""
@@ -119,7 +127,7 @@ class OnDeviceExecution(HostExecution):
             "kernel": message.fields.text("kernel", 200),
             "arguments": message.fields.mapping("arguments"),
             "options": message.fields.mapping("options"),
-        }
+        } | self._language_of(message.fields)
         if self._reports > MAX_LAUNCHES or len(codec.encode([[launch]])) > MAX_LAUNCH_BYTES:
             raise WireError(f"launch {self._reports} exceeds the limits of a recording")
         began = time.monotonic()
@@ -132,6 +140,20 @@ class OnDeviceExecution(HostExecution):
             reply = {"ok": found.ok, "message": found.message, "category": found.category}
             binary = found.binaries[0] if found.ok else {}
             worker.send(Kind.KERNEL, reply | {"binary": binary}, [], self._conversation.left())
+
+    def _language_of(self, fields: codec.Fields) -> dict[str, str]:
+        """Return the entry that names a launch's language, where a candidate can use several.
+
+        Raises:
+            WireError: that language does not compile launch by launch.
+        """
+        parts = self.machine.language.parts
+        if len(parts) == 1:
+            return {}
+        name = fields.text("language", 40)
+        if name not in parts or parts[name].builds_ahead:
+            raise WireError(f"The code of a launch in {name!r} was asked for; its builds are compiled already.")
+        return {"language": name}
 
     def _is_skipped(self, found: Compilation) -> bool:
         """Whether the autotuner skips a configuration, or it compiles: one that is taken is launched again."""

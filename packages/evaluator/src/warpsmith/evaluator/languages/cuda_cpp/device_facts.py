@@ -1,8 +1,9 @@
-"""What the CUDA runtime says of the GPU that a candidate's process pretends to have; see `workers/gpu_stand_in.py`."""
+"""What the CUDA runtime says of a GPU, by torch's properties of it: of the one in use, or the one pretended.
+
+A detached process pretends to have one; see `workers/gpu_stand_in.py`.
+"""
 
 from typing import Any, Final
-
-import torch
 
 from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel
 
@@ -30,30 +31,45 @@ _FIXED: Final[dict[int, int]] = {
     **{106: 32, 108: 0, 111: 1024, 115: 1, 120: 1},
 }
 """What is the same on every chip that kernels are compiled for."""
+_OF_H100: Final[dict[str, int]] = {
+    "max_threads_per_block": 1024,
+    "warp_size": 32,
+    "regs_per_multiprocessor": 65536,
+    "max_threads_per_multi_processor": 2048,
+    "clock_rate": 1980000,
+    "memory_clock_rate": 2619000,
+    "memory_bus_width": 5120,
+    "L2_cache_size": 50 << 20,
+    "shared_memory_per_block": 49152,
+    "shared_memory_per_block_optin": 232448,
+    "shared_memory_per_multiprocessor": 233472,
+}
+"""What not every version of torch reports."""
 MOST_BLOCKS: Final = 32
 _REGISTERS_AT_ONCE: Final = 256
 _WARP: Final = 32
 RESERVED_BYTES: Final = 1024
 
 
-def properties() -> Any:
-    """Return torch's properties of the pretended GPU."""
-    return torch.cuda.get_device_properties(0)
+def fact(properties: Any, name: str) -> int:
+    """Return a property; that of an H100 if torch's version does not report it."""
+    return int(getattr(properties, name, _OF_H100.get(name, 0)))
 
 
-def attribute(number: int) -> int:
+def attribute(properties: Any, number: int) -> int:
     """Return an attribute of the device; 0 for those that say what it lacks."""
     name = _ATTRIBUTES.get(number)
-    return int(getattr(properties(), name)) if name else _FIXED.get(number, 0)
+    return fact(properties, name) if name else _FIXED.get(number, 0)
 
 
-def blocks_at_once(kernel: Kernel, threads: int, shared: int) -> int:
+def blocks_at_once(properties: Any, kernel: Kernel, threads: int, shared: int) -> int:
     """Return how many blocks of a kernel a multiprocessor runs at once."""
     if threads < 1 or threads > kernel.max_threads:
         return 0
-    known, warps = properties(), -(-threads // _WARP)
+    warps = -(-threads // _WARP)
     of_warp = -(-max(kernel.registers, 1) * _WARP // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
-    by_registers = known.regs_per_multiprocessor // of_warp // warps
-    by_threads = known.max_threads_per_multi_processor // (warps * _WARP)
-    by_shared = known.shared_memory_per_multiprocessor // (shared + kernel.shared_bytes + RESERVED_BYTES)
-    return int(min(by_registers, by_threads, by_shared, MOST_BLOCKS))
+    by_registers = fact(properties, "regs_per_multiprocessor") // of_warp // warps
+    by_threads = fact(properties, "max_threads_per_multi_processor") // (warps * _WARP)
+    of_block = shared + kernel.shared_bytes + RESERVED_BYTES
+    by_shared = fact(properties, "shared_memory_per_multiprocessor") // of_block
+    return min(by_registers, by_threads, by_shared, MOST_BLOCKS)

@@ -18,6 +18,7 @@ from warpsmith.evaluator.languages.cuda_cpp import flags, tensor_calls
 from warpsmith.evaluator.languages.cuda_cpp.builds import CANDIDATE, HEADER, MAX_BYTES, Build, BuildError
 from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel
 from warpsmith.evaluator.languages.cuda_cpp.errors import BuildFailedError
+from warpsmith.evaluator.languages.cuda_cpp.execution import Cubin
 from warpsmith.evaluator.languages.cuda_cpp.host_library import Bridge, HostLibrary
 from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import Module, Runtime
 
@@ -113,11 +114,16 @@ class Loader:
         library = binary.value("library")
         assert isinstance(library, bytes)
         path.write_bytes(library)
-        described = [one["kernels"] for one in binary.sequence("cubins")]
-        kernels = {name: Kernel.of(fields) for known in described for name, fields in known.items()}
-        own = self._runtime.operations(Module(build.digest, kernels))
+        own = self._runtime.operations(_module_of(build, binary.sequence("cubins")))
         bridge = Bridge(tensor_calls.operations(self._runtime.memory.note) | own, tensor_calls.otherwise)
         return HostLibrary(path, bridge)
+
+
+def _module_of(build: Build, cubins: list[Any]) -> Module:
+    """Return the kernels of a build; of several with one name, the last one's."""
+    kernels = {name: Kernel.of(fields) for one in cubins for name, fields in one["kernels"].items()}
+    code = [Cubin(one["code"], frozenset(one["kernels"]), frozenset(one["variables"])) for one in cubins]
+    return Module(build.digest, kernels, tuple(code))
 
 
 def _unavailable(name: str) -> Callable[..., Any]:

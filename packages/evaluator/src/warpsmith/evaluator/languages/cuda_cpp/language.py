@@ -13,12 +13,12 @@ from warpsmith.evaluator.languages.base import (
     Described,
     DescribeTensor,
     Hooks,
+    HostServices,
     InterpretedKernels,
     KernelLanguage,
     LoadedCode,
     MakeTensor,
     OneConfiguration,
-    RequestBuild,
     UnsupportedDeviceError,
 )
 from warpsmith.evaluator.languages.chips import Chip, is_amd
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.config import EvaluatorConfig
     from warpsmith.evaluator.devices.base import Device
     from warpsmith.evaluator.devices.kinds import Role, ZygoteKind
+    from warpsmith.evaluator.languages.cuda_cpp.execution import Execution
     from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import Runtime
 
 NO_INTERPRETER: Final = "CUDA C++ kernels cannot be run here: they are compiled and recorded, and a replay needs a GPU."
@@ -60,17 +61,16 @@ class CudaCpp(KernelLanguage):
     compilation_category = "cuda_compilation_error"
     interprets = False
     builds_ahead = True
-    records_on_device = False
     copy_to_variable = SYMBOL
     own_kinds = frozenset({"raw"})
     probe = probe.CANDIDATE
 
     def check(self, config: "EvaluatorConfig") -> None:
-        """See `KernelLanguage`: there must be a toolkit, and host code is only recorded detached."""
-        if config.recording != "detached":
+        """See `KernelLanguage`: there must be a toolkit, and a GPU where host code is recorded on the device."""
+        if config.recording != "detached" and config.device_kind.interprets:
             raise UsageError(
-                "CUDA C++ host code cannot be recorded with recording = on_device.",
-                "Use recording = detached (--recording detached).",
+                f"CUDA C++ host code cannot be recorded with recording = on_device on {config.device}: no GPU runs it.",
+                "Use recording = detached (--recording detached), or device = cuda (--device cuda).",
             )
         if is_amd(config.chip):
             raise UsageError(
@@ -103,7 +103,7 @@ class CudaCpp(KernelLanguage):
         """See `KernelLanguage`: compiles what every module is linked with."""
         if {"candidate", "host"} & set(roles):
             _import_builders()
-            for module in ("errors", "extension_loader", "runtime_calls", "memory", "loaded_kernels"):
+            for module in ("errors", "extension_loader", "runtime_calls", "execution", "memory", "loaded_kernels"):
                 importlib.import_module(f"warpsmith.evaluator.languages.cuda_cpp.{module}")
         if "compile" in roles:
             from warpsmith.evaluator.languages.cuda_cpp import compilation
@@ -149,20 +149,19 @@ class CudaCpp(KernelLanguage):
         """See `KernelLanguage`: nothing interprets these kernels."""
         raise UnsupportedDeviceError(NO_INTERPRETER)
 
-    def record_detached(self, *, has_device: bool, build: RequestBuild | None = None) -> Hooks:
+    def record_detached(self, *, has_device: bool, services: HostServices | None = None) -> Hooks:
         """See `KernelLanguage`: replaces `load_inline` and `load`."""
-        from warpsmith.evaluator.languages.cuda_cpp.extension_loader import Loader
-        from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import LaunchMonitor, Runtime
+        from warpsmith.evaluator.languages.cuda_cpp.execution import Detached
 
-        assert build is not None, "the process of a language that builds ahead can reach the judge"
-        monitor = LaunchMonitor()
-        runtime = Runtime(monitor)
-        Loader(build, runtime).install()
-        return Hooks(monitor, _Calls(runtime))
+        return _recorded(Detached(), services)
 
-    def record_on_device(self, device: "Device", compiled: Callable[[dict[str, Any]], Any]) -> Hooks:
-        """See `KernelLanguage`: `records_on_device` is false."""
-        raise UnsupportedDeviceError("Host code of CUDA C++ is only recorded without a device.")
+    def record_on_device(
+        self, device: "Device", compiled: Callable[[dict[str, Any]], Any], *, services: HostServices | None = None
+    ) -> Hooks:
+        """See `KernelLanguage`: as detached, and what is recorded is done too; builds have the code of all launches."""
+        from warpsmith.evaluator.languages.cuda_cpp.execution import OnDevice
+
+        return _recorded(OnDevice(device), services)
 
     def describe(self, value: Any, tensor: DescribeTensor) -> Described:
         """See `KernelLanguage`: an argument's bytes, and the tensor behind each pointer in them."""
@@ -206,6 +205,18 @@ class CudaCpp(KernelLanguage):
         return arguments.on_device(described, tensor)
 
 
+def _recorded(execution: "Execution", services: HostServices | None) -> Hooks:
+    """Record this process's host code, and do with its calls what `execution` does."""
+    from warpsmith.evaluator.languages.cuda_cpp.extension_loader import Loader
+    from warpsmith.evaluator.languages.cuda_cpp.runtime_calls import LaunchMonitor, Runtime
+
+    assert services is not None, "the process of a language that builds ahead can reach the judge"
+    monitor = LaunchMonitor()
+    runtime = Runtime(monitor, execution, services.streams)
+    Loader(services.build, runtime).install()
+    return Hooks(monitor, _Calls(runtime), runtime.may_change)
+
+
 def _import_builders() -> None:
     """Import what torch builds extensions with; it asks for a GPU at import, which a zygote must not use."""
     cuda: Any = importlib.import_module("torch.cuda")
@@ -218,4 +229,4 @@ def _import_builders() -> None:
 
 
 CUDA_CPP: Final = CudaCpp()
-"""CUDA C++: builds compiled for the chip without a device, host code recorded without one, launches replayed on it."""
+"""CUDA C++: builds compiled for the chip without a device, host code recorded without one or on it, then replayed."""

@@ -1,4 +1,8 @@
-"""Which memory of the candidate's process an address lies in: pointers in C++ become tensors of the recording."""
+"""Which memory of the candidate's process an address lies in: pointers in C++ become tensors of the recording.
+
+A pointer reaches as far as the storage that it points into. So whoever makes a tensor for host code gives it a storage
+of its own (`tensor_views.apart`): of one that lies in a larger arena, a kernel would seem to get all that follows.
+"""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -58,18 +62,33 @@ class KnownMemory:
             address: in the storage, or right behind it.
             size: number of bytes; None for all up to the end of the storage.
         """
-        place = bisect_right(self._starts, address) - 1
-        known = self._known[self._starts[place]] if place >= 0 else None
-        if known is None or address > known.start + known.size:
+        found = self._at(address)
+        if found is None:
             return None
-        left = known.start + known.size - address
+        known, storage = found
+        begin, left = address - known.start, known.start + known.size - address
         if size is not None and size > left:
             return None
-        storage = known.storage()
-        if storage is None:
-            del self._known[known.start]
-            self._starts = sorted(self._known)
-            return None
         with _disable_current_modes(), torch._C.DisableTorchFunction():
-            whole = torch.empty(0, dtype=torch.uint8).set_(storage)
-            return whole[known.size - left : known.size - left + (left if size is None else size)]
+            whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+            return whole[begin : begin + (left if size is None else size)]
+
+    def knows(self, address: int) -> bool:
+        """Whether host code has asked for the address of a storage that begins there and lives."""
+        known = self._known.get(address)
+        return known is not None and known.storage() is not None
+
+    def _at(self, address: int) -> tuple[_Known, torch.UntypedStorage] | None:
+        """Return the living storage that holds an address, or that ends there.
+
+        An allocator gives memory out again in other pieces: a freed storage can begin within a living one.
+        """
+        place = bisect_right(self._starts, address) - 1
+        while place >= 0:
+            known = self._known[self._starts[place]]
+            storage = known.storage()
+            if storage is not None:
+                return (known, storage) if address <= known.start + known.size else None
+            del self._known[self._starts.pop(place)]
+            place -= 1
+        return None

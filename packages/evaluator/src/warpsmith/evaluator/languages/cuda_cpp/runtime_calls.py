@@ -1,27 +1,29 @@
 """The CUDA runtime of a candidate's process: it records launches, copies and fills, and knows what a GPU would say.
 
+Whether it also does them is up to `execution.py`.
+
 A launch becomes an event of the recording with the kernel's mangled name, the arguments' bytes as nvcc laid them out,
 and the tensor behind each pointer among them.
 """
 
 import ctypes
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 import torch
 
+from warpsmith.evaluator.languages.base import OnLaunch
 from warpsmith.evaluator.languages.cuda_cpp import device_facts
 from warpsmith.evaluator.languages.cuda_cpp.arguments import RawArgument
 from warpsmith.evaluator.languages.cuda_cpp.cubin import Kernel
 from warpsmith.evaluator.languages.cuda_cpp.errors import LaunchError
+from warpsmith.evaluator.languages.cuda_cpp.execution import Cubin, Execution, Launch, content_of
 from warpsmith.evaluator.languages.cuda_cpp.host_library import Operation, Pointer
 from warpsmith.evaluator.languages.cuda_cpp.launches import SYMBOL
 from warpsmith.evaluator.languages.cuda_cpp.memory import KnownMemory
 from warpsmith.evaluator.languages.cuda_cpp.stream_calls import Streams
-from warpsmith.evaluator.recordings.errors import DetachedError
 
 SUCCESS: Final = 0
 INVALID_VALUE: Final = 1
@@ -35,8 +37,11 @@ _DYNAMIC_SHARED: Final = 8
 """The attribute cudaFuncAttributeMaxDynamicSharedMemorySize."""
 _WORD: Final = 8
 MOST_LITERAL_BYTES: Final = 64 << 10
-
-OnLaunch = Callable[[str, dict[str, Any], dict[str, Any]], list[Any]]
+TO_HOST: Final = 2
+ON_DEVICE: Final = 3
+"""The kinds cudaMemcpyDeviceToHost and cudaMemcpyDeviceToDevice of copies."""
+_KINDS_TO_HOST: Final = frozenset({0, TO_HOST, 4})
+"""Kinds of copies that can be to the host; 4 leaves it to the addresses."""
 
 
 @dataclass
@@ -46,6 +51,7 @@ class Module:
     Attributes:
         digest: of the build.
         kernels: by mangled name.
+        cubins: their machine code, one for each source.
         shared: most dynamic shared memory of a kernel's blocks, in bytes, where host code has set it.
         written: what host code has copied from its own memory to variables, by name, offset and size, the last at the
             end.
@@ -54,6 +60,7 @@ class Module:
 
     digest: str
     kernels: dict[str, Kernel]
+    cubins: tuple[Cubin, ...] = ()
     shared: dict[str, int] = field(default_factory=dict)
     written: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
     copies_recorded: bool = False
@@ -76,10 +83,9 @@ class LaunchMonitor:
         self.on_launch: OnLaunch | None = None
 
     def add(self, kernel: str, grid: list[int], arguments: dict[str, Any], options: dict[str, Any]) -> None:
-        """Add an event; DetachedError outside a call of forward."""
-        if self.on_launch is None:
-            raise DetachedError("a kernel is launched outside forward, for example in the constructor")
-        self.on_launch(kernel, arguments, options)[2] = grid
+        """Add an event; outside a call of forward nothing is recorded."""
+        if self.on_launch is not None:
+            self.on_launch(kernel, arguments, options)[2] = grid
 
 
 class Runtime:
@@ -87,12 +93,15 @@ class Runtime:
 
     Args:
         monitor: records launches.
+        execution: does what is recorded, or nothing.
+        streams: the process's, as of `workers.fake_cuda.Streams`.
     """
 
-    def __init__(self, monitor: LaunchMonitor) -> None:
+    def __init__(self, monitor: LaunchMonitor, execution: Execution, streams: Any) -> None:
         self.memory = KnownMemory()
-        self.streams = Streams()
+        self.streams = Streams(streams, execution.settle)
         self._monitor = monitor
+        self._execution = execution
         self._modules: list[Module] = []
         self._thread = threading.get_ident()
 
@@ -106,17 +115,17 @@ class Runtime:
         self._modules.append(module)
         found: dict[str, Operation] = {
             "cuda.launch": partial(self._launch, module),
-            "cuda.set_attribute": partial(_set_attribute, module),
+            "cuda.set_attribute": partial(self._set_attribute, module),
             "cuda.kernel_facts": partial(_kernel_facts, module),
-            "cuda.occupancy": partial(_occupancy, module),
+            "cuda.occupancy": partial(self._occupancy, module),
             "cuda.allocate": self._allocate,
             "cuda.free": self._free,
             "cuda.copy": self._copy,
             "cuda.fill": self._fill,
             "cuda.copy_to_symbol": partial(self._copy_to_symbol, module),
-            "cuda.total_memory": lambda: device_facts.properties().total_memory,
-            "cuda.device_attribute": device_facts.attribute,
-            "cuda.device_facts": lambda: (device_facts.properties().name, device_facts.properties().total_memory),
+            "cuda.total_memory": lambda: self._execution.properties().total_memory,
+            "cuda.device_attribute": lambda number: device_facts.attribute(self._execution.properties(), number),
+            "cuda.device_facts": self._device_facts,
             "cuda.unsupported": _unsupported,
         }
         return {name: self._guarded(call) for name, call in (found | self.streams.operations()).items()}
@@ -142,25 +151,29 @@ class Runtime:
         wrong = _refused(module, name, grid, block, shared)
         if wrong:
             return wrong
+        self._check_outside()
         self._record_copies(module)
+        cluster = cluster if any(cluster) else kernel.cluster
+        arguments = _contents(kernel, address)
         options = {
             "build": module.digest,
             "block": list(block),
             "shared": shared,
             "stream": self.streams.used(stream),
             "cooperative": bool(cooperative),
-            "cluster": list(cluster if any(cluster) else kernel.cluster),
+            "cluster": list(cluster),
         }
+        described = {str(number): self._argument(content) for number, content in enumerate(arguments)}
         self._monitor.launches += 1
-        self._monitor.add(name, list(grid), self._arguments(kernel, address), options)
+        self._monitor.add(name, list(grid), described, options)
+        asked = Launch(name, grid, block, cluster, shared, bool(cooperative), arguments)
+        self._execution.launch(module.cubins, asked)
         return SUCCESS
 
-    def _arguments(self, kernel: Kernel, address: Pointer) -> dict[str, Any]:
-        places = (ctypes.c_void_p * len(kernel.parameters)).from_address(address) if kernel.parameters else ()
-        found = {}
-        for number, (parameter, place) in enumerate(zip(kernel.parameters, places, strict=True)):
-            found[str(number)] = self._argument(ctypes.string_at(place, parameter.size))
-        return found
+    def _check_outside(self) -> None:
+        """Raise DetachedError outside a call of forward, unless there is a device."""
+        if self._monitor.on_launch is None:
+            self._execution.check_unrecorded()
 
     def _argument(self, content: bytes) -> RawArgument:
         """Find the pointers in an argument: words that are addresses in known memory."""
@@ -174,10 +187,32 @@ class Runtime:
                 kept[offset : offset + _WORD] = bytes(_WORD)
         return RawArgument(bytes(kept), tuple(pointers))
 
+    def _set_attribute(self, module: Module, name: str, attribute: int, value: int) -> int:
+        if attribute != _DYNAMIC_SHARED:
+            return SUCCESS
+        most = device_facts.fact(self._execution.properties(), "shared_memory_per_block_optin")
+        if not 0 <= value <= most - module.kernels[name].shared_bytes:
+            return INVALID_VALUE
+        module.shared[name] = value
+        return SUCCESS
+
+    def _occupancy(self, module: Module, name: str, threads: int, shared: int) -> int:
+        return device_facts.blocks_at_once(self._execution.properties(), module.kernels[name], threads, shared)
+
+    def _device_facts(self) -> tuple[str, int]:
+        known = self._execution.properties()
+        return known.name, known.total_memory
+
     # Memory --------------------------------------------------------------------------------------------------------
 
+    def may_change(self, storage: torch.UntypedStorage) -> bool:
+        """Whether host code can write to a storage through a pointer, unseen: memory of the host beside a device."""
+        beside = self._execution.host_is_apart and storage.device.type == "cpu"
+        return beside and self.memory.knows(storage.data_ptr())
+
     def _allocate(self, size: int) -> Pointer:
-        return Pointer(self.memory.allocated(torch.empty(max(1, size), dtype=torch.uint8, device="cuda")))
+        made = torch.empty(max(1, size), dtype=torch.uint8, device=self._execution.device)
+        return Pointer(self.memory.allocated(made))
 
     def _free(self, address: Pointer) -> int:
         return SUCCESS if not address or self.memory.free(address) else INVALID_VALUE
@@ -196,26 +231,39 @@ class Runtime:
         if not size:
             return SUCCESS
         target, source = self.memory.tensor(to, size), self.memory.tensor(origin, size)
-        if target is None and source is not None:
-            raise DetachedError("host code copies a tensor's content to the host")
-        if target is None:
+        to_host = kind == TO_HOST or (target is None and kind in _KINDS_TO_HOST)
+        if source is not None and to_host:
+            self._execution.check_readable()
+            if target is None:
+                ctypes.memmove(to, content_of(source), size)
+                return SUCCESS
+        if target is None or (source is None and kind == ON_DEVICE):
             return INVALID_VALUE
         self.streams.used(stream)
         target.copy_(source if source is not None else _literal(ctypes.string_at(origin, size)))
         return SUCCESS
 
     def _copy_to_symbol(self, module: Module, name: str, origin: Pointer, *rest: int) -> int:
-        size, offset, _, stream = rest
-        source = self.memory.tensor(origin, size)
-        self.streams.used(stream)
-        if source is None:
-            content = ctypes.string_at(origin, size)
-            module.keep(name, offset, content)
-            if self._monitor.on_launch is not None and module.copies_recorded:
-                self._add_symbol(module, name, offset, RawArgument(content))
+        size, offset, kind, stream = rest
+        if not size:
             return SUCCESS
-        self._record_copies(module)
-        self._add_symbol(module, name, offset, RawArgument(bytes(_WORD), ((0, source),)), size)
+        source = self.memory.tensor(origin, size)
+        if source is None and kind == ON_DEVICE:
+            return INVALID_VALUE
+        self.streams.used(stream)
+        in_forward = self._monitor.on_launch is not None
+        if source is not None and in_forward:
+            self._record_copies(module)
+            self._add_symbol(module, name, offset, RawArgument(bytes(_WORD), ((0, source),)), size)
+        else:
+            if source is not None:
+                self._execution.check_unrecorded()
+            content = ctypes.string_at(origin, size) if source is None else content_of(source)
+            module.keep(name, offset, content)
+            if in_forward and module.copies_recorded:
+                self._add_symbol(module, name, offset, RawArgument(content))
+            source = _bytes(content)
+        self._execution.write_variable(module.cubins, name, offset, source)
         return SUCCESS
 
     def _record_copies(self, module: Module) -> None:
@@ -241,30 +289,27 @@ def _refused(module: Module, name: str, grid: Any, block: Any, shared: int) -> i
     return INVALID_VALUE if shared > module.most_shared(name) else SUCCESS
 
 
-def _set_attribute(module: Module, name: str, attribute: int, value: int) -> int:
-    if attribute != _DYNAMIC_SHARED:
-        return SUCCESS
-    most = device_facts.properties().shared_memory_per_block_optin - module.kernels[name].shared_bytes
-    if not 0 <= value <= most:
-        return INVALID_VALUE
-    module.shared[name] = value
-    return SUCCESS
-
-
 def _kernel_facts(module: Module, name: str) -> tuple[int, ...]:
     kernel = module.kernels[name]
     return kernel.registers, kernel.shared_bytes, kernel.max_threads, kernel.local_bytes, module.most_shared(name)
 
 
-def _occupancy(module: Module, name: str, threads: int, shared: int) -> int:
-    return device_facts.blocks_at_once(module.kernels[name], threads, shared)
+def _contents(kernel: Kernel, address: Pointer) -> list[bytes]:
+    """Return the bytes of each argument of a launch, which lie where the words at an address point."""
+    places = (ctypes.c_void_p * len(kernel.parameters)).from_address(address) if kernel.parameters else ()
+    pairs = zip(kernel.parameters, places, strict=True)
+    return [ctypes.string_at(place, parameter.size) for parameter, place in pairs]
+
+
+def _bytes(content: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
 
 
 def _literal(content: bytes) -> torch.Tensor:
     """Return bytes as a tensor that a recording takes for numbers of the call, or if it is large for a constant."""
     if len(content) <= MOST_LITERAL_BYTES:
         return torch.tensor(list(content), dtype=torch.uint8)
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    return _bytes(content)
 
 
 def _unsupported(what: str) -> int:

@@ -12,12 +12,12 @@ from warpsmith.evaluator.languages.base import (
     Described,
     DescribeTensor,
     Hooks,
+    HostServices,
     InterpretedKernels,
     KernelLanguage,
     LoadedCode,
     MakeTensor,
     MemoryTraffic,
-    RequestBuild,
 )
 from warpsmith.evaluator.languages.chips import Chip, is_amd
 from warpsmith.evaluator.languages.triton import amd_check, probe, skipped_configurations
@@ -150,7 +150,7 @@ class Triton(KernelLanguage):
         autotune.install(turns)
         return Hooks(monitor, turns)
 
-    def record_detached(self, *, has_device: bool, build: RequestBuild | None = None) -> Hooks:
+    def record_detached(self, *, has_device: bool, services: HostServices | None = None) -> Hooks:
         """See `KernelLanguage`; without a device an autotuned kernel runs with its configurations in turn."""
         from warpsmith.evaluator.languages.triton import autotune, compiled_kernels, launch_monitors
 
@@ -160,7 +160,9 @@ class Triton(KernelLanguage):
         launch_monitors.install(monitor, turns)
         return Hooks(monitor, turns)
 
-    def record_on_device(self, device: "Device", compiled: Callable[[dict[str, Any]], Any]) -> Hooks:
+    def record_on_device(
+        self, device: "Device", compiled: Callable[[dict[str, Any]], Any], *, services: HostServices | None = None
+    ) -> Hooks:
         """See `KernelLanguage`; configurations of an autotuned kernel are timed."""
         from warpsmith.evaluator.languages.triton import launch_monitors
         from warpsmith.evaluator.languages.triton.loaded_kernels import Binary
