@@ -705,20 +705,18 @@ def _bytes(session):
     return bytes(tensor_views.content(session.inputs_buffer).numpy())
 
 
-def test_host_code_sees_no_content_of_a_trial(judge, monkeypatch):
-    """Neither inputs nor parameters that it is recorded on are those of a replay."""
+def test_host_code_sees_the_content_of_a_trial_only_when_that_is_over(judge, monkeypatch):
+    """Neither inputs nor parameters that it has seen are those of a later replay."""
     weighted = problem("x * self.scale", init="self.scale = nn.Parameter(torch.randn(19))")
-    seen, played = [], []
+    seen, recorded, late = set(), [], []
     fill, copy = OnDeviceExecution._fill_inputs, replays.copy_inputs
     monkeypatch.setattr(
         OnDeviceExecution,
         "_fill_inputs",
-        lambda self, arena: seen.append(_bytes(self.session)) or fill(self, arena),
+        lambda self, arena: (seen.add(_bytes(self.session)), recorded.append(self)) and fill(self, arena),
     )
     monkeypatch.setattr(
-        replays,
-        "copy_inputs",
-        lambda session, arena: played.append(_bytes(session)) or copy(session, arena),
+        replays, "copy_inputs", lambda session, arena: late.append(_bytes(session) in seen) or copy(session, arena)
     )
     kernel = KERNEL.replace("x_ptr, out", "x_ptr, scale_ptr, out").replace("* 2.0", "* tl.load(scale_ptr + at % 19)")
     source = candidate(
@@ -728,8 +726,78 @@ def test_host_code_sees_no_content_of_a_trial(judge, monkeypatch):
         launch=LAUNCH.replace("x, out", "x, self.scale, out"),
     )
     assert judged(judge, source, of=weighted).status == "correct"
-    assert seen
-    assert not {*seen} & {*played}
+    assert len(recorded) >= OnDeviceExecution.calls + 5
+    assert late
+    assert not any(late)
+
+
+WITH_A_NUMBER = {
+    "kernel": KERNEL.replace("n, BLOCK", "n, unused, BLOCK"),
+    "launch": LAUNCH.replace("x.numel(), B", "x.numel(), unused, B"),
+}
+CONTENTS = {
+    "an argument": candidate("unused = int(abs(x.flatten()[0].item()) * 1e6) % 64", **WITH_A_NUMBER),
+    "an argument, and a count": candidate(
+        "self.calls = getattr(self, 'calls', 0) + 1\n"
+        "unused = int(abs(x.flatten()[0].item()) * 1e6) % 64 * 4 + self.calls % 2",
+        **WITH_A_NUMBER,
+    ),
+    "a copy": candidate("if int(abs(x.flatten()[0].item()) * 1e6) % 64: x = x.clone()"),
+    "a grid": candidate(
+        "more = int(abs(x.flatten()[0].item()) * 1e6) % 64", launch=LAUNCH.replace("64),", "64) + more,")
+    ),
+    "an exception": candidate(
+        "first = x.flatten()[0].item()\nself.sign = getattr(self, 'sign', first > 0)\nassert self.sign == (first > 0)"
+    ),
+}
+
+
+@pytest.mark.parametrize("source", CONTENTS.values(), ids=CONTENTS)
+def test_what_host_code_does_is_the_same_on_every_content(judge, source):
+    """Though each of these replays is right on every content."""
+    verdict = judged(judge, source, trials=12)
+    assert (verdict.status, verdict.flags) == ("rejected", ("not_from_kernels",)), verdict
+    assert "On the values of a trial forward acts differently" in verdict.error_message
+
+
+def test_what_host_code_does_is_the_same_for_every_parameter(judge):
+    source = candidate(
+        "unused = int(abs(self.scale[0].item()) * 1e6) % 64",
+        kernel=WITH_A_NUMBER["kernel"]
+        .replace("x_ptr, out", "x_ptr, scale_ptr, out")
+        .replace("* 2.0", "* tl.load(scale_ptr + at % 19)"),
+        init="self.scale = nn.Parameter(torch.ones(19))",
+        launch=WITH_A_NUMBER["launch"].replace("x, out", "x, self.scale, out"),
+    )
+    verdict = judged(judge, source, of=WEIGHTED)
+    assert (verdict.status, verdict.flags) == ("rejected", ("not_from_kernels",)), verdict
+
+
+SCRATCH = "kernel[(triton.cdiv(x.numel(), 64),)](x, scratch, x.numel(), BLOCK=64)"
+SAME_CONTENT = {
+    "a workspace that grows": "if self.kept is None or self.kept.numel() < x.numel(): self.kept = torch.empty_like(x)\n"
+    f"scratch = self.kept\n{SCRATCH}",
+    "two workspaces in turn": "self.calls += 1\nself.ring = [*self.ring, torch.empty(64 * 64, device=x.device)][:2]\n"
+    f"scratch = self.ring[self.calls % len(self.ring)]\n{SCRATCH}",
+    "a workspace for each shape": "if x.shape not in self.by_shape: self.by_shape[x.shape] = torch.empty_like(x)\n"
+    f"scratch = self.by_shape[x.shape]\n{SCRATCH}",
+    "a warm-up": f"if self.calls == 0:\n    scratch = torch.empty_like(x)\n    {SCRATCH}\nself.calls += 1",
+}
+
+
+@pytest.mark.parametrize("before", SAME_CONTENT.values(), ids=SAME_CONTENT)
+def test_what_host_code_keeps_is_no_content(judge, before):
+    init = "self.kept, self.calls, self.ring, self.by_shape = None, 0, [], {}"
+    source = candidate(f"x.flatten()[0].item()\n{before}", init=init)
+    for trials in (3, 9):
+        verdict = judged(judge, source, trials=trials)
+        assert verdict.status == "correct", verdict
+
+
+def test_an_autotuned_kernel_takes_one_configuration_on_all_contents(judge):
+    source = candidate("x.flatten()[0].item()", kernel=TUNED, launch=TUNED_LAUNCH)
+    verdict = judged(judge, source, trials=9)
+    assert verdict.status == "correct", verdict
 
 
 def test_tensors_for_the_constructor_are_there_where_host_code_is_detached(judge):

@@ -4,7 +4,8 @@ On a CPU, time that a worker spends runnable but without a processor does not co
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from warpsmith.evaluator import _native
@@ -58,6 +59,7 @@ class Conversation:
     def __init__(self, machine: Machine, config: EvaluatorConfig, evidence: Evidence) -> None:
         self.seconds_left = config.timeout_s
         self.waited_s = 0.0
+        self._spare_s = config.timeout_s
         self._most_waited_s = (MOST_TIMES - 1) * config.timeout_s if config.device_kind.interprets else 0.0
         self._waiting: _Waiting | None = None
         # Whether the worker that is asked may borrow the device.
@@ -183,6 +185,22 @@ class Conversation:
         self.waited_s += waited
         self._deadline += waited
         return waited
+
+    @contextmanager
+    def beside_limit(self) -> Iterator[None]:
+        """Let requests in this context use time beside the candidate's limit: as much again in one evaluation.
+
+        For calls that are made to check others. A candidate that is within its limit must not exceed it by them.
+        """
+        spare, self._spare_s = self._spare_s, 0.0
+        before = self.seconds_left
+        self.seconds_left += spare
+        try:
+            yield
+        finally:
+            used = before + spare - self.seconds_left
+            self._spare_s = max(0.0, spare - used)
+            self.seconds_left = before - max(0.0, used - spare)
 
     def left(self) -> float:
         """Return the seconds until the deadline of the current request."""

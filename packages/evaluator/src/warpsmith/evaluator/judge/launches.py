@@ -37,11 +37,11 @@ class Launches:
     @contextmanager
     def uncounted(self) -> Iterator[None]:
         """Do not require launches made in this context to compile: they are on shapes other than the problem's own."""
-        self._counts = False
+        before, self._counts = self._counts, False
         try:
             yield
         finally:
-            self._counts = True
+            self._counts = before
 
     def keep(self, launches: Iterable[Launch]) -> None:
         """Keep launches on the problem's own shapes: for these a candidate must compile."""

@@ -50,7 +50,7 @@ class PastCalls:
             CandidateFailedError: inputs of that form cannot be drawn again.
         """
         for _ in range(FORM_ATTEMPTS):
-            self._session.make_inputs(self._rng.getrandbits(48), past.sizes)
+            self._session.make_inputs(self._rng.getrandbits(48), past.sizes, past.draws)
             if self._session.inputs == past.form:
                 arena = self._created(f"inputs-{past.name}", past.form.size)
                 copy_inputs(self._session, arena)

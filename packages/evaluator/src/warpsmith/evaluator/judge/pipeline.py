@@ -17,6 +17,7 @@ from warpsmith.evaluator.judge.evidence import Evidence, TransientError, claims
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.judge.problem_facts import ProblemFacts
 from warpsmith.evaluator.judge.stages.absolute_figures import note_figures
+from warpsmith.evaluator.judge.stages.another_order import run_in_another_order
 from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
 from warpsmith.evaluator.judge.stages.timed_calls import time_calls
 from warpsmith.evaluator.judge.stages.without_kernels import run_without_kernels
@@ -92,6 +93,8 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
         with lease.shared():
             run_trial(evaluation, trial, learned, rng)
         launches.start()
+    with lease.shared():
+        run_in_another_order(evaluation, learned, rng)
     launches.settle()
     _leave_out_uncompiled(evaluation, learned, planned, rng)
     evidence.replayed = True

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Self
 
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
@@ -19,7 +19,7 @@ from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, Candidat
 from warpsmith.evaluator.recordings import module_state
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
-from warpsmith.evaluator.reference.session import Answer, ReferenceSession
+from warpsmith.evaluator.reference.session import Answer, MadeWith, ReferenceSession
 
 MOST_LEFT_OUT: Final = 16
 """Recordings of a form that the autotuner skips: as many as configurations are drawn of a kernel."""
@@ -40,6 +40,35 @@ class LoadedModule:
     buffer_names: frozenset[str] = field(default_factory=frozenset)
 
 
+@dataclass
+class RecordedForm:
+    """A form of inputs that host code was recorded on.
+
+    Attributes:
+        form: shapes, dtypes, strides and plain arguments.
+        made_with: the arguments that made such inputs.
+        answer: the form of the reference's answer to them, without values.
+        recordings: of host code on this form.
+        passed: whether a replay was right on such inputs.
+    """
+
+    form: Form
+    made_with: MadeWith
+    answer: Answer
+    recordings: list[Recording]
+    passed: bool = False
+
+    @classmethod
+    def of(cls, session: ReferenceSession, answer: Answer, recordings: list[Recording]) -> Self:
+        """Return the form of the session's inputs."""
+        made_with = replace(session.made_with, draws=session.made_with.draws.with_tensors_as_made())
+        return cls(session.inputs, made_with, replace(answer, expected=[]), recordings)
+
+    def has(self, recording: Recording) -> bool:
+        """Whether host code did the same when this form was recorded."""
+        return any(one.pattern == recording.pattern for one in self.recordings)
+
+
 class Recordings:
     """Loads a candidate and records it for each form of inputs.
 
@@ -55,7 +84,7 @@ class Recordings:
         self._candidate = candidate
         self._launches = launches
         self._execution: HostExecution | None = None
-        self._known: list[tuple[Form, list[Recording]]] = []
+        self._known: list[RecordedForm] = []
         self._left_out: set[frozenset[bytes]] = set()
         # By what holds the recordings of a form.
         self._left: dict[int, int] = {}
@@ -145,10 +174,10 @@ class Recordings:
             self._candidate.evidence.flags &= flags
 
     def _record_and_begin(self, answer: Answer) -> None:
-        form = self._session.inputs
-        found, _ = self._record(answer)
-        self._known.append((form, found))
-        for recording in found:
+        known = RecordedForm.of(self._session, answer, [])
+        known.recordings, _ = self._record(answer)
+        self._known.append(known)
+        for recording in known.recordings:
             self._launches.begin(recording.launches)
 
     def of_inputs(self, answer: Answer) -> tuple[Recording, bool]:
@@ -158,9 +187,10 @@ class Recordings:
         """
         found, remade = self._of_form(self._session.inputs), False
         if found is None:
-            form = self._session.inputs
-            found, remade = self._record(answer)
-            self._known.append((form, found))
+            known = RecordedForm.of(self._session, answer, [])
+            known.recordings, remade = self._record(answer)
+            self._known.append(known)
+            found = known.recordings
         recording = found[self._turn % len(found)]
         self._turn += 1
         return recording, self.past.fill(recording) or remade
@@ -181,7 +211,7 @@ class Recordings:
         return [recording], session.answer(rng.getrandbits(48)) if remade else answer
 
     def _of_form(self, form: Form) -> list[Recording] | None:
-        return next((recordings for known, recordings in self._known if known == form), None)
+        return next((known.recordings for known in self._known if known.form == form), None)
 
     def _record(self, answer: Answer) -> tuple[list[Recording], bool]:
         placed = self.room_for(answer)
@@ -202,6 +232,57 @@ class Recordings:
         evidence.allocated_bytes = max([evidence.allocated_bytes, *(one.allocated_bytes for one in found)])
         return found, self._execution.sees_contents
 
+    # Another order of calls ------------------------------------------------------------------------------------------
+
+    def note_passed(self) -> None:
+        """Note that a replay was right on inputs of the session's form."""
+        for known in self._known:
+            known.passed |= known.form == self._session.inputs
+
+    def has_other_numbers(self) -> bool:
+        """Whether a form passed that differs from the problem's own in its plain arguments alone."""
+        own = self._known[0].form
+        return any(one.passed and one.form != own and one.form.slots == own.slots for one in self._known)
+
+    def in_another_order(self) -> list[tuple[RecordedForm, Recording]]:
+        """Record all forms that passed in another process, the smallest first and the problem's own last.
+
+        Returns:
+            Each form on which host code then does something new, and what. Of an autotuned kernel, whose configurations
+            differ between processes anyway, the problem's own form is enough.
+
+        Raises:
+            CandidateFailedError: host code fails in this order only.
+        """
+        own, *others = self._known
+        passed = sorted((one for one in others if one.passed), key=lambda one: one.form.size)
+        if self._execution is None or not passed:
+            return []
+        execution = type(self._execution)(self._session, self._candidate, self._launches)
+        try:
+            with self._candidate.conversation.beside_limit(), self._launches.uncounted():
+                execution.load()
+                found = [(one, self._recorded_after_others(execution, one)) for one in (*passed, own)]
+        except (NeedsDeviceError, CandidateFailedError, SuspectError) as error:
+            failed = error.__cause__ if isinstance(error, NeedsDeviceError) else error
+            if isinstance(failed, CandidateFailedError) and execution.worker.alive and not _lacks_means(failed):
+                raise failed from error
+            return []
+        finally:
+            execution.close()
+        return [
+            (one, made)
+            for one, made in found
+            if made is not None and not one.has(made) and (one is own or not made.remark)
+        ]
+
+    def _recorded_after_others(self, execution: HostExecution, known: RecordedForm) -> Recording | None:
+        """Return the recording of a call on inputs of a form; None if no such inputs are drawn."""
+        if not made_of_form(self._session, known, self._candidate.rng):
+            return None
+        with claims_of_a_recording():
+            return execution.record_once(known.answer, self.room_for(known.answer))
+
     # Configurations of autotuned kernels ----------------------------------------------------------------------------
 
     def leave_out(self, recording: Recording, failure: Failure, answer: Answer) -> bool:
@@ -212,7 +293,7 @@ class Recordings:
             failure: how it failed.
             answer: the reference's answer to the session's inputs.
         """
-        if not self._may_leave_out(failure.category, failure.message) or not recording.remark:
+        if not self.is_skipped(recording, failure):
             return False
         return self._without([recording], self._of_form(self._session.inputs) or [], answer)
 
@@ -223,7 +304,7 @@ class Recordings:
             return False
         answers = self._answers_of_recorded_forms(rng)
         changed = False
-        for number, (_, found) in enumerate(self._known):
+        for number, found in enumerate(known.recordings for known in self._known):
             counted = self._launches.counts([launch for one in found for launch in one.launches])
             if counted and all(one.remark for one in found):
                 changed |= self._without(self._uncompiled(found), found, answers.get(number))
@@ -236,6 +317,10 @@ class Recordings:
             one for one, result in results if not result.ok and self._may_leave_out(result.category, result.message)
         ]
 
+    def is_skipped(self, recording: Recording, failure: Failure) -> bool:
+        """Whether a replay failed because of a configuration that the language's autotuner would skip."""
+        return bool(recording.remark) and self._may_leave_out(failure.category, failure.message)
+
     def _may_leave_out(self, category: str | None, message: str) -> bool:
         """Whether the autotuner skips this. On a device it has chosen among the configurations that run."""
         detached = self._execution is not None and not self._execution.sees_contents
@@ -245,7 +330,7 @@ class Recordings:
     def _answers_of_recorded_forms(self, rng: random.Random) -> dict[int, Answer]:
         """Make inputs of the problem's own form; return the answer to them, by the number of that form."""
         self._session.make_inputs(rng.getrandbits(48))
-        forms = [form for form, _ in self._known]
+        forms = [known.form for known in self._known]
         if self._session.inputs not in forms:
             return {}
         return {forms.index(self._session.inputs): self._session.answer(rng.getrandbits(48))}
@@ -271,13 +356,19 @@ class Recordings:
         if self._launches.counts(dropped):
             self._launches.keep(launch for one in left for launch in one.launches)
             self._launches.leave_out(
-                dropped, [launch for _, known in self._known for one in known for launch in one.launches]
+                dropped, [launch for known in self._known for one in known.recordings for launch in one.launches]
             )
         return True
 
     def depends_on_content(self, placed: Form) -> bool:
-        """Whether host code acts differently on the values in the session's arenas than its recordings do."""
-        return self._execution is not None and self._execution.depends_on_content(placed)
+        """Whether host code acts differently on the values in the session's arenas than on others of their form.
+
+        Call it when no replay will have these values any more: host code that runs on the device sees them.
+        """
+        if self._execution is None:
+            return False
+        with self._candidate.conversation.beside_limit(), self._launches.uncounted():
+            return self._execution.depends_on_content(placed)
 
     def end(self) -> None:
         """End the host worker and wait until it is gone, so that nothing of it runs during timing."""
@@ -288,6 +379,21 @@ class Recordings:
         """End the worker."""
         if self._execution is not None:
             self._execution.close()
+
+
+def made_of_form(session: ReferenceSession, known: RecordedForm, rng: random.Random) -> bool:
+    """Make other inputs of a form in the session's arena; return whether that succeeded."""
+    made_with = known.made_with
+    for _ in range(FORM_ATTEMPTS):
+        session.make_inputs(rng.getrandbits(48), made_with.sizes, made_with.draws)
+        if session.inputs == known.form:
+            return True
+    return False
+
+
+def _lacks_means(error: CandidateFailedError) -> bool:
+    """Whether a failure can come from the machine's load or a missing device, and not from the order of calls."""
+    return error.failure.status == "timeout" or error.failure.category in {"needs_device", "out_of_memory"}
 
 
 @contextmanager

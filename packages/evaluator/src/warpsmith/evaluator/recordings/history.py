@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.recordings.library_policy import written_arguments
+from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 
 FRESH: Final = "fresh"
@@ -19,11 +20,12 @@ STATE_BEFORE: Final = "state_before"
 
 @dataclass(frozen=True)
 class Past:
-    """The inputs of an earlier call: their form, the sizes to make them with, and their name in the events."""
+    """The inputs of an earlier call: their form, the sizes and draws to make them with, their name in the events."""
 
     form: Form
     sizes: Mapping[str, int]
     name: str
+    draws: DrawPlan = PLAINLY
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Called:
         events: what the call did.
         outputs: its outputs, then the module's buffers after it.
         buffers: the number of buffers in `outputs`.
+        draws: how inputs of its form are made; other plain numbers than the sample's are drawn too.
     """
 
     form: Form
@@ -43,6 +46,7 @@ class Called:
     events: list[Any]
     outputs: list[Any]
     buffers: int = 0
+    draws: DrawPlan = PLAINLY
 
     @property
     def returned(self) -> set[int]:
@@ -68,8 +72,7 @@ class History:
 
     def pattern(self, call: Called) -> bytes:
         """Return a pattern that is equal for calls that do the same, whatever ids their own memory has."""
-        own = {number: place for place, number in enumerate(_made(call.events))}
-        return codec.encode([call.form.tree, _renumbered([call.events, call.outputs], own)])
+        return whole_pattern(call.form, call.events, call.outputs)
 
     def overwrites_outputs(self, call: Called) -> bool:
         """Whether a call can write to memory that an earlier call returned, or returns memory of an earlier call."""
@@ -90,9 +93,15 @@ class History:
         past: list[Past] = []
         for earlier in self.dependencies(call):
             name = f"before{len(past)}"
-            past.append(Past(earlier.form, earlier.sizes, name))
+            past.append(Past(earlier.form, earlier.sizes, name, earlier.draws))
             events += _renamed(earlier.events, {"inputs": name, "state": STATE_BEFORE})
         return events + call.events, tuple(past)
+
+
+def whole_pattern(form: Form, events: list[Any], outputs: list[Any]) -> bytes:
+    """Return a pattern that is equal for events that do the same, whatever ids the memory has that they make."""
+    own = {number: place for place, number in enumerate(_made(events))}
+    return codec.encode([form.tree, _renumbered([events, outputs], own)])
 
 
 def _made(events: list[Any]) -> Iterator[int]:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.evaluator.config import RecordingWay
-from warpsmith.evaluator.recordings.history import Past
+from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.recordings.history import Past, whole_pattern
 from warpsmith.evaluator.reference.form import Form
 
 
@@ -34,6 +35,12 @@ class Recording:
     def allocated_bytes(self) -> int:
         """Bytes of memory that host code allocated: outputs and what it computes in between."""
         return sum(event[2] for event in self.events if event[:1] == ["alloc"])
+
+    @property
+    def pattern(self) -> bytes:
+        """Equal for recordings that do the same on the same inputs and after the same calls, in whatever process."""
+        past = [one.form.tree for one in self.past]
+        return codec.encode([past, whole_pattern(self.form, self.events, self.outputs)])
 
     @property
     def has_constants(self) -> bool:

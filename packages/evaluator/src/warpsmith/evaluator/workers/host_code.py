@@ -213,7 +213,8 @@ class Candidate:
         self.streams.current = self.streams.default
         self.streams.pending.clear()
         self.monitor.on_launch = self.recorder.launch
-        self.tuning.next_call(fields.integer("seed"))
+        if not fields.flag("repeats"):
+            self.tuning.next_call(fields.integer("seed"))
         self.device.seed(fields.integer("seed"))
         with Watched(watch), self._host() as host:
             output = calling.called(self.model, arguments)

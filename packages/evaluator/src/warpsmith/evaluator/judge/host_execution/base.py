@@ -160,17 +160,28 @@ class HostExecution(ABC):
         trace, session = codec.Fields(done.mapping("trace")), self.session
         events, outputs = trace.sequence("events"), trace.sequence("outputs")
         buffers = len(codec.Fields(room.tree).mapping("buffers"))
-        call = Called(session.inputs, session.made_with.sizes, events, outputs, buffers)
+        made_with = session.made_with
+        draws = made_with.draws.with_tensors_as_made()
+        call = Called(session.inputs, made_with.sizes, events, outputs, buffers, draws)
         check_size(call)
         check_launches(self.machine.language.launches_of(call.events))
         return call, self._history.pattern(call)
 
+    def record_once(self, answer: Answer, room: Form) -> Recording:
+        """Return the recording of one call of host code on inputs of the session's form."""
+        return self._recorded(answer, room)[1]
+
     def depends_on_content(self, room: Form) -> bool:
-        """Whether host code acts differently on the values now in the session's arenas than on those before."""
+        """Whether host code acts differently on the values now in the session's arenas than on others of the form."""
         return False
 
-    def _call(self, room: Form) -> codec.Fields:
-        """Let host code run forward once, and return the fields of DONE."""
+    def _call(self, room: Form, *, as_with: int | None = None) -> codec.Fields:
+        """Let host code run forward once, and return the fields of DONE.
+
+        Args:
+            room: the slots of the output and of the module's buffers.
+            as_with: the seed of a call that this one repeats, so that an autotuned kernel keeps its configuration.
+        """
         inputs = self.session.inputs
         arena, fresh = self._arena("inputs", inputs.size)
         self._fill_inputs(arena)
@@ -178,7 +189,8 @@ class HostExecution(ABC):
             "inputs": inputs.tree,
             "inputs_bytes": inputs.size,
             "answer": room.tree,
-            "seed": next(self._seeds),
+            "seed": next(self._seeds) if as_with is None else as_with,
+            "repeats": as_with is not None,
         }
         return self._ask(Kind.CALL, fields, [arena.fileno()] if fresh else [], Kind.DONE).fields
 

@@ -11,26 +11,32 @@ import torch
 
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.kinds import Role
-from warpsmith.evaluator.errors import BadProblemError, LayoutError, WireError
+from warpsmith.evaluator.errors import BadProblemError, WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.compiling.service import Compilation
 from warpsmith.evaluator.judge.host_execution.base import HostExecution
 from warpsmith.evaluator.judge.host_execution.build_requests import BuildRequests
-from warpsmith.evaluator.judge.host_execution.recording_limits import MAX_LAUNCH_BYTES, MAX_LAUNCHES
+from warpsmith.evaluator.judge.host_execution.recording_limits import (
+    MAX_LAUNCH_BYTES,
+    MAX_LAUNCHES,
+    claims_of_a_recording,
+)
 from warpsmith.evaluator.judge.launches import Launches
-from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, SuspectError
+from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError
 from warpsmith.evaluator.processes.worker import Worker
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.form import Form
-from warpsmith.evaluator.reference.session import Answer, ReferenceSession
+from warpsmith.evaluator.reference.session import Answer, MadeWith, ReferenceSession
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
 
 FORM_ATTEMPTS: Final = 8
 """How often inputs are drawn to get a given form."""
+TURNS: Final = (True, False, False, True, False, True, True, False)
+"""Whether a call is on the values of a trial. No count that turns every second or fourth call follows these."""
 MOST_KEPT_BYTES: Final = 64 << 20
 """Up to this size, inputs shown to host code keep both ends of the inputs shown before."""
 
@@ -82,14 +88,48 @@ class OnDeviceExecution(HostExecution):
         self._last = inputs.clone()
 
     def depends_on_content(self, room: Form) -> bool:
-        """See `HostExecution`; calls host code once more, on the values of a trial that failed."""
-        tensor_views.content(self._arena("state", self.session.state.size)[0]).copy_(
-            tensor_views.content(self.session.state_buffer)
-        )
+        """See `HostExecution`; host code is called on the values of a trial whose replay is over.
+
+        What it keeps between calls can change what it does, too. So if it does what no recording has, it is called on
+        the values of the trial and on others in turn. It depends on them if it never does the same on both.
+        """
+        made_with, seed = self.session.made_with, next(self._seeds)
+        done: dict[bool, set[bytes]] = {True: set(), False: set()}
         try:
-            return self._read(self._call(room), room)[1] not in self._patterns
-        except (CandidateFailedError, SuspectError, WireError, LayoutError):
-            return False
+            for on_trial in TURNS:
+                done[on_trial].add(self._done(room, seed, made_with if on_trial else None))
+                if done[True] & (self._patterns | done[False]):
+                    return False
+        finally:
+            self._fill_state(self._arena("state", self.session.state.size)[0])
+            self._make_again(made_with)
+        return True
+
+    def _done(self, room: Form, seed: int, trial: MadeWith | None) -> bytes:
+        """Return the pattern of a call on the values of a trial, or on others; where it raises, the kind of that.
+
+        Raises:
+            CandidateFailedError, SuspectError: the worker ended.
+        """
+        state, _ = self._arena("state", self.session.state.size)
+        if trial is None:
+            self._fill_state(state)
+            self._prepare_inputs()
+        else:
+            tensor_views.content(state).copy_(tensor_views.content(self.session.state_buffer))
+            self._make_again(trial)
+        try:
+            with claims_of_a_recording():
+                return self._read(self._call(room, as_with=seed), room)[1]
+        except CandidateFailedError as error:
+            if not self.worker.alive:
+                raise
+            return codec.encode([error.failure.status, error.failure.category or ""])
+
+    def _make_again(self, made_with: MadeWith) -> None:
+        """Put an input set into the session's arena, unless it is there."""
+        if self.session.made_with != made_with:
+            self.session.make_again(made_with)
 
     def record(self, answer: Answer, room: Form) -> list[Recording]:
         """See `HostExecution`. The session's inputs are restored afterwards; the reference must answer them again."""

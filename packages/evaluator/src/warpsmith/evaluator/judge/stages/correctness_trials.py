@@ -11,6 +11,7 @@ from warpsmith.evaluator.processes.failure_attribution import (
     MAX_TEXT,
     CandidateFailedError,
     FallbackError,
+    SuspectError,
     WrongFormError,
 )
 from warpsmith.evaluator.processes.phases import in_phase
@@ -118,9 +119,11 @@ def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Ra
     if evidence.trials == 1:
         evidence.passes_kernelbench = not wrong or comparer.passes_kernelbench(delivered)
     if not wrong:
+        if recordings.depends_on_content(delivered.placed):
+            raise _depends_on_content(evidence)
+        recordings.note_passed()
         return
-    # The next call of an autotuned kernel takes another configuration anyway.
-    if not recording.remark and recordings.depends_on_content(delivered.placed):
+    if _turns_out_to_depend_on_content(evaluation, delivered):
         raise _depends_on_content(evidence, wrong)
     remark = f" (this trial had {trial.remark})" if trial.remark else ""
     said = f"{wrong}{remark}{recording.remark}. {recordings.module.lacks}".rstrip()
@@ -147,14 +150,29 @@ def _played(evaluation: Evaluation, answer: Answer, rng: random.Random) -> tuple
                 raise
 
 
-def _depends_on_content(evidence: Evidence, wrong: str) -> CandidateFailedError:
+def _turns_out_to_depend_on_content(evaluation: Evaluation, delivered: Delivered) -> bool:
+    """Whether host code depends on contents; what it raises meanwhile does not replace the failure that is known."""
+    try:
+        return evaluation.recordings.depends_on_content(delivered.placed)
+    except (CandidateFailedError, SuspectError):
+        return False
+
+
+def _depends_on_content(evidence: Evidence, wrong: str = "") -> CandidateFailedError:
+    """Return the failure of host code that acts differently on a trial's values; `wrong`: its replay is, and how."""
     evidence.flags.add("not_from_kernels")
+    seen = (
+        f"The launches of forward, replayed on other inputs, give another output: {wrong}."
+        if wrong
+        else "On the values of a trial forward acts differently than on others of the same shapes: it launches other "
+        "kernels, or with other arguments or grids, or it raises."
+    )
     return CandidateFailedError(
         "rejected",
         None,
-        f"The launches of forward, replayed on other inputs, give another output: {wrong}. What host code launches "
-        "depends on the values of its inputs or parameters. What decides the output must be computed in kernels, "
-        "from the inputs, parameters and buffers of each call: not in Python, and not through .item().",
+        f"{seen} What host code launches depends on the values of its inputs or parameters. What decides the output "
+        "must be computed in kernels, from the inputs, parameters and buffers of each call: not in Python, and not "
+        "through .item().",
     )
 
 
