@@ -867,6 +867,79 @@ def test_no_worker_is_lost_either_way(judge):
         time.sleep(0.05)
 
 
+# Another order of calls ------------------------------------------------------------------------------------------
+
+COPIES = KERNEL.replace("def kernel", "def copies").replace(" * 2.0", "")
+FROM_SCRATCH = LAUNCH.replace("kernel[", "copies[").replace("(x,", "(scratch,")
+OF_GRID = LAUNCH.replace("(triton.cdiv(x.numel(), 64),)", "grid")
+KEPT_TOO_LONG = {
+    "a workspace": (
+        f"if self.kept is None: self.kept = torch.empty(x.numel(), device=x.device)\nscratch = self.kept\n{SCRATCH}",
+        FROM_SCRATCH,
+    ),
+    "a grid": (
+        "if self.kept is None: self.kept = (triton.cdiv(x.numel(), 64),)\ngrid = self.kept",
+        OF_GRID,
+    ),
+    "a grid of the module": ("grid = KEPT.setdefault(x.dim(), (triton.cdiv(x.numel(), 64),))", OF_GRID),
+    "an assertion": ("if self.kept is None: self.kept = x.numel()\nassert x.numel() <= self.kept", LAUNCH),
+}
+
+
+@pytest.mark.parametrize("reads", ["", "x.flatten()[0].item()\n"], ids=["detached", "on the device"])
+@pytest.mark.parametrize(("before", "launch"), KEPT_TOO_LONG.values(), ids=KEPT_TOO_LONG)
+def test_what_a_small_call_leaves_must_do_for_a_large_one(judge, before, launch, reads):
+    """Though the problem's own shapes are the largest and come first in the trials."""
+    kernels = f"KEPT = {{}}\n\n\n{KERNEL}\n{COPIES}"
+    source = candidate(f"{reads}{before}", kernel=kernels, init="self.kept = None", launch=launch)
+    for _ in range(2):
+        verdict = judged(judge, source)
+        assert verdict.status in {"incorrect", "runtime_error"}, verdict
+        assert "in a process of its own" in verdict.error_message
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "if self.kept is None or self.kept.numel() < x.numel(): self.kept = torch.empty(x.numel(), device=x.device)",
+        "if self.kept is None: self.kept = torch.empty(64 * 64, device=x.device)",
+        "self.kept = self.by_shape.setdefault(x.shape, torch.empty(x.numel(), device=x.device))",
+    ],
+    ids=["grows", "is large", "by shape"],
+)
+@pytest.mark.parametrize("reads", ["", "x.flatten()[0].item()\n"], ids=["detached", "on the device"])
+def test_a_workspace_that_fits_each_call_may_be_kept(judge, before, reads):
+    source = candidate(
+        f"{reads}{before}\nscratch = self.kept\n{SCRATCH}",
+        init="self.kept, self.by_shape = None, {}",
+        kernel=KERNEL + COPIES,
+        launch=FROM_SCRATCH,
+    )
+    for _ in range(2):
+        verdict = judged(judge, source)
+        assert verdict.status == "correct", verdict
+
+
+NUMBERED = Problem.from_source(
+    f"{HEAD}class Model(nn.Module):\n    def forward(self, x, n: int):\n        return x * 2 + n\n\n"
+    "def get_inputs():\n    return [torch.randn(37, 19), 12]\n",
+    "numbered",
+)
+
+
+@pytest.mark.parametrize(("key", "status"), [("x.shape", "incorrect"), ("(x.shape, n)", "correct")])
+def test_what_is_kept_is_found_by_plain_arguments_too(judge, key, status):
+    source = candidate(
+        f"n = self.kept.setdefault({key}, n)",
+        kernel=KERNEL.replace("n, BLOCK", "n, more, BLOCK").replace("* 2.0", "* 2.0 + more"),
+        init="self.kept = {}",
+        launch=LAUNCH.replace("x.numel(), B", "x.numel(), n, B"),
+    ).replace("forward(self, x)", "forward(self, x, n)")
+    for _ in range(3):
+        verdict = judged(judge, source, of=NUMBERED, trials=6)
+        assert verdict.status == status, verdict
+
+
 # Around it -------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,77 @@
+"""Another order of calls: what forward answers must not depend on the calls before it.
+
+A module may keep memory and numbers from call to call. What is kept must fit each later call: a workspace that has the
+size of the first call is too small for a larger one, and a table that is kept under too short a key is another call's.
+"""
+
+import random
+from typing import Final
+
+from warpsmith.evaluator.judge.evaluation import Evaluation
+from warpsmith.evaluator.judge.evidence import claims
+from warpsmith.evaluator.judge.recordings_by_form import RecordedForm, made_of_form
+from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
+from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError
+from warpsmith.evaluator.processes.phases import in_phase
+from warpsmith.evaluator.recordings.recording import Recording
+from warpsmith.evaluator.reference.draw_plan import PLAIN_NUMBERS
+from warpsmith.evaluator.reference.levels import PLAIN
+from warpsmith.evaluator.reference.trials import Trial
+from warpsmith.evaluator.reference.variability import Learned
+
+REMARK: Final = (
+    " (here forward was called on inputs of other shapes or with other plain arguments first, in a process of its own: "
+    "what it keeps from call to call must have the size, and be found by the key, of each call)"
+)
+
+
+def run_in_another_order(evaluation: Evaluation, learned: Learned, rng: random.Random) -> None:
+    """Record host code on the forms of the trials in another order, and judge by a replay what it then does anew.
+
+    It runs in a process of its own, so that the recordings before, and their times, stay as they are.
+
+    Raises:
+        CandidateFailedError: what host code does in that order is wrong.
+    """
+    numbers = any(site.startswith(PLAIN_NUMBERS) and level > PLAIN for site, level in learned.levels.items())
+    if numbers and not evaluation.recordings.has_other_numbers():
+        # Most often the trial with other plain arguments is the one of other shapes, where nothing kept is found again.
+        run_trial(evaluation, Trial("scaled"), learned, rng)
+    _judge_in_another_order(evaluation, learned, rng)
+
+
+@in_phase("correctness")
+@claims()
+def _judge_in_another_order(evaluation: Evaluation, learned: Learned, rng: random.Random) -> None:
+    evaluation.session.reset_state()
+    try:
+        for form, recording in evaluation.recordings.in_another_order():
+            with evaluation.launches.uncounted():
+                _replay(evaluation, form, recording, learned, rng)
+    except CandidateFailedError as error:
+        message = f"{error.failure.message[: MAX_TEXT - len(REMARK)]}{REMARK}"
+        raise CandidateFailedError(error.failure.status, error.failure.category, message) from error
+
+
+def _replay(
+    evaluation: Evaluation, form: RecordedForm, recording: Recording, learned: Learned, rng: random.Random
+) -> None:
+    """Replay a recording on plain inputs of its form; CandidateFailedError if the output is wrong."""
+    session, recordings = evaluation.session, evaluation.recordings
+    if not made_of_form(session, form, rng):
+        return
+    recordings.past.fill(recording)
+    answer = session.answer(rng.getrandbits(48))
+    if learned.finite and not answer.finite:
+        return
+    try:
+        evaluation.launches.await_code(recording.launches)
+        delivered = evaluation.replays.play(recording, answer, garbage=True)
+    except CandidateFailedError as error:
+        if recordings.is_skipped(recording, error.failure):
+            return
+        raise
+    wrong = evaluation.comparer.wrong(delivered)
+    if wrong:
+        lacks = recordings.module.lacks
+        raise CandidateFailedError("incorrect", None, f"{wrong}{recording.remark}. {lacks}".rstrip())
