@@ -742,7 +742,7 @@ CONTENTS = {
         "unused = int(abs(x.flatten()[0].item()) * 1e6) % 64 * 4 + self.calls % 2",
         **WITH_A_NUMBER,
     ),
-    "a copy": candidate("if int(abs(x.flatten()[0].item()) * 1e6) % 64: x = x.clone()"),
+    "a copy": candidate("if int(abs(x.flatten()[0].item()) * 1e6) % 2: x = x.clone()"),
     "a grid": candidate(
         "more = int(abs(x.flatten()[0].item()) * 1e6) % 64", launch=LAUNCH.replace("64),", "64) + more,")
     ),
@@ -758,6 +758,13 @@ def test_what_host_code_does_is_the_same_on_every_content(judge, source):
     verdict = judged(judge, source, trials=12)
     assert (verdict.status, verdict.flags) == ("rejected", ("not_from_kernels",)), verdict
     assert "On the values of a trial forward acts differently" in verdict.error_message
+
+
+def test_a_content_that_is_missing_where_there_is_no_device_is_not_hidden(judge):
+    caught = "try:\n    unused = int(abs(x.flatten()[0].item()) * 1e6) % 64\nexcept Exception:\n    unused = 0"
+    verdict = judged(judge, candidate(caught, **WITH_A_NUMBER), trials=12)
+    assert (verdict.status, verdict.flags) == ("rejected", ("not_from_kernels",)), verdict
+    assert len(judge.why) == 1
 
 
 def test_what_host_code_does_is_the_same_for_every_parameter(judge):

@@ -22,6 +22,8 @@ OnLaunch = Callable[[Message, Worker], None]
 
 MOST_TIMES: Final = 4
 """Upper bound on wall time, in multiples of the limit, with the time without a processor included."""
+SPARE: Final = 1 / 2
+"""Time beside a candidate's limit, in multiples of it, for calls of host code that check others."""
 LEAST_WAITED_S: Final = 0.05
 """Shorter waits for a processor occur on every machine."""
 
@@ -53,13 +55,14 @@ class Conversation:
     Attributes:
         seconds_left: what is left of the candidate's time limit. The reference's and the judge's time do not count,
             nor, on a CPU, time in which the worker waited for a processor.
+        spare_s: what is left of the time that it has beside its limit; see `beside_limit`.
         waited_s: seconds that did not count because a worker waited for a processor.
     """
 
     def __init__(self, machine: Machine, config: EvaluatorConfig, evidence: Evidence) -> None:
         self.seconds_left = config.timeout_s
         self.waited_s = 0.0
-        self._spare_s = config.timeout_s
+        self.spare_s = config.timeout_s * SPARE
         self._most_waited_s = (MOST_TIMES - 1) * config.timeout_s if config.device_kind.interprets else 0.0
         self._waiting: _Waiting | None = None
         # Whether the worker that is asked may borrow the device.
@@ -188,19 +191,19 @@ class Conversation:
 
     @contextmanager
     def beside_limit(self) -> Iterator[None]:
-        """Let requests in this context use time beside the candidate's limit: as much again in one evaluation.
+        """Let requests in this context use the spare time first.
 
-        For calls that are made to check others. A candidate that is within its limit must not exceed it by them.
+        For calls that are made to check others, and are left out when none is left: a candidate that is within its
+        limit must not exceed it by them.
         """
-        spare, self._spare_s = self._spare_s, 0.0
-        before = self.seconds_left
+        limit, spare = self.seconds_left, self.spare_s
         self.seconds_left += spare
         try:
             yield
         finally:
-            used = before + spare - self.seconds_left
-            self._spare_s = max(0.0, spare - used)
-            self.seconds_left = before - max(0.0, used - spare)
+            used = limit + spare - self.seconds_left
+            self.spare_s = max(0.0, spare - used)
+            self.seconds_left = limit - max(0.0, used - spare)
 
     def left(self) -> float:
         """Return the seconds until the deadline of the current request."""

@@ -256,7 +256,7 @@ class Recordings:
         """
         own, *others = self._known
         passed = sorted((one for one in others if one.passed), key=lambda one: one.form.size)
-        if self._execution is None or not passed:
+        if self._execution is None or not passed or self._candidate.conversation.spare_s <= 0:
             return []
         execution = type(self._execution)(self._session, self._candidate, self._launches)
         try:
@@ -365,7 +365,7 @@ class Recordings:
 
         Call it when no replay will have these values any more: host code that runs on the device sees them.
         """
-        if self._execution is None:
+        if self._execution is None or self._candidate.conversation.spare_s <= 0:
             return False
         with self._candidate.conversation.beside_limit(), self._launches.uncounted():
             return self._execution.depends_on_content(placed)

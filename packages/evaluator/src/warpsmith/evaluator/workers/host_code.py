@@ -101,6 +101,7 @@ class Candidate:
         self.buffer_names: dict[str, str] = {}
         self.recorder = Recorder(self.memory, language, hooks.may_change)
         self.host_memory = False
+        self.unread: DetachedError | None = None
 
     def load(self, fields: codec.Fields, fds: list[int], path: Path) -> dict[str, Any]:
         """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
@@ -210,6 +211,7 @@ class Candidate:
             buffer.data_ptr() for name, buffer in self.model.named_buffers() if name.rpartition(".")[2] == COUNTER
         )
         self.monitor.launches = 0
+        self.unread = None
         self.streams.current = self.streams.default
         self.streams.pending.clear()
         self.monitor.on_launch = self.recorder.launch
@@ -218,6 +220,9 @@ class Candidate:
         self.device.seed(fields.integer("seed"))
         with Watched(watch), self._host() as host:
             output = calling.called(self.model, arguments)
+        if self.unread is not None:
+            # Host code caught it, and went on as it would not on a device.
+            raise self.unread
         # Work on other streams belongs to the call as well; its faults surface here.
         self.device.settle()
         self.host_memory = isinstance(host, gpu_stand_in.GpuHost) and host.host_memory
@@ -225,7 +230,9 @@ class Candidate:
 
     def _note(self, func: Any, name: str, args: Any, result: Any) -> None:
         """Record an operator where there is no device; tensors have no meaningful content there."""
-        _refuse_reads(func, name, args, result)
+        if name in READS:
+            self.unread = DetachedError(f"{name} reads a tensor's content")
+            raise self.unread
         if not self.interpreted and name in MAKES and not (self.gpu_host is not None and self.gpu_host.making):
             raise DetachedError(f"{name} is called in a way that does not name its device")
         self.recorder.operator(func, name, args, result)
@@ -308,11 +315,6 @@ def _on_device(channel: _native.Channel, device: Device, language: KernelLanguag
     language.stand_in(device.properties())
     gpu_stand_in.install_beside_device(streams)
     return hooks
-
-
-def _refuse_reads(func: Any, name: str, args: Any, result: Any) -> None:
-    if name in READS:
-        raise DetachedError(f"{name} reads a tensor's content")
 
 
 def _refuse_write(operator: str) -> None:
