@@ -1,7 +1,6 @@
 # problem: sorted_rows
 # operators: library
-# permitted: rejected, incorrect, runtime_error, correct
-# harmless: what is judged is the recording, which goes one way for every content; one of the two is always right
+# permitted: rejected, incorrect, runtime_error
 # Lets numbers of the input decide in which order a listed operator returns its elements.
 import torch
 import torch.nn as nn
