@@ -23,6 +23,8 @@ from warpsmith.evaluator.reference.session import Answer, MadeWith, ReferenceSes
 
 MOST_LEFT_OUT: Final = 16
 """Recordings of a form that the autotuner skips: as many as configurations are drawn of a kernel."""
+MOST_SMALLER: Final = 2
+"""Forms on which host code is recorded before the problem's own, in another order; one more of the same shapes."""
 _QUOTED: Final = MAX_TEXT // 5
 """Most characters of each of two messages: a trial's remark follows, behind half of MAX_TEXT."""
 
@@ -245,7 +247,7 @@ class Recordings:
         return any(one.passed and one.form != own and one.form.slots == own.slots for one in self._known)
 
     def in_another_order(self) -> list[tuple[RecordedForm, Recording]]:
-        """Record all forms that passed in another process, the smallest first and the problem's own last.
+        """Record forms that passed in another process, the smallest first and the problem's own last.
 
         Returns:
             Each form on which host code then does something new, and what. Of an autotuned kernel, whose configurations
@@ -254,8 +256,7 @@ class Recordings:
         Raises:
             CandidateFailedError: host code fails in this order only.
         """
-        own, *others = self._known
-        passed = sorted((one for one in others if one.passed), key=lambda one: one.form.size)
+        own, passed = self._known[0], self._before_others()
         if self._execution is None or not passed or self._candidate.conversation.spare_s <= 0:
             return []
         execution = type(self._execution)(self._session, self._candidate, self._launches)
@@ -275,6 +276,13 @@ class Recordings:
             for one, made in found
             if made is not None and not one.has(made) and (one is own or not made.remark)
         ]
+
+    def _before_others(self) -> list[RecordedForm]:
+        """Return the smallest forms that passed, and one that has the shapes of the problem's own."""
+        own, *others = self._known
+        passed = sorted((one for one in others if one.passed), key=lambda one: one.form.size)
+        alike = [one for one in passed[MOST_SMALLER:] if one.form.slots == own.form.slots]
+        return [*passed[:MOST_SMALLER], *alike[:1]]
 
     def _recorded_after_others(self, execution: HostExecution, known: RecordedForm) -> Recording | None:
         """Return the recording of a call on inputs of a form; None if no such inputs are drawn."""
