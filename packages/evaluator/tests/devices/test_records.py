@@ -88,6 +88,10 @@ class Derived(Plain):
     depth = 3
 
 
+class Slotted:
+    __slots__ = ()
+
+
 class Callable_(Plain):
     def __call__(self, x: Any) -> Any:
         return x
@@ -143,6 +147,7 @@ def test_tensors_and_dtypes_lie_in_records_at_any_depth():
     "value",
     [
         object(),
+        Slotted(),
         Callable_(3),
         functools.partial(max, 3),
         torch.nn.ReLU(),

@@ -207,7 +207,7 @@ def test_a_keyword_that_names_a_parameter_and_an_option_is_both(tmp_path):
     assert compiled(STAGED.format(name="num_warps"), tmp_path, launch | {"options": {}})["ok"]
 
 
-@pytest.mark.parametrize("name", ["options", "params", "specialize_impl"])
+@pytest.mark.parametrize("name", ["backend", "options", "params", "specialize_impl"])
 def test_a_parameter_that_triton_cannot_bind_is_refused_by_name(tmp_path, name):
     launch = {"kernel": "kernel", "arguments": {"x_ptr": POINTER, name: ["value", 7]}, "options": {}}
     found = compiled(STAGED.format(name=name), tmp_path, launch)

@@ -32,6 +32,7 @@ OBJECT: Final = "object"
 ENUMERATION: Final = "enumeration"
 
 _LEAVES: Final = (bool, int, float, str, type(None), torch.dtype)
+_NO_RECORDS: Final = frozenset({*_LEAVES, bytes, list, tuple})
 _MIXED: Final = {"IntEnum": enum.IntEnum, "StrEnum": enum.StrEnum}
 _MIXED_TYPES: Final = {"int": int, "str": str, "float": float}
 _PLAIN_ENTRIES: Final = frozenset({
@@ -43,30 +44,31 @@ _PLAIN_ENTRIES: Final = frozenset({
 
 def taken(value: Any) -> Record | None:
     """Return a record's kind, name and fields, these as they are; None for what is no record."""
-    kind = type(value)
-    if isinstance(value, type | torch.Tensor | torch.nn.Module):
+    if type(value) in _NO_RECORDS or isinstance(value, type | torch.Tensor | torch.nn.Module | Mapping):
         return None
     if isinstance(value, enum.Enum):
         return _taken_member(value)
-    if isinstance(value, tuple):
-        names = getattr(kind, "_fields", None)
-        return _taken(NAMED_TUPLE, value, dict(zip(names, value, strict=True))) if names is not None else None
-    if isinstance(value, Mapping | list):
+    kind, fields = _fields_of(value)
+    if not kind:
         return None
-    if dataclasses.is_dataclass(kind):
-        names = [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)]
-        frozen = value.__dataclass_params__.frozen
-        return _taken(FROZEN if frozen else DATACLASS, value, {name: getattr(value, name) for name in names})
-    if isinstance(value, SimpleNamespace | argparse.Namespace):
-        return _taken(NAMESPACE, value, vars(value))
-    if all(map(_has_no_methods, kind.__mro__[:-1])) and kind is not object:
-        return _taken(OBJECT, value, vars(value))
-    return None
-
-
-def _taken(kind: str, value: Any, fields: dict[str, Any]) -> Record:
     beside = {name: item for name, item in getattr(value, "__dict__", {}).items() if name not in fields}
     return Record(kind, type(value).__name__, dict(fields), dict(_derived(value, fields)) | beside)
+
+
+def _fields_of(value: Any) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a record, empty for what is none, and its fields."""
+    own = type(value)
+    if isinstance(value, tuple) and hasattr(own, "_fields"):
+        return NAMED_TUPLE, dict(zip(own._fields, value, strict=True))
+    if dataclasses.is_dataclass(own):
+        names = [field.name for field in dataclasses.fields(own) if hasattr(value, field.name)]
+        kind = FROZEN if own.__dataclass_params__.frozen else DATACLASS  # type: ignore[attr-defined]
+        return kind, {name: getattr(value, name) for name in names}
+    if isinstance(value, SimpleNamespace | argparse.Namespace):
+        return NAMESPACE, vars(value)
+    if hasattr(value, "__dict__") and all(map(_has_no_methods, own.__mro__[:-1])):
+        return OBJECT, vars(value)
+    return "", {}
 
 
 def _derived(value: Any, known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -75,7 +77,7 @@ def _derived(value: Any, known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if not name.startswith("_") and name not in known:
             try:
                 found = getattr(value, name)
-            except Exception:  # noqa: BLE001, S112  (a property is foreign code)
+            except Exception:  # noqa: BLE001  (a property is foreign code)
                 continue
             if _is_plain(found):
                 yield name, found

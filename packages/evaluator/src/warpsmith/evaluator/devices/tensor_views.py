@@ -254,28 +254,30 @@ def describe(
         WireError: a leaf is neither a plain value nor a tensor that can be sent to another process.
     """
     below = partial(describe, found=found, keep_layout=keep_layout, keep_records=keep_records)
-    if keep_records and (record := records.taken(tree)) is not None:
-        fields, others = below(record.fields), below(record.others)
-        return codec.Record(record.kind, record.name, fields, others)  # type: ignore[arg-type]
+    if keep_records:
+        tree = records.taken(tree) or tree
     match tree:
         case torch.Tensor():
             found.append(tree)
             return slot_of(tree, keep_layout=keep_layout)
-        case torch.dtype():
-            return codec.DType(NAMES.get(tree, str(tree)))
         case list():
             return [below(item) for item in tree]
         case tuple():
             return tuple(below(item) for item in tree)
         case dict():
             return {str(key): below(item) for key, item in tree.items()}
+        case codec.Record():
+            fields, others = ({key: below(item) for key, item in part.items()} for part in (tree.fields, tree.others))
+            return codec.Record(tree.kind, tree.name, fields, others)
         case _:
             return _plain(tree)
 
 
 def _plain(value: Any) -> codec.Value:
-    """Return a plain value, a NumPy scalar as Python's; WireError for anything else."""
+    """Return a plain value or a dtype, a NumPy scalar as Python's; WireError for anything else."""
     match value:
+        case torch.dtype():
+            return codec.DType(NAMES.get(value, str(value)))
         case numpy.bool_() | numpy.integer() | numpy.floating() if not isinstance(value.item(), numpy.generic):
             return value.item()
         case None | bool() | int() | float() | str() | bytes():

@@ -92,18 +92,13 @@ class _Encoder:
                 self._sequence(b"l" if isinstance(value, list) else b"u", value, depth)
             case dict():
                 self._mapping(value, depth)
-            case DType():
-                self._bytes(b"y", value.name.encode())
-            case Record():
-                self.out += b"r"
-                for part in (value.kind, value.name, value.fields, value.others):
-                    self.value(part, depth + 1)
-            case TensorSlot():
-                self._slot(value)
+            case DType() | Record() | TensorSlot():
+                self._own(value, depth)
             case _:
                 raise WireError(
                     f"A value of type {type(value).__name__} cannot be sent to another process.",
-                    "Use None, bool, int, float, str, bytes, list, tuple, dict with string keys, records, dtypes and tensors.",
+                    "Use None, bool, int, float, str, bytes, list, tuple, dict with string keys, records, dtypes, "
+                    "tensors.",
                 )
 
     def _bytes(self, tag: bytes, body: bytes) -> None:
@@ -123,6 +118,17 @@ class _Encoder:
                 )
             self.value(key, depth + 1)
             self.value(item, depth + 1)
+
+    def _own(self, value: DType | Record | TensorSlot, depth: int) -> None:
+        match value:
+            case DType():
+                self._bytes(b"y", value.name.encode())
+            case Record():
+                self.out += b"r"
+                for part in (value.kind, value.name, value.fields, value.others):
+                    self.value(part, depth + 1)
+            case TensorSlot():
+                self._slot(value)
 
     def _slot(self, slot: TensorSlot) -> None:
         name = slot.dtype.encode()

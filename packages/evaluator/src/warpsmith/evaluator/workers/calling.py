@@ -21,8 +21,8 @@ def init_arguments(returned: Any, constructor: Callable[..., Any]) -> Arguments:
             return [], {}
         case Mapping():
             return [], _named(returned)
-        case [list() | tuple() as positional, dict() as named] if (
-            not hasattr(positional, "_fields") and _are_names(named, constructor)
+        case [list() | tuple() as positional, dict() as named] if not hasattr(positional, "_fields") and _are_names(
+            named, constructor
         ):
             return list(positional), _named(named)
         case list() | tuple():

@@ -35,7 +35,7 @@ from warpsmith.evaluator.languages.triton.loaded_kernels import OPTION_NAMES
 from warpsmith.evaluator.languages.triton.twins import Beside, twin_of
 
 MODULE_NAME: Final = "candidate_kernels"
-UNBINDABLE: Final = frozenset({"options", "params", "specialize_impl"})
+UNBINDABLE: Final = frozenset({"backend", "options", "params", "specialize_impl"})
 """Names that no parameter of a kernel can have in Triton."""
 WITHOUT_EFFECT: Final = {
     "launch_pdl": (False, True),

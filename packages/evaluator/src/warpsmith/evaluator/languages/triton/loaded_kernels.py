@@ -77,7 +77,7 @@ def bound_arguments(
 def options_of(names: Sequence[str], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keywords of a launch that are options: those that name no parameter.
 
-    A parameter can have the name of an option, as `num_stages: tl.constexpr` has: Triton then takes the keyword as both.
+    A parameter can have the name of an option, such as `num_stages: tl.constexpr`; Triton takes the keyword as both.
     """
     return {
         name: value
