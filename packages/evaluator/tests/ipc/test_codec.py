@@ -32,6 +32,13 @@ values = st.recursive(
         st.lists(inner, max_size=5)
         | st.lists(inner, max_size=5).map(tuple)
         | st.dictionaries(st.text(max_size=8), inner, max_size=5)
+        | st.builds(
+            codec.Record,
+            st.text(max_size=8),
+            st.text(max_size=8),
+            st.dictionaries(st.text(max_size=8), inner, max_size=3),
+            st.dictionaries(st.text(max_size=8), inner, max_size=3),
+        )
     ),
     max_leaves=30,
 )
@@ -83,6 +90,14 @@ def test_depth_is_bounded_both_ways():
         codec.encode(deep)
     with pytest.raises(WireError, match="deeper"):
         codec.decode(b"l\x01\x00\x00\x00" * 5000 + b"n")
+
+
+@pytest.mark.parametrize("parts", [(1, "C", {}, {}), ("k", None, {}, {}), ("k", "C", [], {}), ("k", "C", {}, "x")])
+def test_a_record_has_a_kind_a_name_fields_and_others(parts):
+    payload = b"r" + b"".join(map(codec.encode, parts))
+    with pytest.raises(WireError, match="A record must have"):
+        codec.decode(payload)
+    assert codec.decode(b"r" + b"".join(map(codec.encode, ("k", "C", {"a": 1}, {})))).fields == {"a": 1}
 
 
 def test_a_repeated_key_is_refused():

@@ -1,5 +1,7 @@
 """A forward written down as a trace is the same function of its inputs when it is replayed; nothing else is."""
 
+import inspect
+import timeit
 from functools import partial
 
 import pytest
@@ -357,6 +359,17 @@ def test_a_forward_without_end_is_no_trace(monkeypatch):
         record(many, arena(1))
 
 
+def test_a_forward_that_times_itself_learns_what_to_write_instead(monkeypatch):
+    monkeypatch.setattr("warpsmith.evaluator.recordings.recorder.MAX_EVENTS", 10)
+
+    def timed(x, y):
+        timeit.timeit(lambda: torch.zeros(3), number=20)
+        return torch.zeros(3)
+
+    with pytest.raises(UntraceableError, match=r"more than 10 times\. It times its own launches.*@triton\.autotune"):
+        record(timed, arena(1))
+
+
 def test_a_forward_that_carries_its_answers_along_is_no_trace(monkeypatch):
     monkeypatch.setattr("warpsmith.evaluator.recordings.recorder.MAX_CONSTANT_BYTES", 64)
     with pytest.raises(UntraceableError, match="made before the call"):
@@ -415,17 +428,20 @@ def test_an_option_of_a_forged_launch_is_no_argument(tmp_path, monkeypatch):
     player = Replay(Kernels.of(DEFAULTED, tmp_path), memory_of(arena(1)).buffers)
     out = ["tensor", "fresh", 0, "float32", [1], [1], 0]
     player.run([["alloc", 0, 4], ["launch", "fill_kernel", [1], {"out_ptr": out}, {"VALUE": 7.0}]])
-    assert list(player._kernels.argument(["kernel", "fill_kernel"], None).launched) == ["out_ptr"]
+    (tensor, value) = player._kernels.argument(["kernel", "fill_kernel"], None).launched
+    assert (tensor.shape, value) == ((1,), 0.0)
 
 
 class _Recording:
     """Stands where Triton's decorator stands, and keeps the arguments of the last launch."""
 
     def __init__(self, function):
-        self.launched = {}
+        self.fn = function
+        self.arg_names = list(inspect.signature(function).parameters)
+        self.launched = []
 
     def __getitem__(self, grid):
-        return lambda **arguments: self.launched.update(arguments)
+        return lambda *arguments: self.launched.extend(arguments)
 
 
 OTHER_SHAPES = """

@@ -474,11 +474,22 @@ def test_plain_integers_and_truth_values_change_only_where_the_plan_says_so(make
     make = maker("return [torch.randn(4), 7, True, 0.5, 'text', None, 1]")
     make(0)
     sites = {f"{PLAIN_INTEGERS}7": IN_RANGE, f"{PLAIN_INTEGERS}True": IN_RANGE}
-    assert sites.items() <= make.built.items() and f"{PLAIN_INTEGERS}1" not in make.built
+    assert sites.items() <= make.built.items()
     make(1, DrawPlan("scaled", sites))
     assert make.tree[1:] == [3, False, 0.5, "text", None, 1]
     make(1, DrawPlan("scaled", dict(make.sites)))
     assert make.tree[1:] == [7, True, 0.5, "text", None, 1]
+
+
+def test_zeros_and_ones_become_one_more_and_numbers_of_a_list_each_another(maker):
+    make = maker("return [torch.randn(4), 0, 1, 0.0, (0.5, 0.5), [1.0, 2]]")
+    make(0)
+    make(1, DrawPlan("scaled", dict(make.built)))
+    _, zero, one, number, pair, mixed = make.tree
+    assert (zero, one, mixed) == (1, 2, [1.0, 2])
+    assert 0.5 <= number < 1
+    assert len(set(pair)) == 2
+    assert all(0.25 <= part < 0.5 for part in pair)
 
 
 def test_draws_cast_to_half_precision_stay_finite_however_far_they_go(maker):

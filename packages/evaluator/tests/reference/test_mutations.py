@@ -210,6 +210,8 @@ def test_a_mild_change_stays_near():
 def test_rows_have_a_slice_of_zeros_for_each_choice_of_dimensions(shape, seed):
     tensor = torch.rand(shape, generator=seeded(seed)) + 0.5
     vary_draw(tensor, "rows", ANYWHERE, seeded(seed))
+    if bool((tensor == tensor.flatten()[0]).all()):
+        return
     dims = range(len(shape))
     for count in range(1, len(shape)):
         for chosen in itertools.combinations(dims, count):

@@ -112,7 +112,8 @@ def test_each_later_evaluation_looks_at_more_sets_until_a_thousand(session_of, m
     assert [len(one.looked.looked) for one in learned] == [5, 10, 15, 15]
     assert odd[0] <= odd[1] <= odd[2]
     assert set(learned[-1].odd) <= odd[-1]
-    assert bool(learned[-1].odd) is bool(odd[-1])
+    # Few sets tell nothing of what most answers are, and the sample decides.
+    assert bool(learned[-1].odd) is (bool(odd[-1]) and learned[0].finite)
 
 
 def test_of_a_problem_without_poles_no_more_sets_are_looked_at(session_of):

@@ -184,3 +184,32 @@ def test_what_the_libraries_of_others_ask_of_the_language_compiles(tmp_path, x):
     launch = {"kernel": "double", "arguments": {"x": x, "out": POINTER, "n": ["value", 48]}, "options": {}}
     found = compiled(IDIOMS, tmp_path, launch)
     assert found["ok"], found["message"]
+
+
+STAGED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, {name}):
+    tl.store(x_ptr, {name})
+"""
+
+
+def test_a_keyword_that_names_a_parameter_and_an_option_is_both(tmp_path):
+    launch = {
+        "kernel": "kernel",
+        "arguments": {"x_ptr": POINTER, "num_warps": ["value", 64]},
+        "options": {"num_warps": 64},
+    }
+    found = compiled(STAGED.format(name="num_warps"), tmp_path, launch)
+    assert "2048 threads" in found["message"]
+    assert compiled(STAGED.format(name="num_warps"), tmp_path, launch | {"options": {}})["ok"]
+
+
+@pytest.mark.parametrize("name", ["backend", "options", "params", "specialize_impl"])
+def test_a_parameter_that_triton_cannot_bind_is_refused_by_name(tmp_path, name):
+    launch = {"kernel": "kernel", "arguments": {"x_ptr": POINTER, name: ["value", 7]}, "options": {}}
+    found = compiled(STAGED.format(name=name), tmp_path, launch)
+    assert not found["ok"]
+    assert f"a parameter {name}, with which Triton cannot launch it" in found["message"]

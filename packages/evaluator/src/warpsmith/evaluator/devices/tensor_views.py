@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
@@ -10,6 +11,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from warpsmith.evaluator import _native
+from warpsmith.evaluator.devices import records
 from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, ITEM_BYTES, TensorSlot, contiguous
@@ -251,31 +253,45 @@ def _span(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((span,), (1,))
 
 
-def describe(tree: Any, found: list[torch.Tensor], *, keep_layout: bool = False) -> codec.Value:
+def describe(
+    tree: Any, found: list[torch.Tensor], *, keep_layout: bool = False, keep_records: bool = False
+) -> codec.Value:
     """Return `tree` with each tensor replaced by its slot, appending the tensors to `found` from left to right.
+
+    Args:
+        tree: tensors and plain values in lists, tuples and dicts.
+        found: gets the tensors.
+        keep_layout: whether a slot has the strides of its tensor.
+        keep_records: whether records (`records.py`) may stand in it and stay records.
 
     Raises:
         WireError: a leaf is neither a plain value nor a tensor that can be sent to another process.
     """
+    below = partial(describe, found=found, keep_layout=keep_layout, keep_records=keep_records)
+    if keep_records:
+        tree = records.taken(tree) or tree
     match tree:
         case torch.Tensor():
             found.append(tree)
             return slot_of(tree, keep_layout=keep_layout)
-        case torch.dtype():
-            return codec.DType(NAMES.get(tree, str(tree)))
         case list():
-            return [describe(item, found, keep_layout=keep_layout) for item in tree]
+            return [below(item) for item in tree]
         case tuple():
-            return tuple(describe(item, found, keep_layout=keep_layout) for item in tree)
+            return tuple(below(item) for item in tree)
         case dict():
-            return {str(key): describe(item, found, keep_layout=keep_layout) for key, item in tree.items()}
+            return {str(key): below(item) for key, item in tree.items()}
+        case codec.Record():
+            fields, others = ({key: below(item) for key, item in part.items()} for part in (tree.fields, tree.others))
+            return codec.Record(tree.kind, tree.name, fields, others)
         case _:
             return _plain(tree)
 
 
 def _plain(value: Any) -> codec.Value:
-    """Return a plain value, a NumPy scalar as Python's; WireError for anything else."""
+    """Return a plain value or a dtype, a NumPy scalar as Python's; WireError for anything else."""
     match value:
+        case torch.dtype():
+            return codec.DType(NAMES.get(value, str(value)))
         case numpy.bool_() | numpy.integer() | numpy.floating() if not isinstance(value.item(), numpy.generic):
             return value.item()
         case None | bool() | int() | float() | str() | bytes():
@@ -283,13 +299,17 @@ def _plain(value: Any) -> codec.Value:
         case _:
             raise WireError(
                 f"A value of type {type(value).__module__}.{type(value).__name__} cannot be sent to another process.",
-                "Return tensors, numbers, strings, None, or lists, tuples and dicts of them.",
+                "Return tensors, numbers, strings, None, or lists, tuples, dicts, dataclasses and namespaces of them.",
             )
 
 
 def materialise(tree: codec.Value, tensor_for: Callable[[TensorSlot], torch.Tensor]) -> Any:
-    """Return `tree` with each slot replaced by `tensor_for(slot)` and each dtype by torch's."""
-    return _with_dtypes(codec.replace_slots(tree, _each(tree, tensor_for)))
+    """Return `tree` with each slot replaced by `tensor_for(slot)`, each dtype by torch's, and each record made.
+
+    Raises:
+        WireError: a record cannot be made.
+    """
+    return _as_objects(codec.replace_slots(tree, _each(tree, tensor_for)))
 
 
 def _each(tree: codec.Value, tensor_for: Callable[[TensorSlot], torch.Tensor]) -> Iterator[torch.Tensor]:
@@ -297,16 +317,19 @@ def _each(tree: codec.Value, tensor_for: Callable[[TensorSlot], torch.Tensor]) -
         yield tensor_for(slot)
 
 
-def _with_dtypes(tree: Any) -> Any:
+def _as_objects(tree: Any) -> Any:
     match tree:
         case codec.DType(name=name):
             return TORCH_DTYPES[name]
         case list():
-            return [_with_dtypes(item) for item in tree]
+            return [_as_objects(item) for item in tree]
         case tuple():
-            return tuple(_with_dtypes(item) for item in tree)
+            return tuple(_as_objects(item) for item in tree)
         case dict():
-            return {key: _with_dtypes(item) for key, item in tree.items()}
+            return {key: _as_objects(item) for key, item in tree.items()}
+        case codec.Record():
+            fields, others = _as_objects(tree.fields), _as_objects(tree.others)
+            return records.made(codec.Record(tree.kind, tree.name, fields, others))
         case _:
             return tree
 

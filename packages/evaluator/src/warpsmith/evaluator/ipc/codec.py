@@ -24,7 +24,26 @@ class DType:
     name: str
 
 
-Value = None | bool | int | float | str | bytes | list[Any] | tuple[Any, ...] | dict[str, Any] | DType | TensorSlot
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A value with named fields, as a value in a tree; nothing here makes an object of it.
+
+    Attributes:
+        kind: such as `dataclass`, for whoever makes it again.
+        name: of its class.
+        fields: its fields by name, in their order.
+        others: attributes that are no fields.
+    """
+
+    kind: str
+    name: str
+    fields: dict[str, Any]
+    others: dict[str, Any]
+
+
+Value = (
+    None | bool | int | float | str | bytes | list[Any] | tuple[Any, ...] | dict[str, Any] | DType | Record | TensorSlot
+)
 
 _U32: Final = struct.Struct("<I")
 _F64: Final = struct.Struct("<d")
@@ -73,14 +92,13 @@ class _Encoder:
                 self._sequence(b"l" if isinstance(value, list) else b"u", value, depth)
             case dict():
                 self._mapping(value, depth)
-            case DType():
-                self._bytes(b"y", value.name.encode())
-            case TensorSlot():
-                self._slot(value)
+            case DType() | Record() | TensorSlot():
+                self._own(value, depth)
             case _:
                 raise WireError(
                     f"A value of type {type(value).__name__} cannot be sent to another process.",
-                    "Use None, bool, int, float, str, bytes, list, tuple, dict with string keys, dtypes and tensors.",
+                    "Use None, bool, int, float, str, bytes, list, tuple, dict with string keys, records, dtypes, "
+                    "tensors.",
                 )
 
     def _bytes(self, tag: bytes, body: bytes) -> None:
@@ -100,6 +118,17 @@ class _Encoder:
                 )
             self.value(key, depth + 1)
             self.value(item, depth + 1)
+
+    def _own(self, value: DType | Record | TensorSlot, depth: int) -> None:
+        match value:
+            case DType():
+                self._bytes(b"y", value.name.encode())
+            case Record():
+                self.out += b"r"
+                for part in (value.kind, value.name, value.fields, value.others):
+                    self.value(part, depth + 1)
+            case TensorSlot():
+                self._slot(value)
 
     def _slot(self, slot: TensorSlot) -> None:
         name = slot.dtype.encode()
@@ -133,6 +162,7 @@ class _Decoder:
             b"u": lambda depth: tuple(self._sequence(depth)),
             b"m": self._mapping,
             b"y": self._dtype,
+            b"r": self._record,
             b"T": self._slot,
         }
 
@@ -195,6 +225,13 @@ class _Decoder:
             raise WireError(f"Unknown dtype {name!r:.40}.")
         return DType(name)
 
+    def _record(self, depth: int) -> Record:
+        match [self.value(depth + 1) for _ in range(4)]:
+            case [str(kind), str(name), dict(fields), dict(others)]:
+                return Record(kind, name, fields, others)
+            case _:
+                raise WireError("A record must have a kind, a name, fields and other attributes.")
+
     def _slot(self, _depth: int) -> TensorSlot:
         name = bytes(self._take(self._take(1)[0])).decode("ascii", "replace")
         rank = self._take(1)[0]
@@ -215,6 +252,8 @@ def slots(tree: Value) -> Iterator[TensorSlot]:
         case dict():
             for item in tree.values():
                 yield from slots(item)
+        case Record():
+            yield from slots([tree.fields, tree.others])
 
 
 def replace_slots(tree: Value, replacements: Iterator[Any]) -> Any:
@@ -228,6 +267,9 @@ def replace_slots(tree: Value, replacements: Iterator[Any]) -> Any:
             return tuple(replace_slots(item, replacements) for item in tree)
         case dict():
             return {key: replace_slots(item, replacements) for key, item in tree.items()}
+        case Record():
+            fields, others = replace_slots([tree.fields, tree.others], replacements)
+            return Record(tree.kind, tree.name, fields, others)
         case _:
             return tree
 

@@ -15,6 +15,7 @@ or `fresh` and the id of an allocation; `offset` is in elements. Other arguments
 """
 
 import ctypes
+import traceback
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Final
 
@@ -258,11 +259,22 @@ class Recorder:
 
     def _add(self, event: list[Any]) -> None:
         if len(self.events) >= MAX_EVENTS:
-            raise UntraceableError(
-                f"forward allocates, copies and launches more than {MAX_EVENTS} times. Do more in each launch: loop in "
-                "the kernel, or over a larger grid."
-            )
+            much = f"forward allocates, copies and launches more than {MAX_EVENTS} times."
+            raise UntraceableError(f"{much} {_TIMED_BY_ITSELF if _is_timing() else _MORE_IN_EACH}")
         self.events.append(event)
+
+
+_MORE_IN_EACH: Final = "Do more in each launch: loop in the kernel, or over a larger grid."
+_TIMED_BY_ITSELF: Final = (
+    "It times its own launches, and recorded host code sees no times of a chip. Call no do_bench and no timer in "
+    "forward: let @triton.autotune(configs=[...], key=[...]) choose among configurations, or use a fixed one."
+)
+_TIMERS: Final = frozenset({"triton.testing", "timeit", "torch.utils.benchmark.utils.timer"})
+
+
+def _is_timing() -> bool:
+    """Whether a function that measures times is calling."""
+    return any(frame.f_globals.get("__name__") in _TIMERS for frame, _ in traceback.walk_stack(None))
 
 
 def _shares(tensor: torch.Tensor, address: int) -> bool:

@@ -528,7 +528,7 @@ class Catch(TorchFunctionMode):
         self._vary_constants(inputs)
         if not isinstance(inputs, list | tuple):
             return inputs
-        flat = all(_are_floats(value) or not isinstance(value, list | tuple | dict) for value in inputs)
+        flat = all(_is_flat(value) for value in inputs)
         place = itertools.count()
         varied = [self._structured(value, place) for value in inputs] if flat else inputs
         return type(inputs)(varied) if type(inputs) in {list, tuple} else inputs
@@ -617,6 +617,12 @@ class Catch(TorchFunctionMode):
     def _dice(self, site: str, tensor: torch.Tensor) -> torch.Generator:
         number = sum(self._occurrences.values())
         return torch.Generator(tensor.device).manual_seed(self.derive(f"{site} {number}"))
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether a value holds no tensor beside others, such as a tensor, a number or a list of numbers."""
+    parts = value if isinstance(value, list | tuple) else ()
+    return not isinstance(value, dict) and not any(isinstance(one, torch.Tensor | list | tuple | dict) for one in parts)
 
 
 def _are_floats(value: Any) -> bool:

@@ -208,7 +208,7 @@ def _whole(name: str) -> str:
 def smaller(size: int, step: int, rng: random.Random, *, halves: bool = True) -> int:
     """Return a multiple of `step` in [size/2, size); `size` if there is none.
 
-    It is an odd multiple if possible, but most often an even one for an odd `size`: a kernel that is right for odd
+    It is an odd multiple if possible, but most often an even number for an odd `size`: a kernel that is right for odd
     sizes only must be shown an even one. With `halves`, a power of two is halved, so that a kernel of whole blocks gets
     the same verdict every time.
     """
@@ -217,7 +217,7 @@ def smaller(size: int, step: int, rng: random.Random, *, halves: bool = True) ->
     least = -(-size // (2 * step))
     every = range(least * step, size, step)
     odd, even = range((least | 1) * step, size, 2 * step), range((least + least % 2) * step, size, 2 * step)
-    of_other_parity = even if size % (2 * step) and rng.random() < OTHER_PARITY else odd
+    of_other_parity = even if size % 2 and step == 1 and rng.random() < OTHER_PARITY else odd
     choices = of_other_parity or every
     return choices[rng.randrange(len(choices))] if choices else size
 

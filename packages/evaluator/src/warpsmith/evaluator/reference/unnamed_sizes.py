@@ -12,6 +12,8 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from warpsmith.evaluator.devices import records
+
 SIDE: Final = "side "
 """Prefix of the name of such a size; the sample's value follows."""
 MOST_SIDES: Final = 32
@@ -92,6 +94,8 @@ def _integers(value: Any) -> Iterable[int]:
             yield from _integers(item)
     elif isinstance(value, dict):
         yield from _integers(list(value.values()))
+    elif (record := records.taken(value)) is not None:
+        yield from _integers([record.fields, record.others])
 
 
 def _composed(integers: Iterable[int]) -> set[int]:

@@ -21,7 +21,9 @@ def init_arguments(returned: Any, constructor: Callable[..., Any]) -> Arguments:
             return [], {}
         case Mapping():
             return [], _named(returned)
-        case [list() | tuple() as positional, dict() as named] if _are_names(named, constructor):
+        case [list() | tuple() as positional, dict() as named] if not hasattr(positional, "_fields") and _are_names(
+            named, constructor
+        ):
             return list(positional), _named(named)
         case list() | tuple():
             return list(returned), {}

@@ -27,7 +27,7 @@ from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainFo
 from warpsmith.evaluator.correctness.rounding_noise import FunctionFinder, RoundingNoise
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
 from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder, Steps, WideNumbers
-from warpsmith.evaluator.devices import precision, tensor_views
+from warpsmith.evaluator.devices import precision, records, tensor_views
 from warpsmith.evaluator.devices.base import Device, OnDevice
 from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.errors import WireError
@@ -283,7 +283,7 @@ class Reference:
         """
         found: list[torch.Tensor] = []
         return {
-            "init": tensor_views.describe(self.init, found),
+            "init": tensor_views.describe(self.init, found, keep_records=True),
             "parameters": {name: tensor_views.own_layout(tensor) for name, tensor in self._parameters().items()},
             "buffers": {name: tensor_views.slot_of(tensor) for name, tensor in self.initial_buffers.items()},
             "other_names": self.other_names,
@@ -301,7 +301,7 @@ class Reference:
     def fill_state(self, fields: codec.Fields, arena: "Shared") -> None:
         """Move the state into the judge's arena, where the judge can change it."""
         found: list[torch.Tensor] = []
-        tensor_views.describe(self.init, found)
+        tensor_views.describe(self.init, found, keep_records=True)
         for slot, tensor in zip(codec.slots(fields.value("init")), found, strict=True):
             tensor_views.view(arena, slot).copy_(tensor)
         own = self._parameters()
@@ -334,7 +334,7 @@ class Reference:
         self.built_sites = catch.built
         inputs = calling.forward_arguments(inputs)
         self.made = []
-        tree = tensor_views.describe(inputs, self.made, keep_layout=True)
+        tree = tensor_views.describe(inputs, self.made, keep_layout=True, keep_records=True)
         self.inputs_form = codec.encode(tree)
         return tree
 
@@ -780,7 +780,9 @@ def _is_all(tensor: torch.Tensor, number: int) -> bool:
 
 def _numbers_held(model: nn.Module) -> frozenset[float]:
     """Return the magnitudes of the plain numbers that modules hold: thresholds that a constructor was given."""
-    held = (value for module in model.modules() for value in vars(module).values())
+    held = [value for module in model.modules() for value in vars(module).values()]
+    configurations = [record for value in held if (record := records.taken(value)) is not None]
+    held += [value for record in configurations for value in (record.fields | record.others).values()]
     numbers = (abs(float(value)) for value in held if type(value) in {int, float})
     return frozenset(number for number in numbers if number <= LARGEST_NUMBER)
 

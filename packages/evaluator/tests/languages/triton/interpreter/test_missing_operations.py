@@ -149,3 +149,40 @@ def test_operations_that_the_interpreter_lacks_are_judged(evaluator, reference, 
     assert verdict.status == "correct", verdict
     wrong = CANDIDATE.format(kernel=kernel, forward=forward.replace("        kernel[", "        0 and kernel["))
     assert evaluator.evaluate(problem, wrong, trials=3).status in {"incorrect", "rejected"}
+
+
+COMPARED = """
+@triton.jit
+def pair(a):
+    if a > 0:
+        return {first}
+    else:
+        return {second}
+
+@triton.jit
+def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    {taken} = tl.map_elementwise(pair, x)
+    tl.store(out_ptr + at, {stored}, mask=at < n)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "taken", "stored", "reference", "status"),
+    [
+        ("1", "-1", "y", "y / 2", "torch.where(x > 0, 0.5, -0.5)", "correct"),
+        ("a", "0.25", "y", "y", "torch.where(x > 0, x, 0.25)", "correct"),
+        ("a, 3", "2 * a, 4", "y, z", "y * z", "torch.where(x > 0, 3 * x, 8 * x)", "correct"),
+        # The compiler makes no tensor of what stays a constant, nor one of two types.
+        ("1", "1", "y", "y", "x", "compile_error"),
+        ("1.5", "1", "y", "y", "torch.where(x > 0, 1.5, 1.0)", "compile_error"),
+    ],
+)
+def test_a_mapped_function_returns_constants_as_the_compiler_has_them(
+    evaluator, first, second, taken, stored, reference, status
+):
+    problem = Problem.from_source(PROBLEM.format(reference=reference, draw="randn(77)"), "missing")
+    kernel = COMPARED.format(first=first, second=second, taken=taken, stored=stored)
+    verdict = evaluator.evaluate(problem, CANDIDATE.format(kernel=kernel, forward=BLOCKS), trials=3)
+    assert verdict.status == status, verdict

@@ -31,11 +31,12 @@ from warpsmith.evaluator.languages.triton.extract.library import ALLOWED_MODULES
 from warpsmith.evaluator.languages.triton.extract.render import COMPUTE_NAME, JIT_NAME, RECORD_NAME
 from warpsmith.evaluator.languages.triton.kernel_names import own_name
 from warpsmith.evaluator.languages.triton.kernel_set import KernelCompilationError, KernelSet
+from warpsmith.evaluator.languages.triton.loaded_kernels import OPTION_NAMES
 from warpsmith.evaluator.languages.triton.twins import Beside, twin_of
 
 MODULE_NAME: Final = "candidate_kernels"
-OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug"})
-"""Launch options that are passed to the compiler; any other is rejected, as Triton rejects unknown ones."""
+UNBINDABLE: Final = frozenset({"backend", "options", "params", "specialize_impl"})
+"""Names that no parameter of a kernel can have in Triton."""
 WITHOUT_EFFECT: Final = {
     "launch_pdl": (False, True),
     "launch_cooperative_grid": (False,),
@@ -203,17 +204,28 @@ def prepare(kernels: KernelSet, launch: dict[str, Any], arch: Chip) -> Prepared:
     backend = make_backend(target)
     recorded_name, described = str(launch["kernel"]), dict(launch["arguments"])
     kernel, name = kernels.launched(recorded_name, described), own_name(recorded_name)
+    _check_parameters(name, kernel.arg_names)
     bind = create_function_from_signature(kernel.signature, kernel.params, backend)
     arguments = {key: _stand_in(value, kernels) for key, value in described.items() if key != captures.ARGUMENT}
     options = _checked_options(name, dict(launch["options"]), vars(backend.parse_options({})))
-    bound, specialization, rest = bind(**arguments, **options)
-    parsed, signature, constexprs, attributes = kernel._pack_args(backend, rest, bound, specialization, options)
+    alone = {key: value for key, value in options.items() if key not in arguments}
+    bound, specialization, rest = bind(**arguments, **alone)
+    parsed, signature, constexprs, attributes = kernel._pack_args(backend, options, bound, specialization, rest)
     _check_size(name, parsed)
     source = ASTSource(kernel, signature, constexprs, attributes)
     # Without `debug` the compiler drops its overflow checks in the end, so it need not generate them.
     checks = {} if parsed.debug else {"sanitize_overflow": False}
     given = parsed.__dict__ | checks
     return Prepared(source, target, given, backend.parse_options(given))
+
+
+def _check_parameters(kernel: str, names: list[str]) -> None:
+    for name in names:
+        if name in UNBINDABLE:
+            raise KernelCompilationError(
+                f"Kernel {kernel} has a parameter {name}, with which Triton cannot launch it: the function by which it "
+                "binds arguments has a variable of that name. Give the parameter another name."
+            )
 
 
 def _checked_options(kernel: str, options: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

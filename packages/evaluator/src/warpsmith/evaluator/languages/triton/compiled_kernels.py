@@ -18,7 +18,7 @@ import triton.language as tl
 
 from warpsmith.evaluator.languages.triton import captures
 from warpsmith.evaluator.languages.triton.interpreter.tracing import MAX_GRID, GridError, describe_argument
-from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, options_of
 from warpsmith.evaluator.recordings.errors import DetachedError
 from warpsmith.evaluator.recordings.launch_signatures import ALIGNMENT
 
@@ -52,9 +52,9 @@ class CompiledKernel:
         Args:
             function: the kernel as host code has it.
             arguments: those of the launch by name, all of them, and what the kernel captures.
-            kwargs: the keywords of the launch; those that name no parameter are its options.
+            kwargs: the keywords of the launch, some of which are its options.
         """
-        options = {name: value for name, value in kwargs.items() if name not in function.arg_names}
+        options = options_of(function.arg_names, kwargs)
         # Descriptions alone: a tensor of the first launch must not live as long as what that launch returned.
         compiled = {name: describe_argument(value) for name, value in arguments.items()}
         return replace(self, launch=partial(_launch, function, compiled, options))
@@ -114,7 +114,10 @@ def _launch(
                 "other code; a compiled kernel is not compiled again. Launch the kernel itself, or pass what has the "
                 "same constants, dtypes, alignment to 16 bytes, divisibility by 16 and equality to 1."
             )
-    function.run(*values, grid=grid, warmup=False, **options)
+    # From the first parameter on that an option is named like, by keyword, so that it stays the option too.
+    first = next((place for place, parameter in enumerate(names) if parameter in options), len(names))
+    named = options | dict(zip(names[first:], values[first:], strict=True))
+    function.run(*values[:first], grid=grid, warmup=False, **named)
 
 
 def _unspecialized(function: Any) -> dict[str, tuple[str, ...]]:

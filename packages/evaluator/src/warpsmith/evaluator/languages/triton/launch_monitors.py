@@ -24,7 +24,7 @@ from warpsmith.evaluator.languages.triton.interpreter.tracing import (
     describe_argument,
 )
 from warpsmith.evaluator.languages.triton.kernel_names import identity, own_name
-from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel, bound_arguments
+from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel, bound_arguments, options_of
 from warpsmith.evaluator.recordings.errors import DetachedError
 
 WARM_UPS: Final = 3
@@ -69,7 +69,7 @@ class DeviceMonitor:
         if not warmup:
             check_arguments(function.fn.__name__, arguments)
         with_captures = captures.with_captured(function.fn, arguments)
-        options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
+        options = {key: _plain(value) for key, value in options_of(function.arg_names, kwargs).items()}
         kernel = self._kernel(name, with_captures, options)
         facts = KnownKernel(own_name(name), kernel.registers, kernel.spills, kernel.binary.shared_bytes)
         facts = facts.of(function, with_captures, kwargs)
@@ -122,7 +122,7 @@ class DetachedMonitor:
         if warmup or self.on_launch is None:
             return compiled
         check_arguments(function.fn.__name__, arguments)
-        options = {key: _plain(value) for key, value in kwargs.items() if key not in function.arg_names}
+        options = {key: _plain(value) for key, value in options_of(function.arg_names, kwargs).items()}
         sizes = checked_grid(grid(arguments) if callable(grid) else grid)
         self.launches += 1
         self.on_launch(identity(function.fn), with_captures, options)[2] = sizes

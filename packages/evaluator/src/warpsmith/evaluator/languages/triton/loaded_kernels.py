@@ -44,6 +44,10 @@ TFLOAT32: Final = 11
 """The driver's code for float32 that is rounded to TF32 when loaded."""
 
 
+OPTION_NAMES: Final = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug"})
+"""Launch options that are passed to the compiler; any other is rejected, as Triton rejects unknown ones."""
+
+
 class ArgumentError(EvaluatorError):
     """A kernel got an argument that it cannot take."""
 
@@ -68,6 +72,18 @@ def bound_arguments(
     if missing := [name for name in names if name not in given and name not in defaults]:
         raise ArgumentError(f"{kernel} is launched without {', '.join(missing)}.", "Pass every parameter a value.")
     return {name: given[name] if name in given else defaults[name] for name in names}
+
+
+def options_of(names: Sequence[str], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords of a launch that are options: those that name no parameter.
+
+    A parameter can have the name of an option, such as `num_stages: tl.constexpr`; Triton takes the keyword as both.
+    """
+    return {
+        name: value
+        for name, value in kwargs.items()
+        if name not in names or (name in OPTION_NAMES and isinstance(value, int))
+    }
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The kernels of a replay: extracted from a source and interpreted, or machine code."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from warpsmith.evaluator.languages.fencing.fence import FenceError
 from warpsmith.evaluator.languages.triton import captures, compilation, descriptors
 from warpsmith.evaluator.languages.triton.extract.extraction import extract_usable
 from warpsmith.evaluator.languages.triton.kernel_set import KernelSet
-from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel
+from warpsmith.evaluator.languages.triton.loaded_kernels import Binary, LoadedKernel, bound_arguments
 
 
 class Kernels:
@@ -71,10 +72,16 @@ class _Launchable:
     def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., Any]:
         def launch(**arguments: Any) -> Any:
             kernel = self.kernels.launched(self.name, arguments)
-            arguments.pop(captures.ARGUMENT, None)
-            return kernel[grid](**arguments)
+            return kernel[grid](*_by_position(kernel, arguments))
 
         return launch
+
+
+def _by_position(kernel: Any, arguments: dict[str, Any]) -> Iterable[Any]:
+    """Return the arguments in the order of the parameters: by name, `grid` and `self` would meet those of a launch."""
+    parameters = inspect.signature(kernel.fn).parameters.values()
+    defaults = {entry.name: entry.default for entry in parameters if entry.default is not inspect.Parameter.empty}
+    return bound_arguments(kernel.fn.__name__, kernel.arg_names, defaults, (), arguments).values()
 
 
 def loaded(device: Device, binaries: list[Any]) -> list[LoadedKernel]:

@@ -12,6 +12,7 @@ import triton.language as tl
 from triton.language.extra import cuda
 from triton.runtime import interpreter
 
+from warpsmith.evaluator.languages.triton.interpreter import semantics
 from warpsmith.evaluator.languages.triton.interpreter.libdevice import UnsupportedOnCpuError
 
 Operation = Callable[..., Any]
@@ -81,12 +82,12 @@ def _map_elementwise(scalar_fn: Operation, *args: Any, pack: int = 1, **_: Any) 
     tensors = [interpreter.interpreter_semantic.to_tensor(arg) for arg in args]
     arrays = np.broadcast_arrays(*(one.handle.data for one in tensors))
     shape, flat = arrays[0].shape, [array.reshape(-1, pack) for array in arrays]
-    calls = []
+    function, calls = semantics.mapped(scalar_fn), []
     for row in range(flat[0].shape[0]):
         elements = [
             _scalar(values[row, k], one.dtype) for values, one in zip(flat, tensors, strict=True) for k in range(pack)
         ]
-        found = scalar_fn(*elements)
+        found = function(*elements)
         calls.append(found if isinstance(found, tuple | tl.tuple) else (found,))
     results = [_block([call[place : place + pack] for call in calls], shape) for place in range(0, len(calls[0]), pack)]
     return results[0] if len(results) == 1 else tuple(results)

@@ -206,11 +206,13 @@ class Rewriter(ast.NodeTransformer):
 
     Args:
         trusting: allow calls to return None, for Triton's own library: `tl.sum` gets a dtype from such a helper.
+        mapped: whether `tl.map_elementwise` calls it, for which a result that is no tensor does not compile.
     """
 
-    def __init__(self, *, trusting: bool = False) -> None:
+    def __init__(self, *, trusting: bool = False, mapped: bool = False) -> None:
         self._several_returns = False
         self._trusting = trusting
+        self._result = "assigned" if mapped else "returned"
         self._local: set[str] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -251,7 +253,7 @@ class Rewriter(ast.NodeTransformer):
         """`return v`: v can have to become a tensor."""
         if node.value is not None:
             value = self.visit(node.value)
-            node.value = _call("returned", value) if self._several_returns else value
+            node.value = _call(self._result, value) if self._several_returns else value
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
@@ -445,11 +447,28 @@ def is_tritons(function: Any) -> bool:
     return name.startswith(f"{tl.__name__}.") and function.__globals__ is vars(sys.modules.get(name, builtins))
 
 
+def mapped(function: Any) -> Any:
+    """Return a kernel's function as `tl.map_elementwise` calls it: of several returns each gives tensors.
+
+    The compiler makes tensors of constants that differ. It rejects a function whose result stays a constant.
+    """
+    if not isinstance(function, interpreter.InterpretedFunction):
+        return function
+    if function.fn not in _MAPPED:
+        rewriter = interpreter.FunctionRewriter(function.fn, **function.kwargs)
+        rewriter.mapped = True
+        _MAPPED[function.fn] = rewriter.rewrite_ast()
+    return _MAPPED[function.fn]
+
+
+_MAPPED: Final[dict[Any, Any]] = {}
+
+
 def _rewriting(rewrite: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a rewriting of kernels that follows the compiler and keeps annotations, which had become strings."""
 
     def rewritten(self: Any) -> Any:
-        self.ast_transformer = Rewriter(trusting=is_tritons(self.fn))
+        self.ast_transformer = Rewriter(trusting=is_tritons(self.fn), mapped=getattr(self, "mapped", False))
         function = rewrite(self)
         function.__annotations__ = dict(self.fn.__annotations__)
         names = list(inspect.signature(self.fn).parameters)

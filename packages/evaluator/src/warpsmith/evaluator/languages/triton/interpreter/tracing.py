@@ -34,7 +34,7 @@ from warpsmith.evaluator.languages.triton.interpreter import (
     versions,
 )
 from warpsmith.evaluator.languages.triton.kernel_names import identity, own_name
-from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, bound_arguments
+from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, bound_arguments, options_of
 from warpsmith.evaluator.recordings.errors import (
     IllegalAccessError,
     InputMutationError,
@@ -492,7 +492,7 @@ def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
         if warmup:
             return compiled
         check_arguments(self.fn.__name__, bound)
-        options = {key: _describe_option(value) for key, value in kwargs.items() if key not in names}
+        options = {key: _describe_option(value) for key, value in options_of(names, kwargs).items()}
         event = monitor.launch(identity(self.fn), arguments, options)
         if event is not None:
             original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
