@@ -89,3 +89,15 @@ def test_any_list_of_events_is_read_without_an_error(events):
     history.calls = [said]
     own, _ = history.with_dependencies(doubled(0))
     assert own
+
+
+def test_an_output_in_the_memory_of_a_written_buffer_is_state():
+    own, read, other = tensor("fresh", 0), tensor("state", 0), tensor("fresh", 1)
+    for outputs, buffers, is_state in (
+        ([own, own], 1, True),
+        ([{"kept": [other, own]}, read, own], 2, True),
+        ([other, own], 1, False),
+        ([read, read], 1, False),
+        ([own, other], 0, False),
+    ):
+        assert Called(FORM, {}, [], outputs, buffers).returns_written_state is is_state

@@ -59,6 +59,15 @@ class Called:
         return {*_used([_writable(event) for event in self.events])} - {*_made(self.events)}
 
     @property
+    def returns_written_state(self) -> bool:
+        """Whether an output lies in the memory of a buffer that the call writes, as the next one does again.
+
+        A buffer that it only reads is in the judge's memory after it.
+        """
+        first = len(self.outputs) - self.buffers
+        return not {*_used(self.outputs[:first])}.isdisjoint(_used(self.outputs[first:]))
+
+    @property
     def memory(self) -> set[int]:
         """The ids of all memory that it makes or uses, without the inputs and the judge's parameters."""
         return {*_used([self.events, self.outputs]), *_made(self.events)}

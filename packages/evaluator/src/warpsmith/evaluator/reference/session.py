@@ -122,6 +122,7 @@ class Answer:
         defined: whether it depends on no undefined cast and no search in unsorted numbers (`ambiguity.py`).
         ranks: whether the problem orders numbers; ties then have no defined order.
         tied: whether it orders equal numbers.
+        returns_state: whether an output lies in the memory of a buffer or parameter of the problem's module.
     """
 
     output: codec.Value
@@ -130,6 +131,7 @@ class Answer:
     defined: bool = True
     ranks: bool = False
     tied: bool = False
+    returns_state: bool = False
 
     @property
     def finite(self) -> bool:
@@ -586,7 +588,7 @@ class ReferenceSession:
         overflows = self._narrow_inputs_overflow()
         self._sample_overflows = overflows if self._sample_overflows is None else self._sample_overflows
         defined = not fields.flag("undefined") and overflows <= self._sample_overflows
-        facts = {"defined": defined, "ranks": fields.flag("ranks"), "tied": fields.flag("tied")}
+        facts = {name: fields.flag(name) for name in ("ranks", "tied", "returns_state")} | {"defined": defined}
         return Answer(tree.value("output"), tree.slot_map("buffers"), expected, **facts)
 
     def _inputs_scale(self) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,6 +183,8 @@ class Reference:
         # What makes the changes of tables, by their errors; None outside of perturbed runs.
         self._table_changes: Perturbation | None = None
         self._undefined = self._ranks = self._tied = self._unordered = False
+        # Whether an output of its last run lies in a buffer.
+        self._returns_state = False
 
     def _begin_steps(self) -> None:
         """Begin without steps: they are of one input set, so that no verdict depends on the sets before."""
@@ -407,7 +409,8 @@ class Reference:
         }
         self.answer_form = codec.encode([answer, available])
         facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks, "tied": self._tied}
-        return {"answer": answer, **available, **facts, "pieces": self.pieces}
+        shared = {"pieces": self.pieces, "returns_state": self._returns_state}
+        return {"answer": answer, **available, **facts, **shared}
 
     def _answer_with_bounds(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> codec.Value:
         """Compute the answer, in `answers` with fp64 and spread; return its form."""
@@ -505,8 +508,9 @@ class Reference:
             output = calling.called(model, inputs)
         found: list[torch.Tensor] = []
         form = outputs.canonical(output, outputs.Bounded())
-        tree = {"output": form, "buffers": dict(model.named_buffers())}
-        return tensor_views.describe(tree, found), found
+        buffers = dict(model.named_buffers())
+        self._returns_state = _shares_memory(form, buffers.values())
+        return tensor_views.describe({"output": form, "buffers": buffers}, found), found
 
     def _restore_buffers(self, model: nn.Module, cast: Callable[[torch.Tensor], torch.Tensor]) -> None:
         own = module_state.buffers(model)
@@ -785,6 +789,13 @@ def _numbers_held(model: nn.Module) -> frozenset[float]:
     held += [value for record in configurations for value in (record.fields | record.others).values()]
     numbers = (abs(float(value)) for value in held if type(value) in {int, float})
     return frozenset(number for number in numbers if number <= LARGEST_NUMBER)
+
+
+def _shares_memory(output: Any, buffers: Iterable[torch.Tensor]) -> bool:
+    """Whether a tensor of an output lies in the memory of a buffer."""
+    held = {tensor.untyped_storage().data_ptr() for tensor in buffers if tensor.numel()}
+    tensors = (one for one in pytree.tree_leaves(output) if isinstance(one, torch.Tensor) and one.numel())
+    return any(tensor.untyped_storage().data_ptr() in held for tensor in tensors)
 
 
 def _form(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size]:

@@ -87,6 +87,16 @@ def overwrites_outputs() -> CandidateFailedError:
     )
 
 
+def returns_live_state() -> CandidateFailedError:
+    """Return the failure of a forward that returns a buffer where the problem returns a tensor of its own."""
+    return CandidateFailedError(
+        "rejected",
+        None,
+        "forward returns a buffer of the module itself, which the next call overwrites, so that what a caller kept of "
+        "earlier calls changes. The problem returns a tensor of its own: return a clone, or store into both.",
+    )
+
+
 def tuning_remark(done: codec.Fields) -> str:
     """Return a remark on the configurations that ran; empty if no kernel is autotuned."""
     tuned = done.text("tuned", MAX_TUNED)
