@@ -66,6 +66,9 @@ def test_a_row_of_an_input_becomes_one_of_a_parameter_where_width_and_dtype_agre
     inputs = [torch.ones(3, 7), torch.ones(4, 8, dtype=torch.float16), torch.full((2, 3, 8), 2.0)]
     share_row(parameter, inputs, generator(0))
     assert sorted(parameter[:, 0].tolist()) == [0, 0, 0, 0, 2]
+    permuted = torch.zeros(4, 6, 8).transpose(0, 1)
+    share_row(permuted, inputs, generator(0))
+    assert int((permuted == 2).all(-1).sum()) == 1
     for others in ([], inputs[:2], [torch.ones(8)], [torch.ones(0, 8)]):
         share_row(before, others, generator(0))
         assert not before.any()

@@ -191,19 +191,16 @@ class Conversation:
 
     @contextmanager
     def beside_limit(self) -> Iterator[None]:
-        """Let requests in this context use the spare time first.
+        """Let requests in this context use the spare time alone.
 
         For calls that are made to check others, and are left out when none is left: a candidate that is within its
         limit must not exceed it by them.
         """
-        limit, spare = self.seconds_left, self.spare_s
-        self.seconds_left += spare
+        limit, self.seconds_left = self.seconds_left, self.spare_s
         try:
             yield
         finally:
-            used = limit + spare - self.seconds_left
-            self.spare_s = max(0.0, spare - used)
-            self.seconds_left = limit - max(0.0, used - spare)
+            self.spare_s, self.seconds_left = max(0.0, self.seconds_left), limit
 
     def left(self) -> float:
         """Return the seconds until the deadline of the current request."""

@@ -24,12 +24,16 @@ class PastCalls:
         self._machine = candidate.machine
         self._rng = candidate.rng
         self._arenas: dict[tuple[int, str], Shared] = {}
+        # Kept, so that no other recording gets the identity of one that is gone, and with it its arenas.
+        self._recordings: list[Recording] = []
         self._state_before: Shared | None = None
 
     def fill(self, recording: Recording) -> bool:
         """Make inputs for the earlier calls a recording depends on; return whether the session's inputs were remade."""
         missing = [past for past in recording.past if (id(recording), past.name) not in self._arenas]
         made_with = self._session.made_with
+        if missing:
+            self._recordings.append(recording)
         for past in missing:
             self._arenas[id(recording), past.name] = self._made_for(past)
         if missing and self._state_before is None:

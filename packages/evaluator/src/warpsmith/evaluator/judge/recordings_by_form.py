@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
+from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.host_execution.base import HostExecution, NeedsDeviceError
@@ -269,7 +270,12 @@ class Recordings:
             if isinstance(failed, CandidateFailedError) and execution.worker.alive and not _lacks_means(failed):
                 raise failed from error
             return []
+        except BadProblemError:
+            # No inputs of a form could be drawn again.
+            return []
         finally:
+            # Waited for: nothing of it may run beside a timing.
+            execution.end()
             execution.close()
         return [
             (one, made)

@@ -110,7 +110,22 @@ class History:
 def whole_pattern(form: Form, events: list[Any], outputs: list[Any]) -> bytes:
     """Return a pattern that is equal for events that do the same, whatever ids the memory has that they make."""
     own = {number: place for place, number in enumerate(_made(events))}
+    streams: dict[int, int] = {}
+    events = [_with_own_streams(event, streams) for event in events]
     return codec.encode([form.tree, _renumbered([events, outputs], own)])
+
+
+def _with_own_streams(event: Any, numbers: dict[int, int]) -> Any:
+    """Return a launch with the number of its stream among those of the call.
+
+    A stream that each call makes has another handle each time.
+    """
+    match event:
+        case ["launch", kernel, grid, arguments, {"stream": int(stream), **options}] if stream:
+            number = numbers.setdefault(stream, len(numbers) + 1)
+            return ["launch", kernel, grid, arguments, {**options, "stream": number}]
+        case _:
+            return event
 
 
 def _made(events: list[Any]) -> Iterator[int]:

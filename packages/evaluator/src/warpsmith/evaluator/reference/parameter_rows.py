@@ -103,4 +103,5 @@ def share_row(parameter: torch.Tensor, inputs: Sequence[torch.Tensor], generator
     some = [one for one in alike if one.numel()]
     if parameter.numel() and width > 1 and some:
         source = some[dice.below(len(some))].reshape(-1, width)
-        parameter.view(-1, width)[dice.below(parameter.numel() // width)] = source[dice.below(len(source))]
+        # By its place, as a parameter that keeps its strides has no view of its rows.
+        parameter[tuple(dice.below(size) for size in parameter.shape[:-1])] = source[dice.below(len(source))]

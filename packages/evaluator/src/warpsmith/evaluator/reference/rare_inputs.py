@@ -13,7 +13,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import torch
@@ -114,7 +114,10 @@ def more_sets(session: ReferenceSession, known: RareSets) -> RareSets:
     lasting = DISCRETE.search(session.source) or POLES.search(session.source)
     if not lasting or known.looked.failed or len(known.looked) >= MOST_LOOKED:
         return known
-    return _chosen(session, _look(session, known.looked, *FURTHER), finite=known.finite)
+    looked = _look(session, known.looked, *FURTHER)
+    if looked.failed:
+        return replace(known, looked=looked)
+    return _chosen(session, looked, finite=known.finite)
 
 
 def _chosen(session: ReferenceSession, looked: Looked, *, finite: bool) -> RareSets:
@@ -142,7 +145,7 @@ def _look(session: ReferenceSession, before: Looked, most: int, seconds: float) 
     traits, odd, failed = dict(before.traits), dict(before.odd), False
     while not failed and (count := len(traits) + len(odd) - len(before)) < most:
         elapsed = time.monotonic() - begun
-        if elapsed > (seconds if count >= most // 6 else PATIENCE * seconds):
+        if elapsed > (seconds if len(before) or count >= most // 6 else PATIENCE * seconds):
             break
         seed = secret.getrandbits(64)
         answer = answer_to(session, seed, finite=False, exact=False)

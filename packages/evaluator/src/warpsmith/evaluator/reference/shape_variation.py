@@ -34,9 +34,9 @@ COARSEST: Final = 16
 MOST_OCCURRENCES: Final = 8
 """A literal that is written more often is one size: the sets of its occurrences would be too many to try."""
 MOST_SPLITS: Final = 40
-"""Most runs of a reference to find out which equal sizes can differ."""
+"""Most splits that are tried to find out which equal sizes can differ."""
 MOST_STEPS: Final = 24
-"""Most runs of a reference to find out which sizes need not be as coarse as the others."""
+"""Most ways that are tried to find out which sizes need not be as coarse as the others."""
 MOST_TRIED_ELEMENTS: Final = 1 << 22
 """Elements of inputs above which equal sizes stay equal and no batch is one: to try it would take too long."""
 DRAWS_OF_PIECES: Final = 3

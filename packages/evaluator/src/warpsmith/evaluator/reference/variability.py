@@ -23,7 +23,7 @@ from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.parameter_rows import set_apart, share_row
 from warpsmith.evaluator.reference.rare_inputs import DISCRETE, RareSets, more_sets, rare_sets
-from warpsmith.evaluator.reference.session import Answer, ReferenceSession
+from warpsmith.evaluator.reference.session import Answer, ReferenceFailedError, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 
@@ -36,8 +36,6 @@ REMOTE_AMONG_OTHERS: Final = 14
 MOST_TRIED: Final = 12
 """How many sites are tried one at a time if the problem does not tolerate all of them together."""
 HALF: Final = frozenset({"float16", "bfloat16"})
-RANDOM: Final = re.compile(r"dropout|bernoulli", re.IGNORECASE)
-"""Functions that draw where a number is not zero."""
 STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
 """Levels of a parameter: noise of either sign, noise that only adds, factors around one."""
 MOST_CALLS: Final = 3
@@ -429,15 +427,25 @@ def _built_levels(
         site for site, slot in same.items() if slot.numel > 1 and (slot.dtype not in FLOATING or site in candidates)
     ]
     numbers = [site for site in sorted(candidates) if site.startswith(PLAIN_NUMBERS)]
-    # A probability of zero means that nothing is random: no candidate can draw what the reference would.
-    random_if_positive = f"{PLAIN_NUMBERS}0.0" if RANDOM.search(session.source) else ""
     levels: dict[str, int] = {}
     for site in [*numbers, *(related if len(related) == 1 else [])]:
         draws = DrawPlan("everything", {**known.levels, **levels, site: IN_RANGE})
-        if site in candidates and site != random_if_positive and _tolerates(session, known, sample, draws, rng):
+        if site in candidates and _tolerates(session, known, sample, draws, rng) and not _is_random(session):
             levels[site] = IN_RANGE
     non_integers = {site for site in numbers if not site.startswith(PLAIN_INTEGERS)}
     return levels, not levels.keys() >= {*same, *non_integers}
+
+
+def _is_random(session: ReferenceSession) -> bool:
+    """Whether a forward draws numbers on the current inputs, as one with a probability or a noise above zero does.
+
+    No candidate can draw the same.
+    """
+    try:
+        one, other = (session.answer(seed, exact=False).expected for seed in (1, 2))
+    except (BadProblemError, ReferenceFailedError):
+        return True
+    return not all(tensor_views.equal(a.value, b.value) for a, b in zip(one, other, strict=True))
 
 
 def _same_slots(session: ReferenceSession, known: Learned, rng: random.Random) -> dict[str, TensorSlot]:

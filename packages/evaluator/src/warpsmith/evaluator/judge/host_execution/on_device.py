@@ -100,6 +100,14 @@ class OnDeviceExecution(HostExecution):
                 done[on_trial].add(self._done(room, seed, made_with if on_trial else None))
                 if done[True] & (self._patterns | done[False]):
                     return False
+        except BadProblemError:
+            # No inputs of this form could be drawn again: then nothing is shown.
+            return False
+        except CandidateFailedError as error:
+            # The time that is left for this is the machine's as much as the candidate's.
+            if error.failure.status != "timeout":
+                raise
+            return False
         finally:
             self._fill_state(self._arena("state", self.session.state.size)[0])
             self._make_again(made_with)

@@ -62,7 +62,7 @@ def _replay(
         return
     recordings.past.fill(recording)
     answer = session.answer(rng.getrandbits(48))
-    if learned.finite and not answer.finite:
+    if (learned.finite and not answer.finite) or (learned.half and answer.strays):
         return
     try:
         evaluation.launches.await_code(recording.launches)
