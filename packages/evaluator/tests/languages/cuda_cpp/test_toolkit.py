@@ -85,11 +85,11 @@ def test_what_a_compilation_executes_and_reads_is_there(found):
     assert found.version().startswith("nvcc 1")
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_recording_on_a_device_is_refused_before_a_judge_starts(device):
-    config = EvaluatorConfig(language="cuda_cpp", device=device, recording="on_device")
+def test_recording_on_a_device_that_runs_no_kernels_is_refused_before_a_judge_starts():
+    config = EvaluatorConfig(language="cuda_cpp", device="cpu", recording="on_device")
     with pytest.raises(UsageError, match="on_device"):
         language_of("cuda_cpp").check(config)
+    language_of("cuda_cpp").check(config.model_copy(update={"device": "cuda"}))
 
 
 TRITON = "import torch\nimport triton\n"
