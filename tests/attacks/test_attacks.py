@@ -221,7 +221,7 @@ def test_honest_kernel_is_correct(judged, control, trials):
     verdict = judged(control)
     assert verdict.status == "correct", verdict
     assert verdict.compiled
-    assert verdict.trials == trials
+    assert verdict.trials >= trials
     assert set(verdict.flags) <= {"retried"}
 
 
