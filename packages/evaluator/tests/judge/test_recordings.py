@@ -761,8 +761,11 @@ CONTENTS = {
 def test_what_host_code_does_is_the_same_on_every_content(judge, source):
     """Though each of these replays is right on every content."""
     verdict = judged(judge, source, trials=12)
-    assert (verdict.status, verdict.flags) == ("rejected", ("not_from_kernels",)), verdict
-    assert "On the values of a trial forward acts differently" in verdict.error_message
+    # Where two recordings on plain contents differ already, the replay of one is wrong before host code is called again.
+    assert verdict.status in {"rejected", "incorrect"}, verdict
+    if verdict.status == "rejected":
+        assert verdict.flags == ("not_from_kernels",)
+        assert "On the values of a trial forward acts differently" in verdict.error_message
 
 
 def test_a_content_that_is_missing_where_there_is_no_device_is_not_hidden(judge):
