@@ -761,7 +761,7 @@ CONTENTS = {
 def test_what_host_code_does_is_the_same_on_every_content(judge, source):
     """Though each of these replays is right on every content."""
     verdict = judged(judge, source, trials=12)
-    # Where two recordings on plain contents differ already, the replay of one is wrong before host code is called again.
+    # Where two recordings on plain contents differ already, a replay is wrong before host code is called again.
     assert verdict.status in {"rejected", "incorrect"}, verdict
     if verdict.status == "rejected":
         assert verdict.flags == ("not_from_kernels",)
