@@ -224,3 +224,26 @@ def test_what_no_replay_can_repeat_is_no_mistake_of_c_and_has_another_way(printe
 def test_an_ordinary_mistake_stays_one():
     shown = diagnostics.shortened('cuda.cu(3): error: expected a ";"', frozenset({"cuda.cu"}))
     assert diagnostics.category_of(shown) == "cuda_compilation_error"
+
+
+KEEPS = """#include <torch/extension.h>
+static at::Tensor kept;
+at::Tensor keep(at::Tensor x) { kept = x; return x.abs(); }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("keep", &keep); }
+"""
+PROGRAM = """
+import sys, torch
+from pathlib import Path
+from warpsmith.evaluator.languages.cuda_cpp import host_library, tensor_calls
+bridge = host_library.Bridge(tensor_calls.operations(print), tensor_calls.otherwise)
+module = host_library.HostLibrary(Path(sys.argv[1]), bridge).module("keeps", {})
+print(module.keep(torch.tensor([-2.0])).item())
+"""
+
+
+def test_a_process_ends_with_tensors_in_static_variables(compiled, tmp_path):
+    (binary,) = compiled(("main.cpp", KEEPS))["binaries"]
+    library = tmp_path / "keeps.so"
+    library.write_bytes(binary["library"])
+    ended = subprocess.run([sys.executable, "-c", PROGRAM, library], check=False, capture_output=True, text=True)
+    assert (ended.stdout, ended.returncode) == ("2.0\n", 0), ended.stderr

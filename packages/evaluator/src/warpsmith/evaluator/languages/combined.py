@@ -235,7 +235,7 @@ class Combined(KernelLanguage):
         """See `KernelLanguage`: launches of all languages come in their order, each with its language."""
         return _joined(
             {
-                name: part.record_detached(has_device=has_device, services=services if part.builds_ahead else None)
+                name: part.record_detached(has_device=has_device, **_services_of(part, services))
                 for name, part in self._parts.items()
             }
         )
@@ -250,7 +250,7 @@ class Combined(KernelLanguage):
 
         return _joined(
             {
-                name: part.record_on_device(device, asks(name), services=services if part.builds_ahead else None)
+                name: part.record_on_device(device, asks(name), **_services_of(part, services))
                 for name, part in self._parts.items()
             }
         )
@@ -294,6 +294,10 @@ class Combined(KernelLanguage):
     def _of_described(self, described: Described) -> KernelLanguage:
         kind = described[0] if described else None
         return next((part for part in self._parts.values() if kind in part.own_kinds), [*self._parts.values()][-1])
+
+
+def _services_of(part: KernelLanguage, services: HostServices | None) -> dict[str, HostServices]:
+    return {"services": services} if part.builds_ahead and services is not None else {}
 
 
 def _joined(hooks: Mapping[str, Hooks]) -> Hooks:

@@ -21,7 +21,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
-from warpsmith.evaluator.languages.base import Hooks, HostServices, KernelLanguage
+from warpsmith.evaluator.languages.base import Hooks, HostServices, KernelLanguage, RequestBuild
 from warpsmith.evaluator.recordings import library_calls, module_state, outputs
 from warpsmith.evaluator.recordings.errors import DetachedError, InputMutationError
 from warpsmith.evaluator.recordings.library_policy import policy_of
@@ -84,8 +84,8 @@ class Candidate:
             self.streams = gpu_stand_in.install(stand_in_properties, disguised=True)
             language.stand_in(stand_in_properties)
         if detached:
-            services = HostServices(partial(_build, channel), self.streams) if language.builds_ahead else None
-            hooks = language.record_detached(has_device=bool(properties), services=services)
+            services = _services(language, partial(_build, channel), self.streams)
+            hooks = language.record_detached(has_device=bool(properties), **services)
         elif device.kind.interprets:
             hooks = language.record_interpreted(partial(messages.send, channel, Kind.LAUNCH), self._is_read_only)
         else:
@@ -310,11 +310,15 @@ def _on_device(channel: _native.Channel, device: Device, language: KernelLanguag
         messages.send(channel, Kind.LAUNCH, launch)
         return messages.receive(channel).fields
 
-    services = HostServices(built, streams) if language.builds_ahead else None
-    hooks = language.record_on_device(device, compiled, services=services)
+    hooks = language.record_on_device(device, compiled, **_services(language, built, streams))
     language.stand_in(device.properties())
     gpu_stand_in.install_beside_device(streams)
     return hooks
+
+
+def _services(language: KernelLanguage, build: RequestBuild, streams: fake_cuda.Streams) -> dict[str, HostServices]:
+    """Return the argument `services` for a language that takes one; others need not know of it."""
+    return {"services": HostServices(build, streams)} if language.builds_ahead else {}
 
 
 def _refuse_write(operator: str) -> None:

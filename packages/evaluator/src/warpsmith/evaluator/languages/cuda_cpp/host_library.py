@@ -4,6 +4,7 @@ The layout of `Value` and `Bridge` is that of `headers/warpsmith/values.h`. Tens
 tensor until C++ releases the number.
 """
 
+import atexit
 import ctypes
 import struct
 from collections.abc import Callable, Mapping
@@ -208,6 +209,8 @@ class HostLibrary:
         for name in ("warpsmith_name", "warpsmith_argument", "warpsmith_variable", "warpsmith_attribute_name"):
             getattr(library, name).restype = ctypes.c_char_p
         library.warpsmith_attribute.restype = ctypes.POINTER(Value)
+        # Static tensors of host code are destroyed when the process has ended Python, and would call it.
+        atexit.register(self._stop)
         failed = library.warpsmith_start(ctypes.byref(bridge.table))
         if failed:
             raise RuntimeError(failed.decode("utf-8", "replace"))
@@ -216,6 +219,9 @@ class HostLibrary:
             library.warpsmith_attribute_name(number).decode(): bridge.decoded(library.warpsmith_attribute(number)[0])
             for number in range(library.warpsmith_attribute_count())
         }
+
+    def _stop(self) -> None:
+        self._library.warpsmith_stop()
 
     def module(self, name: str, documentation: Mapping[str, str]) -> ModuleType:
         """Return a Python module with the library's functions and attributes."""

@@ -115,6 +115,9 @@ const char* warpsmith_start(const warpsmith::Bridge* bridge) {
   return nullptr;
 }
 
+/// Ask Python for nothing more: tensors of static storage are destroyed after Python has ended.
+void warpsmith_stop() { warpsmith::bridge = nullptr; }
+
 int32_t warpsmith_count() { return static_cast<int32_t>(warpsmith::functions().size()); }
 const char* warpsmith_name(int32_t index) { return warpsmith::functions()[index].name.c_str(); }
 int32_t warpsmith_arity(int32_t index) { return static_cast<int32_t>(warpsmith::functions()[index].count); }

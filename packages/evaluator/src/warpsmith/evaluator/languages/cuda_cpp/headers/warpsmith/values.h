@@ -138,7 +138,7 @@ inline Value of_items(int32_t kind, const std::vector<Value>& items) {
 
 inline Value invoke(const char* name, const Value* args, int32_t count) {
   if (!bridge)
-    throw std::runtime_error(std::string(name) + " is called before the module is loaded: call it in a function");
+    throw std::runtime_error(std::string(name) + " is called while no module is loaded: call it in a function");
   Value result;
   if (bridge->call(name, args, count, &result) != 0)
     throw PythonError(result.kind == kText ? std::string(result.text, result.size) : std::string(name) + " failed");
