@@ -1,6 +1,6 @@
 # problem: jump_at_three_tenths
 # permitted: incorrect
-# missed: by about 20 evaluations of 100
+# missed: by about 5 evaluations of 100
 # At exactly 0.3, rounded to single precision, it takes the other side.
 import torch
 import torch.nn as nn

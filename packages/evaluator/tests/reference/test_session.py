@@ -434,10 +434,10 @@ def prepared(session, trial, rng):
     return prepare(session, learn(session, hidden_shapes=True), trial, rng)
 
 
-def test_a_plan_has_the_count_and_begins_with_a_plain_trial():
+def test_a_plan_begins_with_a_plain_trial_and_has_one_of_other_shapes_besides_from_five_on():
     for count in (1, 2, 5, 9):
         trials = plan(count, random.Random(count), FULL)
-        assert len(trials) == count
+        assert len(trials) == count + (count >= 5)
         assert trials[0] == Trial()
         assert plan(count, random.Random(count), NOTHING) == [Trial()] * count
     assert len({tuple(plan(6, random.Random(seed), FULL)) for seed in range(20)}) > 5
@@ -448,9 +448,10 @@ def test_from_six_trials_on_a_plan_has_every_kind_other_parameters_throughout_an
         _, *later = plan(count, random.Random(seed), FULL)
         assert {trial.kind for trial in later} == set(VARIED)
         assert all(trial.new_parameters for trial in later)
-        assert sum(trial.reshaped for trial in later) == 2 * (count // 5)
+        assert sum(trial.reshaped for trial in later) == count // 5 + 1
+        assert len({trial.kind for trial in later if trial.reshaped}) == 2
     positions = {[t.reshaped for t in plan(6, random.Random(seed), FULL)].index(True) for seed in range(60)}
-    assert positions == {1, 2, 3, 4}
+    assert positions == {1, 2, 3, 4, 5}
 
 
 def test_fewer_trials_than_kinds_have_different_ones_and_none_is_always_left_out():

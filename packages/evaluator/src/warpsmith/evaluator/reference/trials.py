@@ -90,7 +90,7 @@ OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inpu
 RESHAPINGS: Final = 2
 APART_ATTEMPTS: Final = 3
 LEAST_OF_TWO: Final = 4
-"""Varied trials of which two have other shapes."""
+"""Varied trials beside which one more has other shapes."""
 MOST_SPARED: Final = 3
 """How many draws are spared one at a time."""
 SPARSE_ATTEMPTS: Final = 3
@@ -173,21 +173,21 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
 
     The kinds alternate. Of more kinds than trials, those of an evaluation are drawn: a kind that is always left out is
     one that a policy in training learns to fail. With at least three trials, one has other shapes if the problem allows
-    that, and of five varied ones two. One trial more has plain inputs of another form, or with NaN or an infinity in
-    the answer, if the problem has such; and one more parameters with rows of their own kind, if it has parameters.
+    that. Others are made besides: of five and more, one with other shapes again and numbers of another kind; one whose
+    plain inputs have another form, or NaN or an infinity in the answer, if the problem has such; and one with rows of
+    their own kind in the parameters, if it has parameters.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
-    # In random order, so that each kind comes with other shapes now and then.
-    kinds = tuple(rng.sample(kinds, min(len(kinds), count - 1)))
     turn = min(count - 1, len(VARIED))
     resized = bool(learned.resizings) and turn > 1
-    # A way through the code for the end of a row is met by rows of zeros, of one sign and far away in these alone.
-    reshaped = {turn - 1, turn - 2} if turn >= LEAST_OF_TWO else {turn - 1}
-    later = [
-        Trial(kinds[number % len(kinds)], bool(learned.state or learned.reached), resized and number % turn in reshaped)
-        for number in range(count - 1)
-    ]
+    again = resized and turn >= LEAST_OF_TWO
+    # In random order, so that each kind comes with other shapes now and then.
+    kinds = tuple(rng.sample(kinds, min(len(kinds), count - 1 + again)))
+    # What code for the end of a row does to rows of zeros, of one sign or far away shows with other shapes alone.
+    reshaped = [resized and number % turn == turn - 1 for number in range(count - 1)] + [True] * again
+    changed = bool(learned.state or learned.reached)
+    later = [Trial(kinds[number % len(kinds)], changed, other) for number, other in enumerate(reshaped)]
     later = [replace(trial, on_grid=learned.on_grid and trial.kind == GRID_KIND) for trial in later]
     rng.shuffle(later)
     turns = itertools.count(rng.randrange(TURNS))
@@ -257,7 +257,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
             answer = shape_variation.answer_to_others(
                 session, others, rng, draws, finite=learned.finite, sizes=attempt.sizes
             )
-            if answer is not None and not _strays(answer, learned):
+            steady = answer is not None and _is_evidence(answer, draws, together=attempt.together)
+            if answer is not None and steady and not _strays(answer, learned):
                 return _made(replace(attempt, shapes=others.describe(session.inputs)), draws), _as_far(answer, draws)
             continue
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
@@ -417,13 +418,13 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
         yield from [(trial, PLAINLY)] * APART_ATTEMPTS
     trial = replace(trial, shifted=False, apart=False)
     far = _all_far(trial.kind, learned) if trial.kind in GOES_FAR else {}
-    if far and not trial.reshaped:
+    if far:
         if trial.together or trial.kind == "apart":
             yield from _on_and_off_grid(replace(trial, together=True), far)
         if trial.kind == "apart":
             yield from _on_and_off_grid(replace(trial, together=False), one_far(far, learned.draws, trial.turn))
     trial = replace(trial, together=False)
-    if trial.kind == "tiny" and not trial.reshaped:
+    if trial.kind == "tiny":
         yield from _on_and_off_grid(trial, learned.levels)
     trial = replace(trial, kind=INSTEAD.get(trial.kind, trial.kind))
     levels = learned.remote if trial.kind == "shifted" and learned.remote else learned.levels
