@@ -45,7 +45,7 @@ class ModelNew(nn.Module):
 
 def test_a_right_and_a_wrong_candidate(evaluator, add_problem, add_candidate):
     right = evaluator.evaluate(add_problem, add_candidate)
-    assert (right.status, right.compiled, right.trials, right.mismatched_fraction) == ("correct", True, 6, 0.0)
+    assert (right.status, right.compiled, right.trials, right.mismatched_fraction) == ("correct", True, 7, 0.0)
     wrong = evaluator.evaluate(add_problem, add_candidate.replace("mask=mask) + tl", "mask=mask) - tl"))
     assert (wrong.status, wrong.compiled, wrong.trials, wrong.error_category) == ("incorrect", True, 1, None)
     assert "expected" in wrong.error_message
