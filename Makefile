@@ -1,10 +1,10 @@
 # The two commands of a new user are `make demo` and `make test`; `make help` lists the rest.
 PYTHON ?= python3
-# `make install VARIANT=cuda` once: torch and vLLM for NVIDIA GPUs, until VARIANT=cpu. .venv is made anew for another.
+# `make install VARIANT=cuda` once: torch and vLLM for NVIDIA GPUs, until VARIANT=cpu. Another value rebuilds .venv.
 VARIANT ?=
 RUN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# Containers often forbid Python to keep its bytecode; every process would then compile torch and vLLM anew.
+# Containers often forbid Python to cache bytecode; every process would then recompile torch and vLLM.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Two lanes of about the same length. What starts commands of the trainer comes before what makes process groups.

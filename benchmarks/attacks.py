@@ -6,8 +6,8 @@ harmless there: its file names an honest kernel (`# timed like:`, for detached h
 it takes at least nine tenths of that kernel's time. An attack on the sandbox counts only if it succeeded. Honest
 kernels must pass. The peers' checkouts are passed on the command line. Verdicts are written one by one: after an
 interruption the same command continues. `--language cuda_cpp` judges the corpus in CUDA C++: KernelBench's evaluator
-builds each file for a minute or more of two processors. `--builds` does that beforehand without a device, in a folder
-that is passed when they are judged.
+spends a minute or more of two processors on building each file. `--builds` does that in advance without a device, in a
+folder that is passed when they are judged.
 
     python benchmarks/attacks.py --kernelbench /path/to/KernelBench --kernelgym /path/to/KernelGYM
     python benchmarks/attacks.py --without-ours --sol-execbench /path/to/SOL-ExecBench

@@ -1,6 +1,6 @@
 """How long one evaluation takes on a GPU that judges nothing else, of a problem that is known.
 
-A small kernel whose code is known (the same text again), one that is compiled anew, and a ReLU of 6.4 GB tensors
+A small kernel whose code is known (the same text again), one that must be compiled, and a ReLU of 6.4 GB tensors
 (KernelBench's problem 19 at its size), which needs more than 80 GB of device memory. `seconds` are means by phase.
 
     python benchmarks/evaluation_latency.py

@@ -1,6 +1,6 @@
 """Turns and megabytes recorded per second by size of turn, compared with one JSON file per turn and with JSON lines.
 
-Each way writes the same turns to the same file system. Batches are prepared beforehand, because a rollout has its rows
+Each way writes the same turns to the same file system. Batches are prepared in advance, because a rollout has its rows
 in either form at no extra cost; serialising (Arrow or JSON) is timed. Writers run as processes that start together; the
 figure is all turns over the time from the common start to the end of the last writer. A second figure divides by the
 writers' CPU time (user and system), which other load hardly affects. Megabytes (10^6) are those of the turn as plain

@@ -385,7 +385,7 @@ def main() -> None:
     parser.add_argument("--without-kernelbench", action="store_true", help="do not run KernelBench's evaluator")
     parser.add_argument("--slots", type=int, default=1, help="solutions at once here; each is timed alone")
     parser.add_argument("--tf32", action="store_true", help="allow TF32 in both evaluators")
-    parser.add_argument("--builds", type=int, default=0, help="processes that build extensions beforehand; 0: none")
+    parser.add_argument("--builds", type=int, default=0, help="processes that build extensions in advance; 0: none")
     parser.add_argument(
         "--out", type=Path, default=HERE / "results" / "side_by_side.json", help="continued if it exists"
     )

@@ -77,7 +77,7 @@ def stage(name: str) -> bool:
 
 
 def child(commands: int, answers: int) -> None:
-    """Go through the stages, each when told to; runs in a fork."""
+    """Go through the stages, each on command; runs in a fork."""
     for name in STAGES[:-1]:
         os.read(commands, 1)
         began = time.monotonic()

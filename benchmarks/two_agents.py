@@ -234,8 +234,8 @@ def of_all_measures(rows: Mapping[When, Sequence[Row]]) -> dict[str, Any]:
 def combined(runs: Sequence[Path]) -> dict[str, Any]:
     """Return the comparisons of each finished run, by its seed, and of the trajectories of all of them.
 
-    A problem's figure over seeds is the mean of all its trajectories that have one, in whichever run. All runs start
-    from one policy: for one without an evaluation before training, that of the first run stands.
+    A problem's figure over seeds is the mean of all its trajectories that have one, over all runs. All runs start from
+    one policy: for one without an evaluation before training, that of the first run stands.
     """
     by_seed: dict[int, dict[When, list[Row]]] = {}
     first = held_out_rows(runs[0] / "grpo", "before")

@@ -1,7 +1,7 @@
 # problem: row_sum
 # permitted: compile_error
 # slow: it waits for a deadline
-# Unrolls a loop without end when it is compiled, and shows another launch in every trial to have it compiled anew.
+# Unrolls an endless loop when it is compiled, and shows another launch in every trial so that it is compiled again.
 import torch
 import torch.nn as nn
 import triton

@@ -2,7 +2,7 @@
 # permitted: rejected
 # permitted on cuda: rejected, runtime_error
 # flags on cpu: no_kernel
-# Asks the kernel to make the inputs' mapping writable, and to map their file anew.
+# Asks the kernel to make the inputs' mapping writable, and to map their file again.
 import ctypes
 import mmap
 import os

@@ -70,7 +70,7 @@ class StruckRun:
         assert not self.runs
         arguments = ["--num-processes", self.processes, *options]
         kept = {name: value for name, value in os.environ.items() if name not in {"RANK", "LOCAL_RANK", "WORLD_SIZE"}}
-        # What torch has compiled lies in the folder for temporary files; the first start would compile it anew.
+        # torch keeps what it compiled in the folder for temporary files; the first start would compile it again.
         kept.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/torchinductor_{getpass.getuser()}")
         environment = {**kept, "TMPDIR": str(self.temporary), "COLUMNS": "200"}
         self.said = ""

@@ -130,7 +130,7 @@ class Server:
         return [part for key, value in keys.items() for part in ("--set", f"rollout.evaluation.{key}={value}")]
 
     def revive(self) -> None:
-        """Start it anew."""
+        """Restart it."""
         self.process = ServerProcess("--slots", "2", port=self.port)
 
 
@@ -153,7 +153,7 @@ def test_a_full_disk_ends_the_run(alone: StruckRun, disk: Path) -> None:
     filler = disk / "filler"
     _fill(filler)
     assert alone.await_end(STOPS_S) != 0
-    # Whichever came first: the records or a checkpoint, of which torch does not say why it cannot be written.
+    # The records or a checkpoint, whichever came first; torch does not say why a checkpoint cannot be written.
     assert re.search(r"No space left on device|could not be written, with 0\.0 MiB free", paragraph(alone.said))
     filler.unlink()
     assert not alone.leftovers()

@@ -42,7 +42,7 @@ class ModelNew(nn.Module):
     def forward(self, x):
         y = self.conv(x)
         assert y.is_contiguous(memory_format=torch.channels_last) or y.is_contiguous()
-        # of one order and dense, whichever it is
+        # in one order and dense, no matter which order
         out = torch.empty_like(y)
         hardswish_kernel[(triton.cdiv(y.numel(), 256),)](y, out, y.numel(), BLOCK=256)
         return out

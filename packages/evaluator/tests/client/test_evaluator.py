@@ -279,7 +279,7 @@ def struck_evaluator(struck_folder):
 
 @pytest.fixture
 def own_evaluator(struck_evaluator, struck_folder, add_problem, add_candidate, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(struck_folder))  # for a judge that is started anew
+    monkeypatch.setenv("TMPDIR", str(struck_folder))  # for a judge that is restarted
     assert struck_evaluator.evaluate(add_problem, add_candidate).status == "correct"
     return struck_evaluator
 

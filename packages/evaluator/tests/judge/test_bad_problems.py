@@ -1,4 +1,4 @@
-"""Problems that cannot be judged: what is wrong stands in one paragraph, whichever way the evaluator is asked."""
+"""Problems that cannot be judged: one paragraph says what is wrong, however the evaluator is called."""
 
 import subprocess
 import sys

@@ -327,7 +327,7 @@ def test_memory_of_the_device_is_given_back(judge, gpu):
     judge.evaluate(SUM, HOG, timeout_s=SHORT_S)
     for _ in range(3):
         judge.evaluate(SUM, ADD)
-    # Workers start anew meanwhile, and each has a context of some hundred megabytes.
+    # Meanwhile workers restart, and each has a context of a few hundred megabytes.
     assert gpu.free_bytes() > free - (3 << 30)
 
 

@@ -386,7 +386,7 @@ def test_a_number_that_depends_on_a_parameter_is_wrong(judge):
 
 
 def test_every_configuration_of_an_autotuned_kernel_is_recorded(judge):
-    """A configuration that covers half of the elements is found whichever is drawn first."""
+    """A configuration that covers half of the elements is found, no matter which is drawn first."""
     broken = TUNED.replace("at = tl.program_id(0) * BLOCK", "at = tl.program_id(0) * 64")
     broken = broken.replace("tl.arange(0, BLOCK)", "tl.arange(0, 64)").replace("mask=at < n)\n", "mask=at < n)\n")
     half = LAUNCH.replace("(triton.cdiv(x.numel(), 64),)", 'lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)')
@@ -572,7 +572,7 @@ BY_VERSION = "self.version != self.scale._version"
     ("way", "more"), [(DetachedExecution, ""), (OnDeviceExecution, "self.scale.flatten()[0].item()")]
 )
 def test_a_parameter_has_a_new_version_in_each_call(judge, monkeypatch, way, more):
-    """As after a copy into it, so that what is kept until torch shows a change is made anew."""
+    """As after a copy into it, so that what is kept until torch shows a change is remade."""
     made = []
     record = way.record
 

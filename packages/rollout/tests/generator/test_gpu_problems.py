@@ -197,7 +197,7 @@ def run_program(name, root, **environment):
 
 
 def one_of_each_pattern(problems):
-    """Yield a problem and a solution for each family, pattern and grade, with choices drawn anew."""
+    """Yield a problem and a solution for each family, pattern and grade, with new choices each time."""
     seen = set()
     for problem in problems:
         rng = random.Random(problem.source)

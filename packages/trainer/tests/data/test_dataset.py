@@ -1,4 +1,4 @@
-"""From sources to what each update takes: encoded once, held out by problem, mixed by weight, shown beforehand."""
+"""From sources to what each update takes: encoded once, held out by problem, mixed by weight, shown in advance."""
 
 import json
 from collections import Counter

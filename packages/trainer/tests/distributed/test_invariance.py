@@ -23,7 +23,7 @@ def assert_same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor
 
 
 def assert_same_ratios(found: dict[str, float], expected: dict[str, float]) -> None:
-    """The ratio of every turn that counts is known on rank 0, whichever rank trained on it."""
+    """The ratio of every turn that counts is known on rank 0, no matter which rank trained on it."""
     names = [f"ratio_mean/{row}" for row in range(6)]
     assert [name for name in found if name.startswith("ratio_mean/")] == names
     assert [found[name] for name in names] == pytest.approx([expected[name] for name in names], rel=1e-4)

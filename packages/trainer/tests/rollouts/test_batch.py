@@ -217,7 +217,7 @@ def test_an_optimizer_that_is_not_timed_has_the_ratio_of_bytes(turns_table) -> N
 
 
 def test_turns_of_agents_get_their_credit_from_the_table(turns_table) -> None:
-    """An optimizer's first turn is compared with another's, whichever turns of the trajectories they are."""
+    """An optimizer's first turn is compared with another's, wherever they are in their trajectories."""
     rows = [("0", 0, "generator", 0.3), ("0", 1, "optimizer", 1.0), ("1", 0, "generator", 0.1)]
     rows += [("1", 1, "generator", 0.3), ("1", 2, "optimizer", 0.0)]
     table = turns_table(

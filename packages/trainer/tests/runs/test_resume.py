@@ -1,7 +1,7 @@
-"""A GRPO run that is cut off at a random moment and resumed is the run that was not cut off, bit for bit.
+"""A GRPO run interrupted at a random moment and resumed equals the uninterrupted run, bit for bit.
 
-In every run a copy is resumed that was made while the run stood still; long runs kill another. The moment is drawn anew
-each time and printed; WARPSMITH_KILL_SEED repeats one, WARPSMITH_KILLS asks for more kills.
+Every run resumes a copy that was made while the run stood still; long runs kill another. The moment is drawn each time
+and printed; WARPSMITH_KILL_SEED repeats one, WARPSMITH_KILLS asks for more kills.
 """
 
 import contextlib

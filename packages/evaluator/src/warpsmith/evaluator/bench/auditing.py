@@ -29,7 +29,7 @@ from warpsmith.records.folders import write_file
 
 FORMAT: Final = 1
 CONSTANTS: Final = ("all zeros", "one constant", "the output for other inputs")
-"""Wrong outputs that do not depend on the input: one computed beforehand is a constant too."""
+"""Wrong outputs that do not depend on the input: one computed in advance is a constant too."""
 COMPARISONS: Final = ("evaluator", "kernelbench_1e-2", "kernelbench_1e-4")
 
 Entry = dict[str, Any]

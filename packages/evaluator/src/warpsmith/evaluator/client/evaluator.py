@@ -365,7 +365,7 @@ class Evaluator:
         self._places = [_Place() for _ in range(self.config.most_judges)]
         self._closed = False
         self.judges_lost = 0
-        # A judge that ended since this was closed is not started anew.
+        # A judge that ended after this was closed is not restarted.
         self._retries = replace(_OF_LOST_JUDGES, never=lambda error: self._closed)
 
     def __enter__(self) -> "Evaluator":

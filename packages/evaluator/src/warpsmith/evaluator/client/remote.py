@@ -231,8 +231,8 @@ class Client:
     ) -> Verdict:
         """As `evaluate`, for asyncio; cancelling the call frees the slot on the server.
 
-        `on_running` is not called: servers do not report when they begin. `deadline_s` counts from the call, and
-        for each workload anew.
+        `on_running` is not called: servers do not report when they begin. `deadline_s` counts from the call, and starts
+        again for each workload.
         """
         request = EvaluationRequest.of(
             problem,

@@ -83,7 +83,7 @@ class Launches:
         return self._compiling.alone(launches)
 
     def leave_out(self, dropped: list[Launch], kept: list[Launch]) -> None:
-        """Settle anew without the launches in `dropped` that are not in `kept`."""
+        """Settle again without the launches in `dropped` that are not in `kept`."""
         left = {codec.encode([[launch]]) for launch in dropped} - {codec.encode([[launch]]) for launch in kept}
         self._known = {key: launch for key, launch in self._known.items() if key not in left}
         self._compiling.settle_anew(list(self._known.values()))

@@ -30,10 +30,10 @@ class DeviceLock:
     - `turn`: exclusive from then on; others begin no use.
     - `use`: shared by each process that uses the device, exclusive by one that is alone.
 
-    Every `try_` method returns at once, since the caller holds a lock that those need who end a use.
+    Every `try_` method returns at once, since the caller holds a lock that threads ending a use need.
 
-    A file that was removed, or replaced by another judge's, is opened anew before this one begins a use of its own or
-    wants the device alone: else each would have a lock of its own. What is held at that time stays as it is.
+    A file that was removed, or replaced by another judge's, is reopened before this one begins a use of its own or
+    wants the device alone: otherwise each would have a lock of its own. What is held at that time stays as it is.
 
     Args:
         folder: where the files lie; by default the machine's for temporary files.
@@ -118,7 +118,7 @@ class DeviceLock:
         self._renew((name, "shared") for name in names if name not in self._shares)
 
     def _renew(self, keys: Iterable[tuple[str, str]]) -> None:
-        """Open those files anew that are not at their paths any more; nothing of them is held."""
+        """Reopen the files that are no longer at their paths; no lock on them is held."""
         for name, role in keys:
             old, path = self._of(name, role), self._paths[name]
             try:
@@ -127,7 +127,7 @@ class DeviceLock:
             except FileNotFoundError:
                 pass
             new = _opened(path)
-            # Under the same number, so that a thread in the midst of a call has the one or the other.
+            # Under the same number, so that a thread in the middle of a call has one or the other.
             os.dup2(new, old, inheritable=False)
             os.close(new)
 

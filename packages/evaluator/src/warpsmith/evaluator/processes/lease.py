@@ -14,7 +14,7 @@ MOST_IN_A_ROW: Final = 8
 """How many threads of one judge have the device alone before other judges, and those who share it, get a turn."""
 
 Use = Literal["alone", "alone_wait", "shared", "shared_wait", "driver", "driver_wait", "without"]
-"""How a thread has the device, or for what it waits; `without`: in the midst of a use, having released it."""
+"""How a thread has the device, or what it waits for; `without`: in the middle of a use, having released it."""
 USES: Final[tuple[Use, ...]] = get_args(Use)
 
 
@@ -213,7 +213,7 @@ class Lease:
     def give_way(self) -> None:
         """Yield the device to a thread that waits to use it alone; only if this thread has no work in progress on it.
 
-        That thread thus waits for one step of each sharer, not for whole trials.
+        So that thread waits for one step of each sharer, not for whole trials.
         """
         # Read without the lock: whoever is missed now is seen at the next step.
         if self._drains or (self._others is not None and self.held_here() == "shared" and self._others.is_awaited()):
@@ -345,7 +345,7 @@ class Lease:
             self._state.notify_all()
 
     def _give_up(self) -> None:
-        """Leave the device to everyone; what was taken of it is unknown, and the next thread begins anew."""
+        """Leave the device to everyone; what is held of it is unknown, and the next thread starts from scratch."""
         with self._state:
             self._has_next = False
             self._wanted -= 1

@@ -48,7 +48,7 @@ class Machine:
         self._uuid = self.device.uuid
         self.config = config
         self.clock = PhaseClock()
-        # Another judge of this user on this device would make contexts and run kernels in the midst of a timing.
+        # Another judge of this user on this device would create contexts and run kernels during a timing.
         self._others = DeviceLock(self._uuid) if kind.times else None
         self.lease = Lease(
             self.clock, windows, kind.workers_at_once, self._others,

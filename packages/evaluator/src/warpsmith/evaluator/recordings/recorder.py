@@ -55,8 +55,8 @@ class Recorder:
     Args:
         memory: the judge's arenas.
         language: describes launch arguments of its own types.
-        may_change: whether host code can write to a storage in ways that nobody sees. What it holds is then recorded
-            anew wherever it is used.
+        may_change: whether host code can write to a storage unobserved. Its content is then recorded again wherever it
+            is used.
     """
 
     def __init__(

@@ -221,7 +221,7 @@ class AmbiguityFinder(TorchFunctionMode):
             self._note_writes(name, args, kwargs)
 
     def _note_writes(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note a write by index. One number that goes to all places is the same whichever write is the last."""
+        """Note a write by index. One number written to all places is the same in any order of writes."""
         words = ("dim", "index", "indices", "src", "source", "values")
         most = 3 if name in INDEX_WRITES else 4
         if name in INDEX_WRITES and any(args[most:]):

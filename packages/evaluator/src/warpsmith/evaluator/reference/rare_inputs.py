@@ -1,8 +1,8 @@
 """Plain input sets whose answers hold what few plain answers hold: a row without a mark, a hand of a rare rank.
 
-A kernel that is wrong for one input set in ten is right in most evaluations if each judges one plain set that is drawn
-anew. So plain sets are drawn in advance, the reference answers them, and those with a rare number in the answer are
-judged more often than others, and one with NaN or an infinity always. Their seeds are secret, as those of all trials.
+A kernel that is wrong for one input set in ten is right in most evaluations if each judges one freshly drawn plain set.
+So plain sets are drawn in advance, the reference answers them, and those with a rare number in the answer are judged
+more often than others, and one with NaN or an infinity always. Their seeds are secret, as those of all trials.
 
 What happens in one set of a hundred takes hundreds to be met. So each later evaluation of a problem looks at some more.
 What is found depends on the problem and on chance alone, never on a candidate.

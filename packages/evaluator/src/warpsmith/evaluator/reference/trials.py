@@ -102,7 +102,7 @@ REGULAR_WAYS: Final = 2
 """The last ways of changing shapes: a kernel that refuses those as well is right for the sample's shapes alone."""
 NUMBER_BITS: Final = 48
 RARE_SHARE: Final = 0.5
-"""How often the plain trial of several has rare numbers, if the problem has such; else it is drawn anew."""
+"""How often the plain trial of several has rare numbers, if the problem has any; otherwise it is drawn afresh."""
 
 
 Start = Literal["few", "many", "turn"]

@@ -1,6 +1,6 @@
 """Whether a problem's inputs now and then have another form: another dtype, layout, number of rows, or None.
 
-Two input sets of fixed seeds can be alike where one in five differs. A trial whose set differs would then be made anew
+Two input sets of fixed seeds can be alike where one in five differs. A trial whose set differs would then be redrawn
 until it does not, and a candidate that fails on such a set would be right in most evaluations.
 """
 

@@ -77,7 +77,7 @@ class _Removal:
             self._until_empty(name, root, directory, lambda inner: self._move_up(inner, directory, root))
 
     def _until_empty(self, name: str, parent: int, directory: int, with_directory: Callable[[str], None]) -> None:
-        """Remove a directory. Listing a directory while it changes may skip entries, hence the repetition."""
+        """Remove a directory. Listing a directory while it changes may skip entries, so this repeats."""
         while True:
             while self._each(directory, with_directory):
                 pass

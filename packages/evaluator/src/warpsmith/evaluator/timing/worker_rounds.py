@@ -191,7 +191,7 @@ class Rounds:
     @staticmethod
     @contextmanager
     def _capture(graph: "torch.cuda.CUDAGraph") -> Iterator[None]:
-        # Its own pool, named beforehand: torch tells the name only after the capture.
+        # Its own pool, named in advance: torch reveals the name only after the capture.
         pool = torch.cuda.graph_pool_handle()
         with torch.cuda.graph(graph, pool=pool), cuda_placement.capturing(pool):
             yield

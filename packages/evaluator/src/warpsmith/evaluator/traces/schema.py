@@ -206,7 +206,7 @@ class FlashInferDefinition(Definition):
 
 
 class RandomInput(_Document):
-    """Drawn anew each time."""
+    """Drawn again each time."""
 
     type: Literal["random"] = "random"
 

@@ -1,4 +1,4 @@
-"""Which kernels are taken out of a source, how they are written anew, and what is refused."""
+"""Which kernels are extracted from a source, how they are rewritten, and what is refused."""
 
 import ast
 import importlib.metadata

@@ -79,5 +79,5 @@ def layer_part(name: str) -> tuple[int, str] | None:
 
 
 def holds_weights(name: str) -> bool:
-    """Whether an entry of a model is a weight, and not the state of a kernel or a table that is computed anew."""
+    """Whether an entry of a model is a weight, not the state of a kernel or a table that is recomputed."""
     return _NO_WEIGHTS.search(name) is None

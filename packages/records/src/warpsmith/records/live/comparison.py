@@ -42,7 +42,7 @@ def comparison(turns: Sequence[pa.Table]) -> dict[str, Any]:
 def _last(turns: pa.Table) -> tuple[Part | None, dict[str, float]]:
     parts = parts_of(turns)
     evaluations = [part for part in parts if part.role != TRAIN]
-    # The last moment counts, whichever role was evaluated then.
+    # The latest evaluation counts, whatever its role.
     ordered = sorted(evaluations, key=lambda part: -1 if part.after_step is None else part.after_step)
     for part in [*reversed(ordered), *parts]:
         shares = solved_shares(part.of(turns))

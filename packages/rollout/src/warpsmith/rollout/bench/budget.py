@@ -1,4 +1,4 @@
-"""What a search may spend: tokens and evaluations, whichever ends first."""
+"""What a search may spend: tokens and evaluations, whichever runs out first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

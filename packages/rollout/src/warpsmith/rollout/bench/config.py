@@ -92,7 +92,7 @@ class BenchSamplingConfig(_Section):
 
 
 class BudgetConfig(_Section):
-    """What one search may spend; whichever is spent first ends it. Without limits its attempts end it."""
+    """What one search may spend; the first limit reached ends it. Without limits it ends after its attempts."""
 
     tokens: int | None = Field(
         default=None, ge=1, description="Most tokens, prompts included. An attempt begins only if it fits in full."

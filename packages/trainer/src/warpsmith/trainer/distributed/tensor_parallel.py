@@ -99,8 +99,8 @@ def shard_of(parameter: nn.Parameter) -> Shard | None:
 def whole(parameters: Sequence[nn.Parameter], layers: Split | None) -> Iterator[None]:
     """Give each parameter its complete value inside the block; collective.
 
-    DeepSpeed's own context (`GatherReplacedLayerParams`) copies the part anew at the end; the parameter would then no
-    longer lie in the buffer that ZeRO updates, and would never change again. Here it gets back the very memory.
+    DeepSpeed's own context (`GatherReplacedLayerParams`) makes a new copy of the part at the end; the parameter would
+    then no longer lie in the buffer that ZeRO updates, and would never change again. Here it gets back the same memory.
 
     Args:
         parameters: those to complete, the same on every rank.

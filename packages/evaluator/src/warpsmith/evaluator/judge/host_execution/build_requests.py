@@ -1,4 +1,4 @@
-"""Answers what host code asks to build, whichever execution runs it."""
+"""Answers host code's build requests, for either kind of execution."""
 
 import time
 from typing import Final

@@ -26,7 +26,7 @@ REMARK: Final = (
 
 
 def run_in_another_order(evaluation: Evaluation, learned: Learned, rng: random.Random) -> None:
-    """Record host code on the forms of the trials in another order, and judge by a replay what it then does anew.
+    """Record host code on the trials' forms in another order, and judge by a replay what it does differently then.
 
     It runs in a process of its own, so that the recordings before, and their times, stay as they are.
 

@@ -138,8 +138,8 @@ def _played(evaluation: Evaluation, answer: Answer, rng: random.Random) -> tuple
     """
     recordings = evaluation.recordings
     while True:
-        recording, anew = recordings.of_inputs(answer)
-        if anew:
+        recording, remade = recordings.of_inputs(answer)
+        if remade:
             answer = evaluation.session.answer(rng.getrandbits(48))
         try:
             evaluation.launches.await_code(recording.launches)

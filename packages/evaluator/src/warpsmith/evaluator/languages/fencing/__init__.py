@@ -1,1 +1,1 @@
-"""Fenced twins of kernels: PTX is read, and written anew with a check before each access."""
+"""Fenced twins of kernels: PTX is parsed, and rewritten with a check before each access."""

@@ -1,6 +1,6 @@
 """Reads the subset of PTX that kernels compiled by Triton and nvcc need, and rejects the rest.
 
-The text includes inline assembly, so it can contain anything. The output is written anew from what was parsed, so the
+The text includes inline assembly, so it can contain anything. The output is rewritten from what was parsed, so the
 assembler sees nothing else: no comment, preprocessor directive or debug section.
 Source: NVIDIA, Parallel Thread Execution ISA, version 9.0.
 """

@@ -116,7 +116,7 @@ def _tile_kernel(lines: Lines, batched: bool, name: str = "kernel") -> Kernel:
 
 
 def _vector_kernel(lines: Lines, batched: bool) -> Kernel:
-    """Return a kernel that computes BLOCK entries of one row, and reads the second matrix anew for each row."""
+    """Return a kernel that computes BLOCK entries of one row, and reads the second matrix again for each row."""
     first, x, y, out = _offsets(batched)
     axis = int(batched)
     return Kernel(

@@ -1,4 +1,4 @@
-"""Checks one kernel against the grammar and the library, and builds anew what is checked: nothing else is rendered."""
+"""Checks one kernel against the grammar and the library, and rebuilds what was checked: nothing else is rendered."""
 
 import ast
 import builtins
@@ -90,12 +90,12 @@ class Checked:
 
 
 def check(kernel: Kernel, module: Module) -> Checked:
-    """Return a kernel built anew of what was checked; ExtractionError where anything is refused."""
+    """Return a kernel rebuilt from what was checked; ExtractionError where anything is refused."""
     return KernelCheck(kernel, module).run()
 
 
 class KernelCheck:
-    """Builds one kernel anew.
+    """Rebuilds one kernel.
 
     Attributes:
         fields: the grammar.
@@ -258,7 +258,7 @@ class KernelCheck:
         return ast.Attribute(value=ast.Name(id=LANGUAGE_NAME, ctx=ast.Load()), attr=member, ctx=ast.Load())
 
     def _body(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Return the statements built anew, without those that say nothing; `pass` where none is left."""
+        """Return the rebuilt statements, without those that have no effect; `pass` where none is left."""
         built: list[ast.stmt] = []
         for statement in statements:
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
@@ -270,7 +270,7 @@ class KernelCheck:
         return built or [ast.copy_location(ast.Pass(), statements[0])]
 
     def _copy(self, node: Node) -> Node:
-        """Return a node built anew of its checked parts."""
+        """Return a node rebuilt from its checked parts."""
         if type(node) not in self.fields:
             remedy = INSTEAD.get(type(node), "Leave it out.")
             raise self.refused(node, f"a {type(node).__name__}", remedy)

@@ -28,12 +28,12 @@ METHODS: Final = frozenset({"bit_length", "bit_count", "is_integer", "startswith
 
 
 def check_computing(kernel: Kernel, module: Module) -> Checked:
-    """Return such a function built anew of what was checked; ExtractionError where anything is refused."""
+    """Return such a function rebuilt from what was checked; ExtractionError where anything is refused."""
     return _ComputingCheck(kernel, module).run()
 
 
 class _ComputingCheck(KernelCheck):
-    """Builds one function anew that computes constants."""
+    """Rebuilds one function that computes constants."""
 
     fields = COMPUTING_FIELDS
     builtins = COMPUTING_BUILTINS

@@ -383,7 +383,7 @@ class Evaluator:
             return self._call_function(definition, node)
 
     def _by_convention(self, name: str, node: ast.Call) -> Value:
-        """`is_hip()` and `compare_version("triton", operator.ge, "3.0.0")`, which each project writes anew."""
+        """`is_hip()` and `compare_version("triton", operator.ge, "3.0.0")`, which each project writes for itself."""
         last = name.rpartition(".")[2].lower()
         match self._arguments(node):
             case [] if last in library.CONVENTIONS and not node.keywords:

@@ -1,8 +1,8 @@
 """Takes a candidate's kernels out of its source by syntax, so that they run without its host code.
 
-Nothing of the source is executed. `module` follows the module's statements and tells what its names are bound to,
-`constants` computes the values of constants, `check` builds each kernel anew from the parts of Python's grammar that
-mean the same compiled and interpreted (`grammar`, `flow`) and from the parts of Triton's language that kernels may use
+Nothing of the source is executed. `module` follows the module's statements and knows what its names are bound to,
+`constants` computes the values of constants, `check` rebuilds each kernel from the parts of Python's grammar that mean
+the same compiled and interpreted (`grammar`, `flow`) and from the parts of Triton's language that kernels may use
 (`library`), and `render` writes the result as text. What is compiled and what is interpreted is that text.
 
 Triton's code generator runs Python while it compiles: it calls any function that a kernel's body names, reads any

@@ -41,7 +41,7 @@ ENUMS: Final = frozenset({"triton.language.PropagateNan"})
 CONSTEXPR: Final = "triton.language.constexpr"
 DESCRIPTOR: Final = "triton.language.tensor_descriptor"
 INNER_FUNCTIONS: Final = frozenset({"triton.language.core.get_int_dtype"})
-"""Functions of closed modules that kernels may use: Triton's own sort has it, and whoever writes it anew."""
+"""Functions of closed modules that kernels may use: Triton's own sort uses it, and so do copies of that sort."""
 _CONSTANTS: Final = MappingProxyType({"triton.language.core.CONSTEXPR_0": Constexpr(0)})
 CLOSED_MEMBERS: Final = frozenset(
     f"{LANGUAGE}.{name}"

@@ -507,7 +507,7 @@ class _Scope:
         return kernel
 
     def _add(self, kernel: Kernel) -> None:
-        """Note a kernel. One that is defined anew under its name takes the place of the old one.
+        """Note a kernel. A later definition under the same name replaces the earlier one.
 
         In a function or a class several may be defined under one name, and each be launched.
         """
