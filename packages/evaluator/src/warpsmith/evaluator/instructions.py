@@ -204,7 +204,7 @@ def task(problem: str, operators: OperatorPolicy = "none", language: str = "trit
 
     Args:
         problem: the problem's source.
-        operators: what `forward` may compute with PyTorch beside its kernels.
+        operators: what `forward` may compute with PyTorch besides its kernels.
         language: kernel language of the answer.
     """
     return f"{request(language)}\n\n{rules(operators, language)}\n\nProblem:\n```python\n{problem.strip()}\n```"

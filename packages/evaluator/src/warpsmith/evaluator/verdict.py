@@ -194,7 +194,7 @@ class Verdict:
         recording: how host code was recorded: `detached`, in a process without device and without contents, or
             `on_device`, where kernels run (interpreted on a CPU). None if no worker started, or the evaluator lost it.
         flags: observations, from FLAGS.
-        policy: which operators of torch the candidate could call beside its kernels: `none`, `library` or `any`.
+        policy: which operators of torch the candidate could call besides its kernels: `none`, `library` or `any`.
         operators: those that its recordings call, such as `aten.convolution`; empty if it calls none.
         kernel_share: share of the device's time in the candidate's own kernels, 0 to 1, the rest being library
             operators, copies and fills; None if nothing was timed.

@@ -43,12 +43,12 @@ from warpsmith.records.wording import installing
 
 STDERR: Final = 2
 SILENCE_S: Final = 60.0
-"""How long a judge may be silent before it is pinged, and how long it may then take to answer."""
+"""How long a judge may be silent before it is pinged, and how long it then has to answer."""
 STOP_S: Final = 10.0
 MOST_SEEDS: Final = 64
-"""Most input sets of one question about a problem."""
+"""Maximum number of input sets in one request about a problem."""
 JUDGE_ARGUMENTS: Final = ("-I", "-m", "warpsmith.evaluator.judge.process")
-"""Arguments of Python that start a judge."""
+"""Python's arguments to start a judge."""
 JUDGE_DIED: Final = "The judge process died while it evaluated this candidate, and again at the retry."
 
 
@@ -95,7 +95,7 @@ class _Judge:
 
     @property
     def rounds(self) -> int:
-        """How often its slots would be filled by what it has to do."""
+        """How many times its pending work would fill its slots."""
         return len(self.waiting) // self.slots
 
     @staticmethod
@@ -143,10 +143,11 @@ class _Judge:
         """Start the process."""
         channel, fd = _native.Channel.pair()
         command = [sys.executable, *JUDGE_ARGUMENTS, str(fd)]
-        # From its first moment: once anything has asked the driver, what it shows does not change any more.
+        # From the start: once anything has queried the driver, what it shows no longer changes.
         environment = os.environ | config.device_kind.environment(config.gpu)
         try:
-            # A process group of its own, because Ctrl-C is for the caller, whose end of the channel then ends the rest.
+            # Its own process group, because Ctrl-C is for the caller; when the caller closes the channel, the rest
+            # ends.
             process = subprocess.Popen(
                 command,
                 env=environment,
@@ -340,11 +341,11 @@ class Evaluator:
 
     Args:
         config: sizes, containment and limits.
-        windows: where other processes use the judge's device too: opens windows in which they do not. The judge times
-            only in these.
+        windows: if other processes use the judge's device too: opens windows in which they do not. The judge times only
+            in these.
 
     Attributes:
-        judges_lost: judge processes that died or were killed, as far as it was noticed.
+        judges_lost: judge processes known to have died or been killed.
 
     Example:
         with Evaluator() as evaluator:
@@ -426,7 +427,7 @@ class Evaluator:
             trials: correctness trials; None takes the configured number.
             seed: makes inputs and trials repeatable; leave it None so that nobody can predict them.
             timeout_s: seconds that the candidate's whole run may take; None takes the configured limit.
-            operators: what forward may compute with torch beside its kernels; None takes the configured policy.
+            operators: what forward may compute with torch besides its kernels; None takes the configured policy.
             baseline: what to compare with, some of the configured baselines, the first for `speedup`; None takes all.
 
         Raises:
@@ -475,7 +476,8 @@ class Evaluator:
     def outputs(self, problem: GivenProblem, seeds: Sequence[int]) -> list[list[Output]]:
         """Return what a problem's reference computes from its own inputs, made under each of the seeds.
 
-        The problem's code runs only in a contained worker. It may be long: it is for programs that compare problems.
+        The problem's code runs only in a contained worker. The result may be long: it is for programs that compare
+        problems.
 
         Args:
             problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.
@@ -500,7 +502,7 @@ class Evaluator:
 
         Each form is timed by both clocks. Several problems can be timed at once: one is then compiled while another is
         timed. The compiler gets the device alone whenever it compares times; its other work on the device, the first
-        call of the compiled form among it, runs beside what is timed meanwhile.
+        call of the compiled form included, runs alongside what is being timed.
 
         Args:
             problem: a `Problem`, the path of its file (`pathlib.Path`), or its source.
@@ -551,7 +553,7 @@ class Evaluator:
         baseline: GivenBaseline | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
-        """As `evaluate`, for asyncio: any number can be awaited; the judge runs as many at once as it has slots.
+        """Like `evaluate`, for asyncio: any number can be awaited; the judge runs as many at once as it has slots.
 
         Args:
             on_running: called in this loop with True when work begins or continues, with False when it waits for a
@@ -576,7 +578,7 @@ class Evaluator:
         return await self._judged_async(request, listener)
 
     async def _judged_async(self, request: EvaluationRequest, listener: OnRunning) -> Verdict:
-        """As `_judged`, for asyncio."""
+        """Like `_judged`, for asyncio."""
         fields = self._fields(request)
 
         async def ask() -> Verdict:
@@ -619,8 +621,8 @@ class Evaluator:
     def _running_judge(self, problem: str = "") -> _Judge:
         """Return the judge for a problem, starting it at first use or after it died.
 
-        Each problem has a judge that knows it; another takes it where that one has more to do, counted in whole rounds
-        of its slots.
+        Each problem has a judge that knows it; another judge takes it if that one has more work, counted in whole
+        rounds of its slots.
         """
         first = zlib.crc32(problem.encode("utf-8", "surrogatepass"))
         places = [(first + number) % len(self._places) for number in range(len(self._places))]
@@ -674,7 +676,7 @@ def evaluate(
     config: EvaluatorConfig | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Verdict:
-    """Judge one candidate with an evaluator of its own; options as for `Evaluator.evaluate`.
+    """Judge one candidate with its own evaluator; options as for `Evaluator.evaluate`.
 
     Starting the evaluator takes seconds: to judge several candidates, keep an `Evaluator`.
 
@@ -687,7 +689,7 @@ def evaluate(
     Example:
         verdict = evaluate(Path("19_ReLU.py"), Path("relu.py"))
     """
-    # Starting takes seconds: a file that does not exist is reported before.
+    # Starting takes seconds: a missing file is reported first.
     request = EvaluationRequest.from_options(problem, candidate, options)
     if refusal := request.refusal:
         return refusal

@@ -1,6 +1,6 @@
 """The one way to ask for a verdict: a pool of workers, a client of servers, Ray actors and caches all have it.
 
-Torch-free, as everything on the caller's side.
+Torch-free, like everything on the caller's side.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class WindowRequest:
         waiting: timings that wait for it.
         slots: evaluations that the judge runs at once: with as many waiting, it does nothing else.
         open: opens the window until a moment by `time.monotonic`. Timings that are not done by then are discarded.
-        refuse: says why there will be none; the timings that wait end as `invalid`.
+        refuse: says why there will be none; waiting timings end as `invalid`.
     """
 
     waiting: int
@@ -42,17 +42,17 @@ class WindowKeeper(Protocol):
     """Opens windows for a judge whose device has other users. Called in a thread of the evaluator; must not block."""
 
     def wanted(self, request: WindowRequest) -> None:
-        """Take a request; a later one takes the place of an earlier one that was not answered."""
+        """Take a request; it replaces an earlier one that was not answered."""
 
     def ended(self, timed: Sequence[tuple[float, float]]) -> None:
-        """Take note that the judge needs its window no more.
+        """Note that the judge no longer needs its window.
 
         Args:
             timed: when it used the device alone, by `time.monotonic`.
         """
 
     def lost(self) -> None:
-        """Take note that the judge is gone, and with it its request or its window."""
+        """Note that the judge is gone, and with it its request or its window."""
 
 
 class EvaluationOptions(TypedDict, total=False):
@@ -72,7 +72,7 @@ class AsyncEvaluationOptions(EvaluationOptions, total=False):
 
 
 class SyncEvaluator(Protocol):
-    """Judges one candidate and blocks until the verdict is there: `Evaluator`, `Client`."""
+    """Judges one candidate and blocks until the verdict is ready: `Evaluator`, `Client`."""
 
     def evaluate(
         self,
@@ -93,7 +93,7 @@ class SyncEvaluator(Protocol):
             trials: correctness trials; None takes the configured number.
             seed: makes inputs and trials repeatable; leave it None so that nobody can predict them.
             timeout_s: seconds that the candidate's whole run may take; None takes the configured limit.
-            operators: what forward may compute with torch beside its kernels; None takes the configured policy.
+            operators: what forward may compute with torch besides its kernels; None takes the configured policy.
             baseline: what to compare with, some of the configured baselines, the first for `speedup`; None takes all.
 
         Raises:
@@ -104,7 +104,7 @@ class SyncEvaluator(Protocol):
 
 
 class AsyncEvaluator(Protocol):
-    """Judges candidates for asyncio, many at once: `Evaluator`, `Client`, Ray actors, servers, a cache before them."""
+    """Judges candidates for asyncio, many at once: `Evaluator`, `Client`, Ray actors, servers, a cache over them."""
 
     async def evaluate_async(
         self,

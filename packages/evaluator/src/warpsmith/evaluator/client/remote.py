@@ -60,7 +60,7 @@ class ServerRefusedError(ServerError):
 
 
 class OtherConditionsError(ServerError):
-    """A server judges with other settings, or by another version, than the verdicts that already exist."""
+    """A server judges with other settings, or with another version, than the existing verdicts."""
 
 
 class _LostError(Exception):
@@ -105,10 +105,10 @@ class Client:
     """Evaluates candidates on evaluation servers. A context manager; safe to use from threads and from asyncio.
 
     Each request goes to the least busy server that is not resting. A request that cannot be delivered (no connection,
-    429, 503) is retried until the deadline, on other servers first. One that was delivered and lost, or came back
+    429, 503) is retried until the deadline, on other servers first. A request that was delivered and lost, or came back
     `invalid`, is retried `retries` times. `invalid` is returned as such and never becomes a score.
 
-    Proxies of the environment are not used.
+    Proxies from the environment are not used.
 
     Args:
         servers: the address of a server, for example `http://10.0.0.7:18188`, or several.
@@ -229,7 +229,7 @@ class Client:
         baseline: GivenBaseline | None = None,
         on_running: OnRunning | None = None,
     ) -> Verdict:
-        """As `evaluate`, for asyncio; cancelling the call frees the slot on the server.
+        """Like `evaluate`, for asyncio; cancelling the call frees the slot on the server.
 
         `on_running` is not called: servers do not report when they begin. `deadline_s` counts from the call, and starts
         again for each workload.
@@ -248,7 +248,7 @@ class Client:
         return await self._loop.awaited(self._judged(request))
 
     async def _judged(self, request: EvaluationRequest) -> Verdict:
-        """Return the verdict, asked for once a workload: a server may be of a version that knows none."""
+        """Return the verdict, requested once per workload: a server's version may not know workloads."""
         if request.workloads:
             return await judged_on_each_async(request.workloads, self._judged, request.in_own_words)
         return await self._evaluated(_body(request) | self._cache_field)

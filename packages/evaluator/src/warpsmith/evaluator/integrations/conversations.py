@@ -15,7 +15,7 @@ def rows(
 
     Args:
         problems: the problems, for example of `load_problems("KernelBench")`.
-        operators: what `forward` may compute with PyTorch beside its kernels; give the evaluator the same.
+        operators: what `forward` may compute with PyTorch besides its kernels; give the evaluator the same.
         language: kernel language that is asked for, the evaluator's.
     """
     return [

@@ -37,7 +37,7 @@ def kernels(
     Args:
         problems: a folder or file of problems in KernelBench's form, or a checkout of KernelBench.
         levels: levels to take; all if None.
-        operators: what `forward` may compute with PyTorch beside its kernels.
+        operators: what `forward` may compute with PyTorch besides its kernels.
         servers: evaluation servers; None judges on this machine, or asks those of WARPSMITH_EVALUATOR_SERVERS.
     """
     found = load_problems(Path(problems), levels or ())

@@ -25,7 +25,7 @@ class KernelResourcesServerConfig(BaseResourcesServerConfig):  # type: ignore[mi
 
     Attributes:
         servers: evaluation servers; without any, kernels are judged on this machine.
-        operators: what `forward` may compute with PyTorch beside its kernels.
+        operators: what `forward` may compute with PyTorch besides its kernels.
     """
 
     servers: tuple[str, ...] = ()

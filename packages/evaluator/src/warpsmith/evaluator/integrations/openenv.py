@@ -52,7 +52,7 @@ class KernelEnvironment(Environment):  # type: ignore[misc]
     Args:
         problems: the problems, of which `reset` draws one by its seed, or takes the one named `problem`.
         where: servers, or settings of an evaluator on this machine; as for `open_grader`.
-        operators: what `forward` may compute with PyTorch beside its kernels.
+        operators: what `forward` may compute with PyTorch besides its kernels.
         max_turns: turns of an episode.
 
     Raises:

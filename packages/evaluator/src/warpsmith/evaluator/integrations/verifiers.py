@@ -37,7 +37,7 @@ class KernelTaskConfig(vf.TaskConfig):  # type: ignore[misc]
     servers: tuple[str, ...] = ()
     """Evaluation servers; without any, and without WARPSMITH_EVALUATOR_SERVERS, kernels are judged on this machine."""
     operators: OperatorPolicy = "none"
-    """What `forward` may compute with PyTorch beside its kernels."""
+    """What `forward` may compute with PyTorch besides its kernels."""
 
 
 class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):  # type: ignore[misc]

@@ -67,7 +67,7 @@ async def compute_score(
         ground_truth: the problem's source.
         extra_info: not used.
         servers: evaluation servers, by `reward.custom_reward_function.reward_kwargs`.
-        operators: what `forward` may compute with PyTorch beside its kernels.
+        operators: what `forward` may compute with PyTorch besides its kernels.
         others: not used.
 
     Raises:

@@ -87,7 +87,7 @@ class KernelAgentLoop(AgentLoopBase):  # type: ignore[misc]
         arguments, others: verl's own.
         servers: addresses of evaluation servers; None takes those of WARPSMITH_EVALUATOR_SERVERS, and without them
             each agent loop worker judges on its own machine.
-        operators: what `forward` may compute with PyTorch beside its kernels.
+        operators: what `forward` may compute with PyTorch besides its kernels.
         max_turns: most turns; a lower `rollout.multi_turn.max_assistant_turns` counts.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The attempts at one evaluation: beside others, then alone if the others may have caused its failure."""
+"""The attempts at one evaluation: alongside others, then alone if the others may have caused its failure."""
 
 import random
 from collections.abc import Callable
@@ -56,8 +56,8 @@ def is_final(error: Exception) -> bool:
 def policy_of(config: EvaluatorConfig) -> RetryPolicy:
     """Return the retry policy of an evaluation: it retries after the evaluator's own failures.
 
-    Zygotes can die one after the other. So can the workers that were ready when the machine ran out of memory: each one
-    that is taken before it dies costs one more retry.
+    Zygotes can die one after another. So can workers that were ready when the machine ran out of memory: each one taken
+    before it dies costs another retry.
     """
     return RetryPolicy(
         [
@@ -73,7 +73,7 @@ def policy_of(config: EvaluatorConfig) -> RetryPolicy:
 
 
 class Attempts:
-    """One request: its attempts beside others and, if these may have caused its failure, alone."""
+    """One request: its attempts alongside others and, if these may have caused its failure, alone."""
 
     def __init__(self, judge: "Judge", request: Request, on_running: Callable[[bool], None]) -> None:
         self.judge = judge

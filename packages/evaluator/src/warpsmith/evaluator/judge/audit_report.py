@@ -29,7 +29,7 @@ def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
     Returns:
         `passes`: for each comparison (`evaluator`, `kernelbench_1e-2`, `kernelbench_1e-4`) the wrong outputs of
         `problem_audit.CHEATS` that it would accept; `inputs_bytes`, `outputs_bytes`, `parameters_bytes`; `device`;
-        with timing on a GPU also those of `_times`.
+        when timing on a GPU, also those of `_times`.
 
     Raises:
         BadProblemError: the reference is not deterministic, or returns no tensor.
@@ -51,7 +51,7 @@ def facts_of(session: ReferenceSession, machine: Machine) -> dict[str, Any]:
 def allclose(tolerance: float) -> Accepts:
     """Return KernelBench's comparison: `torch.allclose(expected, got, atol=tolerance, rtol=tolerance)`.
 
-    Dtypes other than floating ones are compared exactly.
+    Non-floating dtypes are compared exactly.
     """
     return lambda got, expected: is_allclose(got, expected.value, tolerance)
 

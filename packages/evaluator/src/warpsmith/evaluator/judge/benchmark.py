@@ -1,8 +1,8 @@
 """The judge's timing of one candidate: a ring of input sets, rounds in both workers, and checks of their outputs.
 
 Replays of the candidate's launches are timed, in a worker that holds none of its host code. A kernel could still cheat
-by reusing memory that it recognizes, so the outputs of secretly chosen calls are compared, and a time shorter than
-writing the output takes is rejected.
+by reusing memory that it recognizes, so the outputs of secretly chosen calls are compared, and a time too short to
+write the output is rejected.
 """
 
 import random
@@ -57,12 +57,12 @@ class Witness:
     _stashed: "list[tuple[int, torch.Tensor]]" = field(default_factory=list)
 
     def begin(self) -> None:
-        """Poison the room of every output, so that earlier calls leave none behind."""
+        """Poison every output slot, so that no output of an earlier call is left."""
         for number in range(len(self.ring.answers)):
             self._poison(number)
 
     def look(self, sets: Sequence[int]) -> None:
-        """Copy or compare the outputs of some sets, and poison their room again."""
+        """Copy or compare the outputs of some sets, and poison their slots again."""
         for number in sets:
             self.looks += 1
             room = self.ring.answers[number]
@@ -82,7 +82,7 @@ class Witness:
         tensor_views.poison(self.ring.answers[number], self.ring.placed.slots)
 
     def _wrong(self, number: int, delivered: "Part | torch.Tensor") -> str:
-        """Return what is wrong with an output; one equal bit for bit to a correct one needs no reference."""
+        """Return what is wrong with an output; one that is bitwise equal to a correct one needs no reference."""
         content = tensor_views.content(delivered)
         known = self._seen.get(number)
         if known is not None and torch.equal(known, content):

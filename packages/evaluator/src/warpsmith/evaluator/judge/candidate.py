@@ -20,7 +20,7 @@ class CandidateUnderTest:
         source: the candidate's.
         machine: provides the workers.
         config: limits and deadlines.
-        evidence: what is found out about the candidate.
+        evidence: what is learned about the candidate.
         conversation: talks to the workers and counts the candidate's time.
         rng: makes draws for this candidate's recordings only.
         seeds: seeds that the candidate may know.
@@ -43,6 +43,6 @@ class CandidateUnderTest:
         return cls(source, machine, config, evidence, conversation, own, seeds)
 
     def note_tier(self, worker: Worker) -> None:
-        """Note a worker's isolation tier; the weakest of all counts."""
+        """Note a worker's isolation tier; the weakest counts."""
         known = self.evidence.tier
         self.evidence.tier = worker.tier if known is None else min(known, worker.tier, key=TIER_STRENGTH.__getitem__)

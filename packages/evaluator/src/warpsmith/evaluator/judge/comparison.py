@@ -80,7 +80,7 @@ class Comparer:
         return f". Model's forward updates this buffer{usually}: update it in a kernel as well"
 
     def _left_out(self, answer: Answer) -> str:
-        """Return which buffer, updated by the reference's forward, the candidate lacks though it has its siblings."""
+        """Say which buffer, updated by the reference's forward, the candidate lacks although it has its siblings."""
         names, session = self._recordings.module.buffer_names, self._session
         modules = {name.rpartition(".")[0] for name in names}
         before = codec.Fields(session.state.tree).slot_map("buffers")
@@ -96,7 +96,7 @@ class Comparer:
         return ""
 
     def _pairs(self, delivered: Delivered) -> Pairs:
-        """Return pairs of a private copy of each output and the expected one, with a name for messages."""
+        """Return a private copy of each output, paired with the expected one and a name for messages."""
         answer, tree = delivered.answer, codec.Fields(delivered.placed.tree)
         form = tree.value("output")
         slots, places = list(codec.slots(form)), list(outputs.places(form))

@@ -1,8 +1,8 @@
 """Times of a problem's reference compiled by torch.compile, relative to the reference as it is.
 
-Each baseline is compiled once a problem, in a worker of its own, and timed on the evaluation's ring as the candidate
-was: the same inputs, turns with the eager reference, both clocks. What is kept is the quotient of the two times, so
-that a verdict's own time of the eager reference gives the baseline's under the conditions of that verdict.
+Each baseline is compiled once per problem, in its own worker, and timed on the evaluation's ring as the candidate was:
+the same inputs, alternating with the eager reference, both clocks. The ratio of the two times is kept, so that a
+verdict's own time of the eager reference gives the baseline's time under the conditions of that verdict.
 """
 
 import random
@@ -34,7 +34,7 @@ from warpsmith.evaluator.verdict import well_formed
 
 MOST_KEPT: Final = 10_000
 MOST_ATTEMPTS: Final = 2
-"""Attempts at a baseline after which a failure that may not be its own is kept too."""
+"""Attempts at a baseline after which even a failure that may not be its own is kept."""
 MAX_MESSAGE: Final = 1000
 
 
@@ -67,7 +67,7 @@ Found = BaselineTime | BaselineNote
 
 
 class CompiledBaselines:
-    """Compiles and times baselines, one at a time, and keeps what was found by problem.
+    """Compiles and times baselines, one at a time, and keeps the results by problem.
 
     Args:
         machine: provides workers, device and lease.
@@ -91,7 +91,7 @@ class CompiledBaselines:
             names: baselines that torch.compile makes.
             rng: draws what must be unpredictable.
         """
-        # While another thread compiles, with the device for itself, nothing else could be timed anyway.
+        # While another thread compiles with the device to itself, nothing else could be timed anyway.
         with self._busy:
             missing = [name for name in names if (key, name) not in self._kept]
             found = dict(_Measuring(self._machine, session, ring, rng).found(missing)) if missing else {}
@@ -127,7 +127,7 @@ class _Measuring:
                     compiled = compiled or self._started()
                     yield name, self._measured(compiled, name)
                 except IsolationUnavailableError:
-                    # Nothing may run here, which is no fact about a baseline.
+                    # Nothing may run here, which says nothing about a baseline.
                     raise
                 except FAILURES as error:
                     yield name, note_of(name, error)
@@ -166,14 +166,14 @@ class _Measuring:
             with machine.lease.alone():
                 timing = clocks.measure(fast, eager, machine.config.timed_trials, _look_at_nothing)
         finally:
-            # A worker that is gone has no ring to free; what ended it is raised already.
+            # A worker that is gone has no ring to free; the error that ended it is already being raised.
             with suppress(*FAILURES):
                 compiled.ring(0, [])
         return BaselineTime(timing.runtime_ms / timing.reference_ms)
 
 
 def _look_at_nothing(sets: Sequence[int]) -> None:
-    """Check no outputs: they are the reference's own."""
+    """Check nothing: the outputs are the reference's own."""
 
 
 _OF_ERROR: Final[tuple[tuple[Callable[[Exception], bool], NoteKind], ...]] = (
@@ -187,6 +187,6 @@ _OF_ERROR: Final[tuple[tuple[Callable[[Exception], bool], NoteKind], ...]] = (
 
 
 def note_of(name: BaselineName, error: Exception) -> BaselineNote:
-    """Return why a baseline has no time; the first lines of the compiler's message say it."""
+    """Say why a baseline has no time, with the first lines of the compiler's message."""
     kind: NoteKind = next((kind for holds, kind in _OF_ERROR if holds(error)), "lost")
     return BaselineNote(name, kind, well_formed(str(error)[:MAX_MESSAGE]))

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 class Concurrency:
     """Lets evaluations run side by side, or one alone to be judged again.
 
-    An evaluation that runs alone blocks the others for a limited time; then they run beside it.
+    An evaluation that runs alone blocks the others for a limited time; then they run alongside it.
 
     Args:
-        beside_others: whether evaluations of other judges run beside these, which cannot be blocked or seen.
+        beside_others: whether evaluations of other judges, which cannot be blocked or seen, run at the same time.
     """
 
     def __init__(self, *, beside_others: bool = False) -> None:
@@ -25,7 +25,7 @@ class Concurrency:
 
     @contextmanager
     def shared(self) -> Iterator[Callable[[], bool]]:
-        """Run beside others; yields a function that returns whether any other evaluation may have run meanwhile."""
+        """Run alongside others; yields a function that returns whether any other evaluation may have run meanwhile."""
         with self._state:
             while (seconds := self._held_for()) > 0:
                 self._state.wait(seconds)

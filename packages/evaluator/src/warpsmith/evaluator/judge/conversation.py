@@ -23,7 +23,7 @@ OnLaunch = Callable[[Message, Worker], None]
 MOST_TIMES: Final = 4
 """Upper bound on wall time, in multiples of the limit, with the time without a processor included."""
 SPARE: Final = 1 / 2
-"""Time beside a candidate's limit, in multiples of it, for calls of host code that check others."""
+"""Extra time outside a candidate's limit, in multiples of it, for calls of host code that check others."""
 LEAST_WAITED_S: Final = 0.05
 """Shorter waits for a processor occur on every machine."""
 
@@ -55,7 +55,7 @@ class Conversation:
     Attributes:
         seconds_left: what is left of the candidate's time limit. The reference's and the judge's time do not count,
             nor, on a CPU, time in which the worker waited for a processor.
-        spare_s: what is left of the time that it has beside its limit; see `beside_limit`.
+        spare_s: what is left of its extra time outside the limit; see `beside_limit`.
         waited_s: seconds that did not count because a worker waited for a processor.
     """
 
@@ -65,7 +65,7 @@ class Conversation:
         self.spare_s = config.timeout_s * SPARE
         self._most_waited_s = (MOST_TIMES - 1) * config.timeout_s if config.device_kind.interprets else 0.0
         self._waiting: _Waiting | None = None
-        # Whether the worker that is asked may borrow the device.
+        # Whether the worker that gets the request may borrow the device.
         self._lends = False
         self._machine = machine
         self._config = config
@@ -122,8 +122,8 @@ class Conversation:
         at_most_s: float | None,
     ) -> Message:
         kept_back = max(0.0, self.seconds_left - at_most_s) if at_most_s is not None else 0.0
-        # Where nothing is credited, nobody asks the system, which takes a fifth of a millisecond twice a request. What
-        # surrounds timed rounds stays as it was when the precision of times was measured.
+        # Where nothing is credited, the system is not asked, which would take 0.2 ms twice per request. What surrounds
+        # timed rounds stays as it was when the precision of times was measured.
         credited = self._most_waited_s > 0 or self._machine.lease.held_here() == "alone"
         self._waiting = _Waiting(worker) if credited else None
         self._deadline = time.monotonic() + self.seconds_left - kept_back
@@ -193,8 +193,8 @@ class Conversation:
     def beside_limit(self) -> Iterator[None]:
         """Let requests in this context use the spare time alone.
 
-        For calls that are made to check others, and are left out when none is left: a candidate that is within its
-        limit must not exceed it by them.
+        For calls that check others, and are skipped when no spare time is left: they must not push a candidate over its
+        limit.
         """
         limit, self.seconds_left = self.seconds_left, self.spare_s
         try:

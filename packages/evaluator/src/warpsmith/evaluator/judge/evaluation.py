@@ -27,7 +27,7 @@ class Evaluation:
         replays: replays recordings in the player.
         comparer: compares the outputs of replays with the expected answers.
         problem: the problem's key.
-        facts: what is kept about problems.
+        facts: known facts about problems.
     """
 
     session: ReferenceSession
@@ -58,7 +58,7 @@ class Evaluation:
 
     @property
     def evidence(self) -> Evidence:
-        """What was found out about the candidate."""
+        """What was learned about the candidate."""
         return self.candidate.evidence
 
     @property

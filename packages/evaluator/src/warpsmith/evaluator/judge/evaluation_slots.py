@@ -1,4 +1,4 @@
-"""The slots of a judge: how many evaluations it has room for at a time. Further requests wait in order."""
+"""The slots of a judge: how many evaluations it runs at a time. Further requests wait in order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,5 +20,5 @@ class EvaluationSlots:
         self._threads.submit(work, *arguments)
 
     def drop(self) -> None:
-        """Drop waiting requests, and do not wait for those under way."""
+        """Drop waiting requests, and do not wait for running ones."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -20,7 +20,7 @@ from warpsmith.evaluator.timing.clocks import Timing
 
 @dataclass
 class Evidence:
-    """What one attempt found out about a candidate."""
+    """What one attempt learned about a candidate."""
 
     failure: Failure | None = None
     flags: set[str] = field(default_factory=set)
@@ -49,7 +49,7 @@ class Evidence:
     clock: Clock | None = None
     """Of the multiprocessors while the candidate was timed."""
     bytes_moved: int | None = None
-    """The most that a trial on the problem's own shapes read and wrote; None if nothing counted it."""
+    """The most that a trial on the problem's own shapes read and wrote; None if it was not counted."""
     passes_kernelbench: bool = False
     """Whether KernelBench would accept its output for plain inputs."""
 
@@ -60,13 +60,13 @@ class Evidence:
         self.mismatched_fraction = max(self.mismatched_fraction or 0.0, comparison.mismatched_fraction)
 
     def note_traffic(self, moved: int | None) -> None:
-        """Note what a trial moved. The most counts: a kernel must gain nothing by moving less on some contents."""
+        """Note what a trial moved. The largest counts: a kernel must not gain by moving less on some contents."""
         if moved is not None:
             self.bytes_moved = max(self.bytes_moved or 0, moved)
 
 
 class TransientError(Exception):
-    """A run failed for a reason that others may have caused; the candidate is judged again alone.
+    """A run failed for a reason that other evaluations may have caused; the candidate is judged again alone.
 
     `killed`: the worker was killed from outside; otherwise it ran out of time or memory.
     """
@@ -91,7 +91,7 @@ def claims() -> Iterator[None]:
 def seeds_for_candidates(secret: int) -> Iterator[int]:
     """Yield 48-bit seeds that a candidate may know: they reveal neither `secret` (256 bits) nor one another.
 
-    Numbers of the judge's own generator must stay secret: a few hundred of them determine all others.
+    The judge's own generator must stay secret: a few hundred of its numbers determine all others.
     """
     key = secret.to_bytes(32, "little")
     for number in itertools.count():

@@ -52,7 +52,7 @@ PROBLEM_REMEDY: Final = (
 )
 RAISED_REMEDY: Final = "Fix the problem's source."
 STAGES: Final = {"make_inputs": "get_inputs", "run": "forward"}
-"""Names of steps in the words of a problem's author, where they have one."""
+"""Names of steps as a problem's author would say them, where there is one."""
 
 
 class Judge:
@@ -60,7 +60,7 @@ class Judge:
 
     Args:
         config: of the evaluator.
-        windows: where other processes use the device too, see `Lease`.
+        windows: given if other processes use the device too; see `Lease`.
         beside_others: whether other judges of the evaluator share the machine and the device: no evaluation is ever
             alone there.
     """
@@ -175,11 +175,11 @@ class Judge:
             return times_of(self.machine, problem, names)
 
     def _ask_reference(self, problem: Problem, ask: Callable[[ReferenceSession], T]) -> T:
-        """Return what is found out from a problem's reference alone."""
+        """Return what the problem's reference alone reveals."""
         return self._reported(problem, lambda: self._asked(problem, ask))
 
     def _reported(self, problem: Problem, find_out: Callable[[], T]) -> T:
-        """Return what is found out about a problem; failures become errors for the caller."""
+        """Return what is learned about a problem; failures become errors for the caller."""
         self.health.check()
         try:
             with problem_faults(problem):
@@ -218,7 +218,7 @@ class Judge:
     def with_all_memory(self, problem: Problem) -> Iterator[None]:
         """Free the device's unused memory for a problem that runs alone; remember one that still does not fit.
 
-        Beside other judges none is remembered: what filled the device may have been theirs.
+        With other judges on the device none is remembered: they may have filled it.
         """
         self.references.drop_idle()
         try:
@@ -229,7 +229,7 @@ class Judge:
             raise
 
     def close(self) -> None:
-        """End everything, evaluations under way included; their workers end first."""
+        """End everything, running evaluations included; their workers end first."""
         self.machine.close()
         self.compiling.close()
         self.references.close()

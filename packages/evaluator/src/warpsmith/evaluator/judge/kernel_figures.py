@@ -13,9 +13,9 @@ from warpsmith.evaluator.timing.occupancy import occupancy
 from warpsmith.evaluator.verdict import well_formed
 
 MOST_KERNELS: Final = 16
-"""Most kernels in a verdict; those launched most often are kept."""
+"""Maximum number of kernels in a verdict; those launched most often are kept."""
 MOST: Final = 1 << 40
-"""Upper bound on any reported number: more is nonsense."""
+"""Upper bound on any reported number: anything larger is nonsense."""
 _NUMBERS: Final = ("threads", "registers", "spill_bytes", "static_shared_bytes", "dynamic_shared_bytes")
 
 
@@ -54,7 +54,7 @@ def _readable(launches: list[Any], resources: Sequence[Any]) -> Iterator[_Launch
 
 
 def _chosen(options: Any) -> dict[str, Any]:
-    """Return what a launch chooses itself, of a language whose launches do."""
+    """Return what a launch itself chooses, for a language whose launches choose."""
     match options:
         case {"block": [int(x), int(y), int(z)], "shared": int(shared)}:
             return {"threads": x * y * z, "dynamic_shared_bytes": shared}

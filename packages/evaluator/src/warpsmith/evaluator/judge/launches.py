@@ -51,7 +51,7 @@ class Launches:
     def reported(self, launch: Launch, *, tried: bool = False) -> Compilation | None:
         """Keep a launch that host code is about to make; return its code if the device needs it.
 
-        One that is only `tried`, to time it, need not compile: if it is the one that is taken, it is launched again.
+        One that is only `tried`, for timing, need not compile: if the autotuner picks it, it is launched again.
         """
         if not tried:
             self.keep([launch])
@@ -62,12 +62,12 @@ class Launches:
         return self._compiling.built(text)
 
     def begin(self, launches: list[Launch]) -> None:
-        """Keep these launches and start to compile all of them."""
+        """Keep these launches and start compiling all of them."""
         self.keep(launches)
         self._compiling.begin(launches)
 
     def start(self) -> None:
-        """Start to compile the known launches, unless that has started."""
+        """Start compiling the known launches, unless that has started."""
         self._compiling.start(list(self._known.values()))
 
     def settle(self) -> None:
@@ -79,7 +79,7 @@ class Launches:
         return any(codec.encode([[launch]]) in self._known for launch in launches)
 
     def alone(self, launches: list[Launch]) -> Compilation:
-        """Compile some launches by themselves, where no device runs the code."""
+        """Compile some launches separately, where no device runs the code."""
         return self._compiling.alone(launches)
 
     def leave_out(self, dropped: list[Launch], kept: list[Launch]) -> None:

@@ -24,7 +24,7 @@ class PastCalls:
         self._machine = candidate.machine
         self._rng = candidate.rng
         self._arenas: dict[tuple[int, str], Shared] = {}
-        # Kept, so that no other recording gets the identity of one that is gone, and with it its arenas.
+        # Kept, so that no new recording gets the id of a deleted one, and with it its arenas.
         self._recordings: list[Recording] = []
         self._state_before: Shared | None = None
 
@@ -66,7 +66,7 @@ class PastCalls:
     def match_ends(self, recording: Recording, given: Form) -> None:
         """Copy both ends of this call's floating inputs into those of earlier calls.
 
-        Host code that recognizes inputs by their ends is then wrong.
+        Host code that recognizes inputs by their ends then mistakes them.
         """
         for past in recording.past:
             if past.form != given:

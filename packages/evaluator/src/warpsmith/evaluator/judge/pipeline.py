@@ -110,10 +110,10 @@ def _judge(evaluation: Evaluation, count: int, rng: random.Random) -> None:
 def _leave_out_uncompiled(
     evaluation: Evaluation, learned: Learned, planned: list[trials.Trial], rng: random.Random
 ) -> None:
-    """Leave out configurations of autotuned kernels that do not compile, if others do.
+    """Drop configurations of autotuned kernels that do not compile, if others do.
 
-    What is left is judged in all trials once more: in those before, the others may have taken its turns. Of all
-    configurations a few were recorded; where none of them compiles, others take their place.
+    The rest is judged in all trials once more: in earlier trials, the dropped ones may have taken its turns. Only a few
+    of all configurations were recorded; if none of them compiles, others take their place.
     """
     while True:
         with evaluation.machine.lease.shared():
@@ -125,7 +125,7 @@ def _leave_out_uncompiled(
 
 
 def _check_language(evaluation: Evaluation) -> None:
-    """End the evaluation of a candidate in another language: every later message would be beside the point."""
+    """End the evaluation of a candidate in another language: every later message would be irrelevant."""
     own = evaluation.machine.language
     other = other_language(evaluation.candidate.source, own)
     if other is not None:
@@ -139,13 +139,13 @@ def _check_language(evaluation: Evaluation) -> None:
 
 
 BUILDING: Final = ("Ninja", "load_inline(", "cpp_extension")
-"""What the message about a build that another language would make has in it."""
+"""Text in the message about a build that another language would make."""
 
 
 def _with_remark(failure: Failure, candidate: CandidateUnderTest) -> Failure:
-    """Begin a failure's message with the language that takes both kinds of kernels that a candidate has.
+    """Prefix a failure's message with the language that takes both kinds of kernels that a candidate has.
 
-    What failed is most often a part that this language does not take, and its own message names no way out.
+    Most often the failed part is one that this language does not take, and its own message names no remedy.
     """
     wider = wider_language(candidate.source, candidate.machine.language)
     if wider is None or failure.status not in {"runtime_error", "compile_error"}:
@@ -157,7 +157,7 @@ def _with_remark(failure: Failure, candidate: CandidateUnderTest) -> Failure:
         f"{option_of(wider)}, which takes both."
     )
     if any(word in failure.message for word in BUILDING):
-        # It says what this process lacks to build, which is not what the candidate needs.
+        # It says what this process lacks for building, which is not what the candidate needs.
         return replace(failure, message=remark)
     remark += " What failed here: "
     return replace(failure, message=f"{remark}{failure.message[: MAX_TEXT - len(remark)]}")
@@ -171,7 +171,7 @@ def _load(evaluation: Evaluation) -> None:
 
 @in_phase("correctness")
 def _learn(evaluation: Evaluation) -> Learned:
-    """Find out how the problem's inputs can vary, from the state as it was constructed: others may have changed it.
+    """Learn how the problem's inputs can vary, from the state as constructed: other evaluations may have changed it.
 
     Not before the module is constructed, which needs no device where host code has none.
     """
@@ -188,10 +188,10 @@ def _record(
     """Record the problem's own form of inputs; other forms are recorded when a trial first uses them.
 
     Where replays wait for code, the shapes of one trial are chosen and recorded as well: they take a compilation of
-    their own, which then runs beside the first one.
+    their own, which then runs alongside the first one.
 
     Returns:
-        The trials as they were planned, one perhaps with its sizes.
+        The planned trials, one of them possibly with its sizes.
     """
     if learned.answered is not None:
         evaluation.recordings.record_before_trials(learned.answered, learned.inputs, rng)
@@ -209,7 +209,7 @@ def _record(
 @in_phase("correctness")
 @claims()
 def _end_undecided(evaluation: Evaluation, rng: random.Random) -> NoReturn:
-    """End where nothing can replay a recording: what is known is that host code records and that kernels compile."""
+    """End if nothing can replay a recording: all that is known is that host code records and that kernels compile."""
     with evaluation.machine.lease.shared():
         evaluation.recordings.of_recorded_inputs(rng)
     language, machine = evaluation.machine.language, evaluation.machine
@@ -224,8 +224,8 @@ def _end_undecided(evaluation: Evaluation, rng: random.Random) -> NoReturn:
 def _memory_ran_out(evidence: Evidence, error: Exception) -> Failure:
     """Return the failure of a candidate that allocates much, when the judge or the reference runs out of memory.
 
-    A solution needs its outputs, and has room for as much again as the whole problem takes: what does not fit beside
-    that is too large for the device, whoever solves it.
+    A solution needs its outputs, and may use as much again as the whole problem takes: a problem that leaves no room
+    for that is too large for the device, for any solution.
 
     Raises:
         Exception: `error`, if it is about something else or the candidate allocates no more than that.

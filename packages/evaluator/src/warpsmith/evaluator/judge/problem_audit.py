@@ -57,7 +57,7 @@ def _shuffled(_first: Expected, second: Expected) -> torch.Tensor:
 
 
 def _in_order(value: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """Return the elements in another order, moved as bits: CUDA cannot index unsigned integers or fp8."""
+    """Return the elements in another order, moved as raw bits: CUDA cannot index unsigned integers or fp8."""
     bits = tensor_views.BITS.get(value.itemsize, value.dtype)
     return value.flatten().view(bits)[order].view(value.dtype).reshape(value.shape)
 

@@ -1,4 +1,4 @@
-"""What is found out once about a problem and kept: its operations and bytes, and times of compiled baselines."""
+"""Facts learned once per problem and kept: its operations and bytes, and times of compiled baselines."""
 
 import threading
 from typing import Final

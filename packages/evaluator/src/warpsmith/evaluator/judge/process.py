@@ -29,13 +29,13 @@ PR_SET_DUMPABLE: Final = 4
 
 
 def hide_memory() -> None:
-    """Forbid other processes of the same user to read this process's memory: it holds secrets of the trials."""
+    """Keep other processes of the same user from reading this process's memory: it holds the trials' secrets."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def main(arguments: list[str]) -> None:
     stderr.open_standard_descriptors()
-    # If SIGCHLD is ignored, which is inherited from a parent, the exit status of children is lost.
+    # If SIGCHLD is ignored, which a parent can pass on, the exit status of children is lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel = _native.Channel(int(arguments[0]))
     with suppress(_native.PeerClosed):

@@ -23,11 +23,11 @@ from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.session import Answer, MadeWith, ReferenceSession
 
 MOST_LEFT_OUT: Final = 16
-"""Recordings of a form that the autotuner skips: as many as configurations are drawn of a kernel."""
+"""Skipped recordings per form: as many as the configurations drawn for a kernel."""
 MOST_SMALLER: Final = 2
-"""Forms on which host code is recorded before the problem's own, in another order; one more of the same shapes."""
+"""Forms recorded in another order before the problem's own; plus one of the same shapes."""
 _QUOTED: Final = MAX_TEXT // 5
-"""Most characters of each of two messages: a trial's remark follows, behind half of MAX_TEXT."""
+"""Most characters of each of two messages: a trial's remark follows, after half of MAX_TEXT."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Recordings:
                 self._load_in(fallback)
 
     def _fallback(self, error: NeedsDeviceError) -> type[HostExecution]:
-        """Return the execution that records host code that the configured one cannot.
+        """Return the execution for host code that the configured one cannot record.
 
         Raises:
             CandidateFailedError, SuspectError: there is none, since nothing here runs the kernels.
@@ -166,7 +166,7 @@ class Recordings:
     def record_early(self, answer: Answer) -> None:
         """Record the form of the session's inputs and begin to compile its launches, which a later trial needs.
 
-        What host code raises here it raises again in that trial, which judges it.
+        An error that host code raises here is raised again, and judged, in that trial.
         """
         if self._execution is None or self._execution.sees_contents:
             return
@@ -243,7 +243,7 @@ class Recordings:
             known.passed |= known.form == self._session.inputs
 
     def has_other_numbers(self) -> bool:
-        """Whether a form passed that differs from the problem's own in its plain arguments alone."""
+        """Whether a form has passed that differs from the problem's own only in its plain arguments."""
         own = self._known[0].form
         return any(one.passed and one.form != own and one.form.slots == own.slots for one in self._known)
 
@@ -251,8 +251,8 @@ class Recordings:
         """Record forms that passed in another process, the smallest first and the problem's own last.
 
         Returns:
-            Each form on which host code then does something new, and what. Of an autotuned kernel, whose configurations
-            differ between processes anyway, the problem's own form is enough.
+            Each form on which host code then does something new, and what. For an autotuned kernel, whose
+            configurations differ between processes anyway, the problem's own form is enough.
 
         Raises:
             CandidateFailedError: host code fails in this order only.
@@ -274,7 +274,7 @@ class Recordings:
             # No inputs of a form could be drawn again.
             return []
         finally:
-            # Waited for: nothing of it may run beside a timing.
+            # Wait for the end: none of it may run during a timing.
             execution.end()
             execution.close()
         return [
@@ -284,7 +284,7 @@ class Recordings:
         ]
 
     def _before_others(self) -> list[RecordedForm]:
-        """Return the smallest forms that passed, and one that has the shapes of the problem's own."""
+        """Return the smallest forms that passed, and one with the problem's own shapes."""
         own, *others = self._known
         passed = sorted((one for one in others if one.passed), key=lambda one: one.form.size)
         alike = [one for one in passed[MOST_SMALLER:] if one.form.slots == own.form.slots]
@@ -300,7 +300,7 @@ class Recordings:
     # Configurations of autotuned kernels ----------------------------------------------------------------------------
 
     def leave_out(self, recording: Recording, failure: Failure, answer: Answer) -> bool:
-        """Leave out a configuration that the language's autotuner would skip, if one is left; return whether it did.
+        """Drop a configuration that the language's autotuner would skip, if others are left; return whether it did.
 
         Args:
             recording: of the form of the session's inputs; its replay failed.
@@ -336,7 +336,7 @@ class Recordings:
         return bool(recording.remark) and self._may_leave_out(failure.category, failure.message)
 
     def _may_leave_out(self, category: str | None, message: str) -> bool:
-        """Whether the autotuner skips this. On a device it has chosen among the configurations that run."""
+        """Whether the autotuner skips this. On a device it has already chosen among the configurations that run."""
         detached = self._execution is not None and not self._execution.sees_contents
         language = self._candidate.machine.language
         return detached and not self._launches.load_code and language.autotuner_skips(category, message)
@@ -385,7 +385,7 @@ class Recordings:
             return self._execution.depends_on_content(placed)
 
     def end(self) -> None:
-        """End the host worker and wait until it is gone, so that nothing of it runs during timing."""
+        """End the host worker and wait until it is gone, so that none of it runs during timing."""
         if self._execution is not None:
             self._execution.end()
 
@@ -406,13 +406,13 @@ def made_of_form(session: ReferenceSession, known: RecordedForm, rng: random.Ran
 
 
 def _lacks_means(error: CandidateFailedError) -> bool:
-    """Whether a failure can come from the machine's load or a missing device, and not from the order of calls."""
+    """Whether a failure can come from the machine's load or a missing device rather than from the order of calls."""
     return error.failure.status == "timeout" or error.failure.category in {"needs_device", "out_of_memory"}
 
 
 @contextmanager
 def _with_first_cause(error: NeedsDeviceError) -> Iterator[None]:
-    """Add to an error that host code raises on the device what it raised without one, if that is another.
+    """Add to an error that host code raises on the device the one that it raised without a device, if it differs.
 
     The first is often the real cause: the second can come from a difference between the two ways.
     """

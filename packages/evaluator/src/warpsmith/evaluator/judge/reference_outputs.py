@@ -12,7 +12,7 @@ MOST_ELEMENTS: Final = 1 << 18
 
 
 def outputs_of(session: ReferenceSession, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
-    """Return the outputs of the session's problem for one input set of each seed: `shape` and `values` of each tensor.
+    """Return the outputs of the session's problem for one input set per seed: `shape` and `values` of each tensor.
 
     Values are doubles in row-major order; booleans are 0 and 1.
 

@@ -2,7 +2,7 @@
 
 One worker holds all forms, so that a large problem is in memory once. It compiles while other problems are timed, and
 borrows the device when the compiler compares times. A form is then timed alone on a ring of input sets, by both clocks
-and with as many calls as a reference gets beside a candidate.
+and with as many calls as a reference gets next to a candidate.
 """
 
 import random
@@ -43,7 +43,7 @@ def times_of(machine: Machine, problem: Problem, names: Sequence[BaselineName]) 
     Args:
         machine: provides workers, device and lease; its configuration must have the compiled baselines.
         problem: whose reference is timed.
-        names: the forms to time, each compiled in turn, and the reference as it is last.
+        names: the forms to time, each compiled in turn, and last the reference as it is.
 
     Raises:
         ReferenceFailedError, ReferenceFaultError, BadProblemError: the reference itself cannot be run or timed.
@@ -81,7 +81,7 @@ class _ReferenceTiming:
             seconds = time.monotonic() - started
             self.times[name] = _as_time(self._figures(session, output_bytes), seconds)
         except IsolationUnavailableError:
-            # Nothing may run here, which is no fact about a baseline.
+            # Nothing may run here, which says nothing about a baseline.
             raise
         except FAILURES as error:
             self.notes.append(note_of(name, error))
@@ -127,7 +127,7 @@ class _ReferenceTiming:
                 count = clocks.calls_of_reference(machine.config.timed_trials, side.estimate_ms)
                 return clocks.measure_prepared(side, count)
         finally:
-            # A worker that is gone has no ring to free; what ended it is raised already.
+            # A worker that is gone has no ring to free; the error that ended it is already being raised.
             with suppress(*FAILURES):
                 session.ring(0, [])
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PROFILED_CALLS: Final = 5
 MOST_BYTES: Final = 1 << 60
-"""Upper bound on the bytes that a replay can have moved: more is nonsense."""
+"""Upper bound on the bytes that a replay can have moved: anything larger is nonsense."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Delivered:
         answer: the reference's answer to the same inputs.
         placed: the layout of outputs and buffers.
         memory: where they lie: a buffer, a part of one, or a flat copy.
-        bytes_moved: what the replay read and wrote, as the player says; None where it does not count.
+        bytes_moved: what the replay read and wrote, as the player reports; None if it does not count.
     """
 
     answer: Answer
@@ -56,7 +56,7 @@ class _Played:
 
 
 class Replays:
-    """Runs the replays of one candidate, all in one player."""
+    """Runs one candidate's replays, all in one player."""
 
     def __init__(
         self, session: ReferenceSession, candidate: CandidateUnderTest, launches: Launches, recordings: Recordings

@@ -1,4 +1,4 @@
-"""The ring: the input sets that timed calls go round, each with room for its output."""
+"""The ring: the input sets that timed calls cycle through, each with room for its output."""
 
 import random
 from collections.abc import Callable

@@ -33,7 +33,7 @@ class Line:
         self._lock = threading.Lock()
 
     def send(self, kind: Kind, fields: dict[str, Any]) -> None:
-        """Send to the client. One that does not read for SEND_S seconds counts as gone."""
+        """Send to the client. A client that does not read for SEND_S seconds counts as gone."""
         try:
             with self._lock:
                 messages.send(self.channel, kind, fields, timeout_s=SEND_S)
@@ -62,7 +62,7 @@ class Service:
         self._slots = EvaluationSlots(judge.config.slots)
 
     def serve(self) -> None:
-        """Answer until the client closes the channel or dies; evaluations under way are then dropped."""
+        """Answer until the client closes the channel or dies; running evaluations are then dropped."""
         try:
             while True:
                 message = messages.receive(self._line.channel)
@@ -135,7 +135,7 @@ class Service:
         self._tell(fields, Kind.TIMES, times)
 
     def _tell(self, fields: codec.Fields, kind: Kind, ask: Callable[[Problem], dict[str, Any]]) -> None:
-        """Send what is found out about a problem, or why it cannot be."""
+        """Send what is learned about a problem, or why nothing can be."""
         number = fields.integer("number")
         try:
             self._send(kind, {"number": number} | ask(Problem(fields.text("name"), fields.text("problem"))))

@@ -39,9 +39,9 @@ def _times(evidence: Evidence, status: str, baselines: Sequence[BaselineName]) -
 
 
 def _bytes_moved(evidence: Evidence) -> int | None:
-    """Return the traffic of one call: what the interpreter counts, and what the chip adds by spilling.
+    """Return the traffic of one call: what the interpreter counts plus what spills add on the chip.
 
-    The interpreter's blocks have room for anything. On a chip what exceeds the registers lies in memory: each spilled
+    The interpreter's blocks can have any size. On a chip, what exceeds the registers spills to memory: each spilled
     byte is written and read at least once.
     """
     if evidence.bytes_moved is None:

@@ -1,7 +1,7 @@
-"""The lease of a device among the judges of one user: each process shares it, or one has it to itself.
+"""The lease of a device among one user's judges: processes share it, or one has it to itself.
 
-Locks of files, which the kernel releases when a process ends however it ends. All are held by descriptions of open
-files, so that each of a process's roles below is one holder.
+File locks, which the kernel releases however a process ends. All are held by open file descriptions, so that each of a
+process's roles below is a separate holder.
 """
 
 import fcntl
@@ -19,16 +19,17 @@ from warpsmith.evaluator.errors import JudgeUnavailableError
 PREFIX: Final = "warpsmith-device-"
 PARTS: Final = ("wanted", "starts", "turn", "use")
 TOUCHED_S: Final = 3600
-"""How often the files of a judge in use are touched: what cleans a temporary folder removes files of some days."""
+"""How often the files of an active judge are touched: cleaners of temporary folders remove files a few days old."""
 
 
 class DeviceLock:
-    """What one judge holds of the device that it shares with others. The names of its files are those of its parts.
+    """One judge's locks on the device that it shares with others. Its files are named after its parts.
 
     - `wanted`: exclusive, by a process that wants the device alone, until it is done; others start nothing then.
-    - `starts`: shared while workers start; who wants the device alone waits for them first, and others share meanwhile.
+    - `starts`: shared while workers start; a process that wants the device alone waits for them first, and others share
+      it meanwhile.
     - `turn`: exclusive from then on; others begin no use.
-    - `use`: shared by each process that uses the device, exclusive by one that is alone.
+    - `use`: shared by each process that uses the device, exclusive for one that has it alone.
 
     Every `try_` method returns at once, since the caller holds a lock that threads ending a use need.
 
@@ -40,7 +41,7 @@ class DeviceLock:
         uuid: of the device.
 
     Raises:
-        JudgeUnavailableError: the files cannot be opened, or another user's are there; from every method that takes a
+        JudgeUnavailableError: the files cannot be opened, or belong to another user; from every method that takes a
             lock also: this one is closed.
     """
 
@@ -61,11 +62,11 @@ class DeviceLock:
             raise
 
     def close(self) -> None:
-        """Close the files, which releases what is held; what is released later is no error."""
+        """Close the files, which releases what is held; a later release is no error."""
         self._end()
 
     def try_start(self, *, joins: bool) -> bool:
-        """Begin to start workers, unless another process wants the device alone; `joins`: even then."""
+        """Begin starting workers, unless another process wants the device alone; `joins`: even then."""
         self._renew_shared("wanted", "starts")
         return (joins or self._is_free("wanted")) and self._keep_shared("starts")
 
@@ -78,7 +79,7 @@ class DeviceLock:
         self._pass("wanted")
 
     def try_share(self) -> bool:
-        """Begin to share the device, once more if it is shared, unless another process is about to have it alone."""
+        """Begin to share the device, or share it once more, unless another process is about to have it alone."""
         self._renew_shared("turn", "use")
         return self._is_free("turn") and self._keep_shared("use")
 
@@ -95,14 +96,14 @@ class DeviceLock:
         self._pass("turn")
 
     def block_starts(self) -> None:
-        """Wait until no other process wants the device alone and none starts workers; none begins to from then on."""
+        """Wait until no other process wants the device alone or is starting workers; none starts from then on."""
         self._touch()
         self._renew((name, "alone") for name in PARTS)
         for name in ("wanted", "starts"):
             self._take(name, "alone", fcntl.LOCK_EX)
 
     def block_uses(self) -> None:
-        """Let no other process begin to use the device."""
+        """Keep other processes from beginning to use the device."""
         self._take("turn", "alone", fcntl.LOCK_EX)
 
     def await_uses(self) -> None:
@@ -110,7 +111,7 @@ class DeviceLock:
         self._take("use", "alone", fcntl.LOCK_EX)
 
     def end_alone(self) -> None:
-        """Release what `block_starts`, `block_uses` and `await_uses` took, as far as they came."""
+        """Release what `block_starts`, `block_uses` and `await_uses` took, as far as they got."""
         for name in ("use", "turn", "starts", "wanted"):
             self._release(name, "alone")
 
@@ -184,7 +185,7 @@ def _close(files: dict[tuple[str, str], int]) -> None:
 
 
 def _opened(path: Path) -> int:
-    """Open a file to lock, and create it where it is missing; a file of another user is refused."""
+    """Open a file for locking, and create it if it is missing; another user's file is refused."""
     remedy = f"Remove {path}, or set TMPDIR to a folder that only you can write."
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

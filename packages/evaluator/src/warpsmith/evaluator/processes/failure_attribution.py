@@ -1,6 +1,6 @@
 """Decides who caused a failure: the candidate, or possibly other processes on the machine.
 
-What a candidate's process reports or does becomes one of two errors: `CandidateFailedError`, which is its verdict, or
+A report or the end of a candidate's process becomes one of two errors: `CandidateFailedError`, which is its verdict, or
 `SuspectError`, after which it is judged again alone before it is blamed.
 """
 
@@ -18,11 +18,11 @@ STARVED_SHARE: Final = 0.2
 USED_SHARE: Final = 0.5
 _COMPUTED_SHARE: Final = 0.8
 UNDECIDED: Final = frozenset({"interpreter_differs", "needs_device"})
-"""Categories of what only a device can decide."""
+"""Categories that only a device can decide."""
 UNREPEATABLE: Final = frozenset({"unsupported_feature"})
-"""Categories of what runs on a GPU and cannot be replayed."""
+"""Categories of code that runs on a GPU and cannot be replayed."""
 UNCOMPILED: Final = frozenset({"cuda_compilation_error"})
-"""Categories of sources that are refused before a compiler sees them, whenever host code asks for it."""
+"""Categories of sources that are refused before a compiler sees them, whenever host code requests it."""
 _SIGKILL: Final = 9
 _SIGXCPU: Final = 24
 _FAULTS: Final = {
@@ -52,7 +52,7 @@ class CandidateFailedError(Exception):
 
 
 class WrongFormError(CandidateFailedError):
-    """The output has another shape, dtype or structure than the reference's, which nobody would overlook."""
+    """The output's shape, dtype or structure differs from the reference's, which nobody would overlook."""
 
     def __init__(self, message: str) -> None:
         super().__init__("incorrect", None, message)
@@ -95,7 +95,7 @@ def reported(fields: codec.Fields, worker: Worker, config: EvaluatorConfig, flag
         status = "undecided"
     if kind == "MemoryError" or "can't allocate memory" in message:
         failure = Failure(status, "out_of_memory", f"out of memory: {text}"[:MAX_TEXT])
-        # A candidate that lost memory to others has used much itself; otherwise there is only its own claim.
+        # A candidate that ran out because of others has used much memory itself; otherwise there is only its own claim.
         if worker.used_bytes() >= USED_SHARE * config.memory_bytes:
             return SuspectError(failure)
         return CandidateFailedError(failure.status, failure.category, failure.message)
@@ -132,7 +132,7 @@ def death(error: WorkerDiedError, worker: Worker) -> Exception:
 
 
 def _resource_failure(output: str, *, killed: bool) -> Failure:
-    """Return the failure of a candidate that was killed, or lacked a resource, even when it ran alone."""
+    """Return the failure of a candidate that was killed, or lacked a resource, even when running alone."""
     if killed:
         message = (
             "The candidate's process was killed twice, the second time while alone: it takes too much memory. "
@@ -170,7 +170,7 @@ def overrun(
 def fault_of_a_reference(
     error: WorkerDiedError | WorkerTimeoutError, config: EvaluatorConfig
 ) -> Literal["ended", "waited", "took_deadline"] | None:
-    """Return how a reference worker was lost through its problem's own fault; None if others may be to blame.
+    """Say how a reference worker was lost through its problem's own fault; None if others may be to blame.
 
     `ended`: it died of a fault or at its own memory limit. `took_deadline`: it used the time itself, undisturbed.
     `waited`: it waited, undisturbed, for something other than a processor.

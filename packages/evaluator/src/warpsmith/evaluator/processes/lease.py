@@ -1,4 +1,4 @@
-"""The lease of a device: shared by threads, or held by one alone to time."""
+"""The lease of a device: shared by threads, or held by one alone for timing."""
 
 import contextlib
 import threading
@@ -11,7 +11,7 @@ from warpsmith.evaluator.processes.phases import NestedClock, PhaseClock
 from warpsmith.evaluator.processes.window_requests import Interval, RequestedWindows, check_in_time
 
 MOST_IN_A_ROW: Final = 8
-"""How many threads of one judge have the device alone before other judges, and those who share it, get a turn."""
+"""How many threads of one judge have the device alone in a row before other judges, and sharers, get a turn."""
 
 Use = Literal["alone", "alone_wait", "shared", "shared_wait", "driver", "driver_wait", "without"]
 """How a thread has the device, or what it waits for; `without`: in the middle of a use, having released it."""
@@ -19,27 +19,27 @@ USES: Final[tuple[Use, ...]] = get_args(Use)
 
 
 class Lease:
-    """Lets many threads share a device, or one use it alone; a thread that waits for that precedes later sharers.
+    """Lets many threads share a device, or one use it alone; a thread waiting to be alone precedes later sharers.
 
     A thread that holds it, in either mode, can request to share it again, and can release it for a while.
 
-    The start of a process on the device (`starting`) shares it too, for longer than any other use. A thread that waits
-    to use the device alone waits for starts under way, and meanwhile others still share it: they lose no time, and it
-    would not get the device sooner. While a thread waits, a start begins only beside one under way, and only until
-    there were as many as take little longer together than one.
+    The start of a process on the device (`starting`) shares it too, for longer than any other use. A thread that wants
+    the device alone waits for starts in progress, and meanwhile others still share it: they lose no time, and it would
+    not get the device sooner. While a thread waits, a start begins only alongside one in progress, and only up to the
+    number that together take little longer than one.
 
-    What the driver does alone (`driving`) takes long too, and runs nothing on the device. It goes on beside a thread
-    that is alone if `driver_beside`; else it is waited for like a start.
+    The driver's own work (`driving`) takes long too, and runs nothing on the device. With `driver_beside` it continues
+    alongside a thread that is alone; otherwise it is waited for like a start.
 
     Args:
         clock: counts the time spent waiting.
-        windows: where other processes use the device too: the windows in which they do not. A thread uses the device
-            alone only in one of these.
-        starts_together: how many starts may join although a thread waits to use the device alone.
-        others: where other judges may use the device too: what they hold of it.
-        driver_beside: whether the driver may work beside a thread that is alone.
-        settle: waits until what was enqueued here is complete; called before a thread gives the device up, so that
-            nothing of it runs beside the next.
+        windows: if other processes use the device too: the windows in which they do not. A thread uses the device alone
+            only in one of these.
+        starts_together: how many starts may join while a thread waits to use the device alone.
+        others: if other judges may use the device too: their lock on it.
+        driver_beside: whether the driver may work alongside a thread that is alone.
+        settle: waits until everything enqueued here is complete; called before a thread gives up the device, so that
+            none of it overlaps with the next.
 
     Attributes:
         uses: counts each thread's time by its use of the device.
@@ -70,12 +70,13 @@ class Lease:
         self._starts_together = starts_together
         self._alone = False
         self._wanted = 0
-        # Sharers let the one through that is next: no start is under way any more, here or in another judge.
+        # Sharers let the next one through: no start is in progress any more, here or in another judge.
         self._drains = False
         self._has_next = False
         # How many have had the device alone in a row without leaving it to other judges.
         self._in_a_row = 0
-        # Who waits to share it or for the driver, and how many of them the next that is alone must let in first.
+        # Threads that wait to share it or for the driver, and how many of them the next exclusive one must let in
+        # first.
         self._queued = 0
         self._owed = 0
 
@@ -96,8 +97,8 @@ class Lease:
     def driving(self) -> Iterator[bool]:
         """Let the driver work: allocate and map memory, load code, capture graphs. A shared lease is released.
 
-        Whoever uses the driver in it must enqueue nothing, except in `shared` if this yields True. If it yields False,
-        nobody is alone meanwhile, and anything may be enqueued.
+        Code inside must enqueue nothing, except in `shared`, if this yields True. If it yields False, nobody is alone
+        meanwhile, and anything may be enqueued.
         """
         held = self.held_here()
         if held in {"alone", "driving"}:
@@ -134,7 +135,7 @@ class Lease:
                 self._end_longer_uses()
 
     def _end_longer_uses(self) -> None:
-        """Let other judges be alone if nothing is left here that they wait for; the caller holds the state."""
+        """Let other judges be alone if they wait for nothing here any more; the caller holds the state."""
         if self._others is not None and not (self._starting or self._driving):
             self._others.end_starts()
         self._state.notify_all()
@@ -156,7 +157,7 @@ class Lease:
             return True
 
     def _may_join(self) -> bool:
-        """Whether another start may begin beside those under way."""
+        """Whether another start may begin alongside those in progress."""
         return 0 < self._joined < self._starts_together
 
     def _begin_driving(self) -> None:
@@ -169,7 +170,7 @@ class Lease:
     def _try_driving(self) -> bool:
         """Wait until this judge lets the driver work, and let it unless another judge wants the device alone.
 
-        Beside a start it may, since that is waited for in any case.
+        During a start it may, since that is waited for in any case.
         """
         with self._state:
             self._queue(lambda: self._is_open() and bool(not self._wanted or self._starting or self._owed))
@@ -185,7 +186,7 @@ class Lease:
 
     @contextlib.contextmanager
     def _giving_up(self) -> Iterator[None]:
-        """Change the state, once what this thread enqueued is complete, so that it holds nothing."""
+        """Change the state once everything this thread enqueued is complete, so that it holds nothing."""
         try:
             self._settle()
         finally:
@@ -215,7 +216,7 @@ class Lease:
 
         So that thread waits for one step of each sharer, not for whole trials.
         """
-        # Read without the lock: whoever is missed now is seen at the next step.
+        # Read without the lock: a thread missed now is seen at the next step.
         if self._drains or (self._others is not None and self.held_here() == "shared" and self._others.is_awaited()):
             with self.released():
                 pass
@@ -240,7 +241,7 @@ class Lease:
         return not (self._alone or self._drains)
 
     def _queue(self, may_begin: Callable[[], bool]) -> None:
-        """Wait until a use may begin, holding the state; whoever waits at the end of a row of others is let in next."""
+        """Wait until a use may begin, holding the state; after a row of exclusive uses, waiting threads go next."""
         self._queued += 1
         try:
             self._state.wait_for(may_begin)
@@ -270,7 +271,7 @@ class Lease:
             with self._exclusively():
                 yield
             return
-        # Before the other threads are stopped: they go on while the other processes do.
+        # Before the other threads are stopped: they continue while the other processes do.
         with self._clock.phase("lease"), self.uses.phase("alone_wait"):
             until = self.windows.enter()
         timed: Interval | None = None
@@ -317,7 +318,7 @@ class Lease:
     def _drain(self) -> None:
         """Wait for starts and the driver, then for sharers, here and in other judges.
 
-        Sharers are let in until no start is left, and those whom others kept waiting for a whole row, first.
+        Sharers are let in until no start is left; those that waited for a whole row of exclusive uses come first.
         """
         with self._state:
             self._state.wait_for(lambda: not (self._starting or self._driving or self._owed))
@@ -335,7 +336,7 @@ class Lease:
             self._alone = True
 
     def _end_alone(self) -> None:
-        """Leave the device to the next thread that wants it alone, a few times in a row, else to everyone."""
+        """Leave the device to the next thread that wants it alone, a few times in a row, then to everyone."""
         with self._giving_up():
             self._alone = self._has_next = False
             self._wanted -= 1

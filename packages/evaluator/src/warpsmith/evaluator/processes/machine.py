@@ -28,7 +28,7 @@ from warpsmith.evaluator.timing.floor import Bandwidth, measure_bandwidth
 from warpsmith.evaluator.timing.rates import MATRIX_DTYPES, matrix_rate, memory_rate
 
 ON_DEMAND: Final = frozenset({"baseline"})
-"""Roles of which no worker is kept ready: each would hold a context, and is taken once a problem."""
+"""Roles for which no worker is kept ready: each would hold a context, and is needed once per problem."""
 OF_STARTS: Final = RetryPolicy([Retries(2, of(WorkerDiedError, WorkerStartError))])
 
 
@@ -37,7 +37,7 @@ class Machine:
 
     Args:
         config: of the evaluator.
-        windows: where other processes use the device too, see `Lease`.
+        windows: given if other processes use the device too; see `Lease`.
     """
 
     def __init__(self, config: EvaluatorConfig, windows: RequestedWindows | None = None) -> None:
@@ -82,7 +82,7 @@ class Machine:
             )
             for role in kept_ready
         }
-        # A driver reserves address space, so that no limit of a process's own bounds its memory.
+        # A driver reserves address space, so no per-process limit bounds its memory.
         self._watch = MemoryWatch(self.workers, config.memory_bytes) if kind.shares_memory else None
 
     def workers(self) -> list[Worker]:
@@ -107,7 +107,7 @@ class Machine:
 
     @contextlib.contextmanager
     def driving(self) -> Iterator[bool]:
-        """Let the driver work, as `Lease.driving`; what this thread enqueued is complete before, for any worker."""
+        """Let the driver work, like `Lease.driving`; this thread's enqueued work, for any worker, completes first."""
         self.device.settle()
         with self.lease.driving() as must_borrow:
             yield must_borrow
@@ -139,7 +139,7 @@ class Machine:
     def prepare(self) -> None:
         """Compile and measure once what evaluations on a device need, so that the first one is not delayed.
 
-        Where other processes use the device too, the first timing measures: while they start, they are not paused.
+        If other processes use the device too, the first timing measures instead: while they start, they are not paused.
         """
         if self.device.kind.times:
             # Another judge may time.

@@ -1,10 +1,10 @@
-"""Ends workers that exceed their limit of memory where no process limit does.
+"""Ends workers that exceed their memory limit where no process limit does.
 
 CUDA needs shared memory, so a worker with a GPU can create some, and no process limit counts it: RLIMIT_DATA covers
 private memory only. A cgroup bounds it if there is one. Otherwise the judge polls, so that a worker can exceed its
-limit only by what it writes between two polls. One exception: unnamed files queued in a socket are not seen.
+limit only by what it writes between two polls. Unnamed files queued in a socket are not seen.
 
-The allocated size of an object counts, not only its mapped part. Reading that takes permission for
+The allocated size of an object counts, not only its mapped part. Reading that requires permission for
 /proc/PID/map_files (root, or CAP_CHECKPOINT_RESTORE); without it resident pages are counted, which a worker can unmap
 while their content remains.
 
@@ -30,7 +30,7 @@ EVERY_S: Final = 0.2
 BLOCK_BYTES: Final = 512
 """The unit of `st_blocks`."""
 _OBJECTS: Final = (b"/dev/zero", b"/memfd:")
-"""Marks of such memory in a line of /proc/PID/maps."""
+"""Markers of such memory in a line of /proc/PID/maps."""
 _RESIDENT: Final = re.compile(r"^RssShmem:\s+(\d+) kB$", flags=re.MULTILINE)
 _PRIVATE: Final = re.compile(r"^RssAnon:\s+(\d+) kB$", flags=re.MULTILINE)
 _OWN: Final = re.compile(r"^Private_Dirty:\s+(\d+) kB$", flags=re.MULTILINE)
@@ -64,7 +64,7 @@ def private_bytes(pid: int, proc: Path = Path("/proc")) -> int:
 def own_bytes(pid: int, proc: Path = Path("/proc")) -> int:
     """Return the bytes of private memory that a process shares with no zygote; 0 once it is gone.
 
-    The kernel walks all of the process's pages for it, so it is read only when `private_bytes` exceeds a limit.
+    The kernel walks all of the process's pages to compute it, so it is read only when `private_bytes` exceeds a limit.
     """
     try:
         return _bytes_in(proc / str(pid) / "smaps_rollup", _OWN, refused=PermissionError)
@@ -73,7 +73,7 @@ def own_bytes(pid: int, proc: Path = Path("/proc")) -> int:
 
 
 def _bytes_in(file: Path, line: re.Pattern[str], refused: type[OSError] | tuple[()] = ()) -> int:
-    """Return the kilobytes of a line, in bytes; 0 if the file is gone. An error of the type `refused` is raised."""
+    """Return the kilobytes in a line, as bytes; 0 if the file is gone. An error of the type `refused` propagates."""
     try:
         found = line.search(file.read_text(encoding="utf-8", errors="replace"))
     except refused:
@@ -92,7 +92,7 @@ def _mapped(process: str) -> Iterator[tuple[tuple[int, int], int]]:
 
 
 def lines_with(mark: bytes, text: bytes) -> Iterator[bytes]:
-    """Yield the lines of a text that hold a mark, in order and without their ends."""
+    """Yield the lines of a text that contain a marker, in order and without line ends."""
     at = text.find(mark)
     while at >= 0:
         end = text.find(b"\n", at)
@@ -122,7 +122,7 @@ def _object(entry: str) -> Iterator[tuple[tuple[int, int], int]]:
 
 
 class MemoryWatch:
-    """Polls the workers that run foreign code, in a thread of its own, until it is closed.
+    """Polls the workers that run foreign code, in its own thread, until it is closed.
 
     Args:
         workers: returns the current workers.
@@ -144,7 +144,7 @@ class MemoryWatch:
             self.look()
 
     def look(self) -> None:
-        """End every worker in use that exceeds its limit; its end is then reported as out of memory."""
+        """Kill every worker in use that exceeds its limit; its end is then reported as out of memory."""
         for worker in self._workers():
             try:
                 if worker.in_use and worker.alive and self._used(worker) > self._limit:

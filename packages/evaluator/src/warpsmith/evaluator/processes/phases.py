@@ -45,7 +45,7 @@ class NestedClock(Generic[N]):
             self._own.entered.pop()
 
     def take(self) -> dict[N, float]:
-        """Return the seconds of this thread by phase since the last call; the current phase continues."""
+        """Return this thread's seconds by phase since the last call; the current phase continues."""
         self._count()
         spent, self._own.spent = self._own.spent, dict.fromkeys(self._names, 0.0)
         return spent
@@ -83,7 +83,7 @@ R = TypeVar("R")
 
 
 def in_phase(name: Phase) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
-    """Decorate a method of an object with a `machine`: its time counts for a phase."""
+    """Decorate a method of an object with a `machine`: its time counts towards a phase."""
 
     def of(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         @wraps(method)

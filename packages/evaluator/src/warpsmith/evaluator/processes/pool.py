@@ -1,4 +1,4 @@
-"""Pools of workers: each role has some ready, so that nobody waits for a start."""
+"""Pools of workers: each role keeps some ready, so that nobody waits for a start."""
 
 import contextlib
 import math
@@ -24,8 +24,8 @@ class Pool:
         size: number of workers kept ready.
         fork: makes a ready worker.
         at_once: number of workers made concurrently.
-        grouped: whether to make that many together, as long as half of the pool is ready: where starts side by side
-            take little longer than one, and others wait for each.
+        grouped: whether to make that many together, as long as half of the pool is ready: useful where concurrent
+            starts take little longer than one, and others wait for each.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class _Failed:
-    """Takes the place of a worker that could not be made: why, and when (monotonic clock)."""
+    """Stands for a worker that could not be made: why, and when (monotonic clock)."""
 
     error: BaseException
     at: float

@@ -12,10 +12,10 @@
 | | the compiler crashed | 1 |
 | `client.evaluator`: a request to the judge | the judge died; it is restarted | 1 |
 
-Each kind of failure has retries of its own, so that one kind does not use up another's.
+Each kind of failure has its own retries, so that one kind does not use up another's.
 
-`client.remote.Client` has retries of its own, since it waits and chooses between servers until a deadline. Not counted
-as retries: draws of inputs until they have a given form, coarser shapes if a language cannot form a block
+`client.remote.Client` has its own retries, since it waits and chooses between servers until a deadline. Not counted as
+retries: draws of inputs until they have a given form, coarser shapes if a language cannot form a block
 (`judge.stages.correctness_trials`), repeated probes of a device (`devices.cuda_health`), and processes that are
 restarted for later requests (`server.devices`).
 """
@@ -46,7 +46,7 @@ class RetryPolicy:
 
     Args:
         kinds: kinds of failures; an error counts for the first kind that matches and has attempts left.
-        never: returns whether an error is never retried, of whatever kind it is.
+        never: returns whether an error is never retried, whatever its kind.
     """
 
     kinds: Sequence[Retries]
@@ -76,7 +76,7 @@ class Attempts:
 
 
 def of(*kinds: type[Exception]) -> Callable[[Exception], bool]:
-    """Return a function that tells whether an error is of these types."""
+    """Return a function that says whether an error is of these types."""
     return lambda error: isinstance(error, kinds)
 
 

@@ -1,4 +1,4 @@
-"""Windows in which a judge may time, where its device has other users: they stand still only while one is open."""
+"""Windows in which a judge may time if its device has other users: they pause only while one is open."""
 
 import threading
 import time
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 WAIT_S: Final = 900.0
-"""How long a timing waits for a window. Longer than whoever opens windows may take to say that there is none."""
+"""How long a timing waits for a window: longer than the opener of windows may take to say that there is none."""
 JOIN_S: Final = 1.0
 """How long after its opening a window admits timings that were not waiting for it."""
 
 Interval = tuple[float, float]
-"""Begin and end by `time.monotonic`, which all processes of a machine share."""
+"""Start and end by `time.monotonic`, which all processes of a machine share."""
 
 
 class NoWindowError(Exception):
@@ -23,7 +23,7 @@ class _Wait:
 
     Attributes:
         until: the end of the window that admits it; None before that.
-        refusal: why there is no window; empty if nobody said so.
+        refusal: why there is no window; empty if there was no refusal.
     """
 
     def __init__(self) -> None:
@@ -34,8 +34,8 @@ class _Wait:
 class RequestedWindows:
     """Asks for windows, and admits timings to them; called by the threads of a judge.
 
-    A window admits every timing that waits for it, and for a moment those that come later. It ends when all of them
-    have left. A timing that is still running at the window's deadline is discarded: others may use the device again.
+    A window admits every timing that waits for it, and for a moment later ones. It ends when all of them have left. A
+    timing that is still running at the window's deadline is discarded: others may use the device again.
 
     Args:
         ask: asks for a window for this many timings.

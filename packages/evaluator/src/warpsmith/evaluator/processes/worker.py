@@ -40,7 +40,7 @@ class WorkerDiedError(Exception):
         self.role = role
         self.ended = ended
         self.out_of_memory = out_of_memory
-        # Whether it ended before its first use, so that no foreign code can have ended it.
+        # Whether it ended before its first use, so that foreign code cannot be the cause.
         self.at_start = False
 
     @property
@@ -50,7 +50,7 @@ class WorkerDiedError(Exception):
 
     @property
     def killed(self) -> bool:
-        """Whether the worker was killed from outside, as the kernel does if the machine is out of memory."""
+        """Whether the worker was killed from outside, for example by the kernel when the machine is out of memory."""
         return self.ended is not None and self.ended.signal == signal.SIGKILL and not self.out_of_memory
 
 
@@ -139,7 +139,7 @@ class Worker:
         starved, before = self.run_delay(), self._delay_when_taken
         since = None if starved is None or before is None else max(starved - before, 0.0)
         if since is not None and self.role == "compile":
-            # A compiler's parts run one after the other; what those that have ended waited is not known.
+            # A compiler's parts run one after another; how long finished ones waited is unknown.
             since += max((_delay_of(pid) for pid in _descendants(self.pid)), default=0.0)
         return WorkerTimeoutError(self.role, self.cpu_seconds(), since)
 
@@ -162,7 +162,7 @@ class Worker:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def used_bytes(self) -> int:
-        """Return the worker's peak memory since it was taken, or 0 once it is gone."""
+        """Return the worker's peak memory since it was taken from the pool, or 0 once it is gone."""
         return max(self._peak_bytes() - self._peak_when_taken, 0)
 
     def _peak_bytes(self) -> int:
@@ -174,7 +174,7 @@ class Worker:
         return int(found[1]) << 10 if found else 0
 
     def mark_taken(self) -> None:
-        """Measure starvation and memory from now on: the worker's start does not count for its user."""
+        """Measure starvation and memory from now on: the worker's start does not count towards its user."""
         self.in_use = True
         self._delay_when_taken = self.run_delay()
         self._peak_when_taken = self._peak_bytes()

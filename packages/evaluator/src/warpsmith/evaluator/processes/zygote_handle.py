@@ -126,7 +126,7 @@ class ZygoteHandle:
         Args:
             role: of the worker.
             number: of the worker.
-            on_device: returns the context in which it opens its device; what it does before that needs none.
+            on_device: returns the context in which it opens its device; earlier steps need none.
 
         Raises:
             IsolationUnavailableError: a containment layer is unavailable.

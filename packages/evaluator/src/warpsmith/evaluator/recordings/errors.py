@@ -6,7 +6,7 @@ class DetachedError(RuntimeError):
 
 
 class UnsupportedFeatureError(RuntimeError):
-    """Host code uses what a GPU has and no replay can repeat; the message says what to write instead."""
+    """Host code uses a GPU feature that no replay can repeat; the message says what to write instead."""
 
 
 class UnsupportedDtypeError(RuntimeError):
@@ -22,9 +22,9 @@ class InputMutationError(RuntimeError):
 
 
 class BooleanBytesError(RuntimeError):
-    """Host code casts booleans of which some hold another byte than 0 and 1."""
+    """Host code casts booleans, some of which hold a byte other than 0 and 1."""
 
 
 def behind_end(distance: int, name: str) -> str:
-    """Describe an address `distance` bytes behind a tensor; 0 is the first byte behind it."""
+    """Describe an address `distance` bytes past a tensor; 0 is the first byte past it."""
     return f"{f'{distance} bytes' if distance > 0 else 'right'} behind the end of {name}"

@@ -1,4 +1,4 @@
-"""The calls of one module in order, and on which earlier calls each depends: those whose memory it uses.
+"""The calls of one module in order, and the earlier calls that each depends on: those whose memory it uses.
 
 A module can keep a workspace, or a table that its first call fills. To replay a later call, the calls that it depends
 on are replayed first, on other inputs. So a module that caches an answer returns a wrong one.
@@ -50,26 +50,26 @@ class Called:
 
     @property
     def returned(self) -> set[int]:
-        """The ids of the memory that holds its outputs, without the inputs and the judge's parameters."""
+        """The ids of the memory that holds its outputs, except inputs and the judge's parameters."""
         return set(_used(self.outputs[: len(self.outputs) - self.buffers]))
 
     @property
     def overwritten(self) -> set[int]:
-        """The ids of memory of earlier calls that it can write: it copies there, or a launch gets it."""
+        """The ids of memory of earlier calls that it can write to: it copies there, or passes it to a launch."""
         return {*_used([_writable(event) for event in self.events])} - {*_made(self.events)}
 
     @property
     def returns_written_state(self) -> bool:
-        """Whether an output lies in the memory of a buffer that the call writes, as the next one does again.
+        """Whether an output lies in the memory of a buffer that the call writes and the next call overwrites.
 
-        A buffer that it only reads is in the judge's memory after it.
+        A buffer that it only reads is in the judge's memory afterwards.
         """
         first = len(self.outputs) - self.buffers
         return not {*_used(self.outputs[:first])}.isdisjoint(_used(self.outputs[first:]))
 
     @property
     def memory(self) -> set[int]:
-        """The ids of all memory that it makes or uses, without the inputs and the judge's parameters."""
+        """The ids of all memory that it makes or uses, except inputs and the judge's parameters."""
         return {*_used([self.events, self.outputs]), *_made(self.events)}
 
 
@@ -80,7 +80,7 @@ class History:
         self.calls: list[Called] = []
 
     def pattern(self, call: Called) -> bytes:
-        """Return a pattern that is equal for calls that do the same, whatever ids their own memory has."""
+        """Return a pattern that is equal for calls that do the same, whatever the ids of their own memory."""
         return whole_pattern(call.form, call.events, call.outputs)
 
     def overwrites_outputs(self, call: Called) -> bool:
@@ -97,7 +97,7 @@ class History:
         return found[::-1]
 
     def with_dependencies(self, call: Called) -> tuple[list[Any], tuple[Past, ...]]:
-        """Return the events of the calls that a call depends on and then its own, and the inputs of the former."""
+        """Return the events of the calls that a call depends on followed by its own, and the inputs of the former."""
         events: list[Any] = []
         past: list[Past] = []
         for earlier in self.dependencies(call):
@@ -108,7 +108,7 @@ class History:
 
 
 def whole_pattern(form: Form, events: list[Any], outputs: list[Any]) -> bytes:
-    """Return a pattern that is equal for events that do the same, whatever ids the memory has that they make."""
+    """Return a pattern that is equal for events that do the same, whatever the ids of the memory that they make."""
     own = {number: place for place, number in enumerate(_made(events))}
     streams: dict[int, int] = {}
     events = [_with_own_streams(event, streams) for event in events]
@@ -116,9 +116,9 @@ def whole_pattern(form: Form, events: list[Any], outputs: list[Any]) -> bytes:
 
 
 def _with_own_streams(event: Any, numbers: dict[int, int]) -> Any:
-    """Return a launch with the number of its stream among those of the call.
+    """Return a launch with its stream's number among those of the call.
 
-    A stream that each call makes has another handle each time.
+    A stream made in each call has a different handle each time.
     """
     match event:
         case ["launch", kernel, grid, arguments, {"stream": int(stream), **options}] if stream:

@@ -1,4 +1,4 @@
-"""The signatures of the launches in a trace: the replayed launches are compiled, whatever else was reported."""
+"""The signatures of the launches in a trace: what is compiled is the replayed launches, whatever else was reported."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,7 +15,7 @@ FLOATS: Final = ("fp", "bf")
 def launches_of(events: list[Any]) -> list[dict[str, Any]]:
     """Return `kernel`, `arguments` and `options` of each launch in a trace, as a compile worker expects them.
 
-    A tensor becomes its dtype and whether its address is a multiple of 16 bytes; memory of a trace is so aligned.
+    A tensor becomes its dtype and whether its address is a multiple of 16 bytes; memory of a trace has that alignment.
     WireError: an event is not a list, or a launch lacks the form described in `recorder.py`.
     """
     for event in events:
@@ -88,7 +88,7 @@ def kinds_of(binary: Any) -> dict[str, Any]:
 
 
 def same_code(one: Mapping[str, Any], other: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
-    """Whether Triton compiles a launch to exactly the code of another one.
+    """Whether Triton compiles a launch to exactly the same code as another one.
 
     For a number that is not a constexpr, the code depends only on its type, on whether it is 1 and on whether it is a
     multiple of 16: launches on other sizes mostly share code.
@@ -108,7 +108,7 @@ def same_code(one: Mapping[str, Any], other: Mapping[str, Any], kinds: Mapping[s
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two descriptions are equal bit for bit: 1 is neither True nor 1.0, and 0.0 is not -0.0."""
+    """Whether two descriptions are bitwise equal: 1 is neither True nor 1.0, and 0.0 is not -0.0."""
     return codec.encode(one) == codec.encode(other)
 
 
@@ -123,7 +123,7 @@ def _no_difference(one: Any, other: Any, kind: Any) -> bool:
 
 
 def _specialised(value: int) -> tuple[str, bool] | None:
-    """Return what Triton specializes on in an integer; None for a bool, for 1 (a constant) and for invalid ones."""
+    """Return what Triton specializes on in an integer; None for a bool, for 1 (a constant) and for an invalid one."""
     if isinstance(value, bool) or value == 1 or not -(2**63) <= value < 2**64:
         return None
     narrow, unsigned = -(2**31) <= value < 2**31, 2**63 <= value < 2**64

@@ -1,4 +1,4 @@
-"""Calls of torch's operators beside kernels: what is allowed, how a call is written down, how a player repeats it.
+"""Calls of torch's operators besides kernels: what is allowed, how a call is recorded, how a player repeats it.
 
 An event is `["operator", name, arguments, keywords, results]`: the name with its overload (`aten.mm.default`), all
 arguments in the schema's order, and the tensors that the results are written to. An argument is a tensor of the
@@ -36,14 +36,14 @@ _CHECKS_CONTENT: Final = re.compile(
     r"|histogram|histc|native_batch_norm|rnn|lstm|gru|cudnn|miopen|mkldnn|onednn|quantize|fake_quant|resize"
     r"|set_|_copy$|empty"
 )
-"""Those that raise for some contents, wait for the device, keep state of their own, exist on one device alone, or
-return memory as it is."""
+"""Operators that raise for some contents, wait for the device, keep their own state, exist on one device
+only, or return memory as it is."""
 _INNER: Final = frozenset({"_softmax", "_log_softmax", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_trilinear"})
-"""Inner operators that functions of torch's interface consist of."""
+"""Inner operators that make up functions of torch's interface."""
 MOST_ARGUMENTS: Final = 40
 CONVOLUTION: Final = "aten.convolution.default"
 CONVOLUTION_SIZES: Final = 6
-"""Arguments of a convolution beside its tensors."""
+"""Arguments of a convolution besides its tensors."""
 CHANNELS_LAST: Final = {4: torch.channels_last, 5: torch.channels_last_3d}
 """The other layout of images and volumes, by the number of dimensions."""
 
@@ -134,7 +134,7 @@ def _operator(name: str) -> Any:
 
 
 def call_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> LibraryCall | None:
-    """Return a call of an operator in the form that is recorded; None if it writes where no such form can say."""
+    """Return a call of an operator in its recorded form; None if no such form can express what it writes to."""
     if func.namespace != "aten":
         return None
     schema = func._schema
@@ -208,7 +208,7 @@ def described(value: Any, tensor: Callable[[torch.Tensor], list[Any]]) -> list[A
 
 
 def made(call: LibraryCall) -> tuple[torch.Tensor, ...]:
-    """Return the results of a listed operator where nothing is computed; their content is undefined.
+    """Return the results of a listed operator without computing; their content is undefined.
 
     Raises:
         RuntimeError: a given tensor for a result has another form.
@@ -242,7 +242,7 @@ def repeated(
     Args:
         name, arguments, keywords, results: of the event.
         tensor: returns the tensor that the recording describes.
-        placement: returns what has torch make a result in a tensor's memory; None copies.
+        placement: returns a context in which torch makes a result in a tensor's memory; None copies.
 
     Raises:
         WireError: the event is malformed, or no policy allows the operator.
@@ -271,9 +271,9 @@ def repeated(
 
 
 def by_cudnn(given: Sequence[Any], into: Sequence[torch.Tensor]) -> bool:
-    """Whether cuDNN can write a convolution's result where it belongs, as torch has it write to memory of its own.
+    """Whether cuDNN can write a convolution's result to its destination, as it does to memory that torch allocates.
 
-    torch has no form of `convolution` that does: it would copy the whole result, which took up to a fifth of a
+    torch has no form of `convolution` that does this: it would copy the whole result, which took up to a fifth of a
     candidate's time. Other layouts and other libraries are still copied.
 
     Args:
@@ -294,7 +294,7 @@ def transposed_by_cudnn(given: Sequence[Any], into: Sequence[torch.Tensor]) -> b
 
 
 def _library_of(given: Sequence[Any], into: Sequence[torch.Tensor]) -> str | None:
-    """Return torch's name of what computes a convolution; None for other layouts than rows, or if arguments misfit."""
+    """Return torch's name of a convolution's backend; None for layouts other than rows, or if arguments do not fit."""
     match given:
         case [torch.Tensor() as source, torch.Tensor() as weight, bias, *sizes] if len(sizes) == CONVOLUTION_SIZES:
             pass
@@ -314,13 +314,13 @@ def _library_of(given: Sequence[Any], into: Sequence[torch.Tensor]) -> str | Non
 
 
 def _in_rows_alone(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's layout is plainly rows: sides of one make it channels last too, and cuDNN would choose."""
+    """Whether a layout is unambiguously rows: with sides of one it is channels last too, and cuDNN would choose."""
     layout = CHANNELS_LAST.get(tensor.dim())
     return layout is not None and tensor.is_contiguous() and not tensor.is_contiguous(memory_format=layout)
 
 
 def _convolve_into(given: Sequence[Any], into: torch.Tensor) -> None:
-    """Do what torch does for a convolution by cuDNN: the product, and the bias by an addition."""
+    """Do what torch does for a convolution by cuDNN: the product, then an addition of the bias."""
     source, weight, bias, stride, padding, dilation, _, _, groups = given
     cudnn = torch.backends.cudnn
     deterministic = cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
@@ -346,7 +346,7 @@ def _argument(part: Any, tensor: Callable[[Any], torch.Tensor]) -> Any:
 
 
 def _writes_well(name: str, func: Any, given: Sequence[Any]) -> bool:
-    """Whether an operator writes to given memory itself; elsewhere torch makes a tensor and copies it, as `_copy`."""
+    """Whether an operator writes to given memory itself; elsewhere torch makes a tensor and copies it, like `_copy`."""
     if name == "aten.linear.default":
         # With more dimensions its bias would take a kernel of its own.
         return bool(given) and isinstance(given[0], torch.Tensor) and (given[0].dim() == 2 or given[2:] in ([], [None]))
@@ -398,7 +398,7 @@ def _called(name: str, call: Callable[[], Any]) -> Any:
 
 
 def is_taken_apart(func: Any) -> bool:
-    """Whether torch composes an operator of others and it is not listed: then its parts are what is recorded.
+    """Whether torch composes an operator of others and it is not listed: then its parts are recorded.
 
     Under `torch.inference_mode` dispatch modes see it before its parts.
     """
@@ -407,11 +407,11 @@ def is_taken_apart(func: Any) -> bool:
 
 
 def keep_whole() -> list[torch.library.Library]:
-    """Let dispatch modes see listed operators that torch composes of others; returns what must be kept alive.
+    """Let dispatch modes see listed operators that torch composes from others; returns what must be kept alive.
 
-    What they consist of depends on the device: attention on a CPU is another operator than on a GPU. They get a kernel
-    of their own for both devices, which does what torch does, so torch no longer takes them apart before a mode sees
-    them. Changes this process, which must belong to a candidate.
+    What they consist of depends on the device: attention on a CPU is another operator than on a GPU. They get their own
+    kernel for both devices, which does what torch does, so torch no longer decomposes them before a mode sees them.
+    Changes this process, which must belong to a candidate.
     """
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     composite = torch._C.DispatchKey.CompositeImplicitAutograd

@@ -1,4 +1,4 @@
-"""Which operators of torch host code may call beside its kernels: a setting's policy, and the written list. Torch-free.
+"""Which torch operators host code may call besides its kernels: a setting's policy, and the written list. Torch-free.
 
 Host code that calls one of them computes nothing itself: the call is recorded, and a player repeats it with its own
 torch, on contents that host code never sees.
@@ -11,7 +11,7 @@ from warpsmith.evaluator.errors import WireError
 OperatorPolicy = Literal["none", "library", "any"]
 POLICIES: Final[tuple[str, ...]] = get_args(OperatorPolicy)
 POLICY_HELP: Final = (
-    "What forward may compute with torch beside its kernels: nothing (none), listed operators of libraries such as "
+    "What forward may compute with torch besides its kernels: nothing (none), listed operators of libraries such as "
     "convolutions, matrix products, attention, FFT and sorting (library), or every operator that can be replayed (any)."
 )
 
@@ -36,13 +36,13 @@ FAMILIES: Final[dict[str, frozenset[str]]] = {
 LISTED: Final = frozenset().union(*FAMILIES.values())
 
 DROPOUT: Final[dict[str, int]] = {"aten.scaled_dot_product_attention.default": 4}
-"""Listed operators that can draw random numbers, with the place of the argument that must be 0."""
+"""Listed operators that can draw random numbers, with the position of the argument that must be 0."""
 UPDATES: Final[dict[str, tuple[int, tuple[int, ...]]]] = {
     "aten.batch_norm.default": (5, (3, 4)),
     "aten.instance_norm.default": (5, (3, 4)),
 }
-"""Operators that write to arguments if a flag among their arguments is true, which their schema does not say: the place
-of the flag, and those of what is written."""
+"""Operators that write to arguments if a flag argument is true, which their schema does not say: the flag's
+position, and those of what is written."""
 
 ALLOWED_BY: Final[dict[OperatorPolicy, str]] = {
     "none": 'operators = "none": torch may not compute at all',
@@ -57,7 +57,7 @@ def policy_of(text: str) -> OperatorPolicy:
     """Return a policy that came in a message.
 
     Raises:
-        WireError: there is none of that name.
+        WireError: there is no policy of that name.
     """
     for policy in POLICIES:
         if policy == text:
@@ -75,7 +75,7 @@ def event_name(event: Any) -> str | None:
 
 
 def written_arguments(name: str, arguments: list[Any]) -> list[Any]:
-    """Return those arguments of a recorded call that it writes to."""
+    """Return the arguments that a recorded call writes to."""
     if name not in UPDATES:
         return []
     flag, places = UPDATES[name]

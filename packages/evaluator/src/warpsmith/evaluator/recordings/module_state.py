@@ -2,7 +2,7 @@
 
 A tensor can have several names (`self.weight = self.linear.weight`, tied embeddings). Reference and candidate can use
 different ones, so any of its names binds it. Parameters that are one tensor in the reference get the same values, and
-stay one tensor in a candidate that also ties them.
+stay one tensor in a candidate that ties them too.
 """
 
 import copy
@@ -40,7 +40,7 @@ def tensors(model: nn.Module) -> Named:
 
 
 def aliases(model: nn.Module) -> dict[str, str]:
-    """Return the further names of parameters and buffers, each mapped to the first name of the same memory."""
+    """Return the other names of parameters and buffers, each mapped to the first name of the same memory."""
     first: dict[Any, str] = {}
     known = {name: first.setdefault(_memory(tensor), name) for name, tensor in tensors(model).items()}
     return {name: found for name, found in known.items() if name != found}
@@ -55,16 +55,16 @@ def _memory(tensor: torch.Tensor) -> Any:
 
 
 def names_of(name: str, other_names: Mapping[str, str]) -> list[str]:
-    """Return a name and the further names of the same tensor."""
+    """Return a name and the other names of the same tensor."""
     return [name, *(other for other, first in other_names.items() if first == name)]
 
 
 def move(model: nn.Module, moved: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
-    """Move each first tensor to the memory of the second, and with it the views of it that modules keep.
+    """Move each first tensor, and the views of it that modules keep, to the memory of the second.
 
     Args:
         model: the module whose attributes are searched for views.
-        moved: parameters of the module, each with a tensor of the same shape and dtype. Views follow those alone that
+        moved: parameters of the module, each with a tensor of the same shape and dtype. Views follow only those that
             have the same layout there.
     """
     kept = list(_kept_views(model, [tensor for tensor, place in moved if tensor.stride() == place.stride()]))
@@ -88,7 +88,7 @@ def widened(model: nn.Module) -> nn.Module:
 
 
 def _follow(kept: list[_View]) -> None:
-    """Point views to the present memory of their owners, which have the strides that they had before."""
+    """Point views to the current memory of their owners, whose strides have not changed."""
     for view, owner, offset in kept:
         view.data = owner.data.as_strided(view.shape, view.stride(), owner.storage_offset() + offset)
 
@@ -112,13 +112,13 @@ def _kept_views(model: nn.Module, owners: list[torch.Tensor]) -> Iterator[_View]
 
 
 def _is_within(held: torch.Tensor, owner: torch.Tensor) -> bool:
-    """Whether a view reaches no further than its owner: others may share the storage."""
+    """Whether a view stays within its owner: others may share the storage."""
     (first, last), (start, stop) = _reach(held), _reach(owner)
     return start <= first and last <= stop
 
 
 def _reach(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the places in the storage of a tensor's first and last element."""
+    """Return the positions in the storage of a tensor's first and last element."""
     first = int(tensor.storage_offset())
     return first, first + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
@@ -156,8 +156,8 @@ class Binding:
     Attributes:
         unmatched: names under which the candidate has no parameter of the same shape and dtype.
         hints: sentences on these for the candidate's author.
-        copied: parameters that its constructor makes in another layout than Model's, each with the slot that is to be
-            copied into it: values that are loaded into a parameter leave its strides as they are.
+        copied: parameters that its constructor makes in a layout other than Model's, each with the slot to copy into
+            it: loading values into a parameter leaves its strides as they are.
     """
 
     unmatched: list[str]
@@ -200,7 +200,7 @@ def bind(
 
 
 def _lies_as(tensor: torch.Tensor, slot: TensorSlot) -> bool:
-    """Whether a parameter has the layout of a slot, or none that could be written to in place."""
+    """Whether a parameter has the layout of a slot, or one that cannot be written to in place."""
     own = tensor_views.slot_of(tensor.detach(), keep_layout=True)
     steps = zip(own.shape, own.stride, slot.stride, strict=True)
     same = own.lead == slot.lead and all(step == other for size, step, other in steps if size > 1)
@@ -208,7 +208,7 @@ def _lies_as(tensor: torch.Tensor, slot: TensorSlot) -> bool:
 
 
 def shared_memory(model: nn.Module, restored: Iterable[torch.Tensor]) -> frozenset[int]:
-    """Return the addresses of the storages in which a module has tensors besides those `restored` in each call."""
+    """Return the addresses of storages that hold tensors of a module other than those `restored` in each call."""
     known = {id(tensor) for tensor in restored}
     held = (*tensors(model).values(), *_plain_tensors(model))
     others = (tensor for tensor in held if id(tensor) not in known and tensor.layout == torch.strided)

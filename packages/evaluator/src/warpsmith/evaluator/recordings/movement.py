@@ -24,7 +24,7 @@ CALLED: Final = frozenset({
 })  # fmt: skip
 """Operators (without `aten::`) that a player calls."""
 MAKES: Final = frozenset({"arange", "linspace", "eye"})
-"""Those that must not get a tensor: `linspace` between two values from tensors would compute."""
+"""Operators that must not get a tensor: `linspace` between two values from tensors would compute."""
 MOST_ARGUMENTS: Final = 8
 
 
@@ -33,7 +33,7 @@ INDEX_BYTES: Final = 4
 
 
 def computes(to: torch.dtype, origin: torch.dtype) -> bool:
-    """Whether a copy from dtype `origin` to dtype `to` computes.
+    """Whether a copy from dtype `origin` to dtype `to` is a computation.
 
     Float to integer truncates. Number to boolean compares with zero. Integer to fewer than 32 bits, or to fewer
     unsigned ones, is a remainder: `.to(torch.uint32)` is `& 0xFFFFFFFF`.

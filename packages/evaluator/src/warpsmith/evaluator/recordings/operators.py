@@ -3,7 +3,7 @@
 What an operator moves depends only on shapes and plain arguments, never on values, so a recording replays it on any
 values. For an operator that host code defines itself (`torch.library`), the operators that it calls are checked. A
 policy can allow operators that compute (`library_policy.py`): a recording then says what was called, and the player
-computes.
+computes it.
 
 `OperatorWatch` checks them, a dispatch mode in the candidate's own process. That process belongs to the candidate, so
 the check is a heuristic: it catches a fallback to torch, not a determined native attack.
@@ -67,7 +67,7 @@ ADVICE: Final = (
 COMPILER_ADVICE: Final = (
     "torch.compile would write kernels in place of the candidate: call the function itself, or compute in {kernels}."
 )
-"""Advice to the author of a forward in which torch compiles what computes."""
+"""Advice to the author of a forward in which torch compiles the computation."""
 
 READS: Final = _operators("_local_scalar_dense")
 """Operators that read a tensor's values into Python and are allowed; detached, they reveal nothing."""
@@ -97,11 +97,11 @@ _METADATA: Final = _operators("transpose_ t_ unsqueeze_ squeeze_ detach_ set_")
 
 COMPILER: Final = "torch.compile"
 COUNTER: Final = "num_batches_tracked"
-"""The buffer in which torch's normalisations count their calls. Host code can update it: no output depends on it."""
+"""The buffer in which torch's norm layers count their calls. Host code can update it: no output depends on it."""
 
 
 class OperatorWatch(OperatorMode):
-    """Notes operators that are not allowed, fills fresh memory with garbage, and detects writes to the judge's memory.
+    """Records disallowed operators, fills fresh memory with garbage, and detects writes to the judge's memory.
 
     Args:
         policy: which operators may compute.
@@ -114,12 +114,12 @@ class OperatorWatch(OperatorMode):
     Attributes:
         computes: whether operators that compute are run; otherwise their results are memory of the right form. Those
             that are not on the written list always run.
-        compiled: returns whether a function is running that host code compiles with torch.
+        compiled: returns whether a function that host code compiles with torch is running.
         counters: addresses of the buffers to which an integer can be added.
         fills: whether fresh memory is filled with garbage; not needed if nothing is computed.
         path: the source file whose lines are noted; empty for none.
-        refused: number of uses of each operator that is not allowed.
-        lines: for each of these the line in `path` that used it first, if any.
+        refused: number of uses of each disallowed operator.
+        lines: for each of these, the line in `path` that first used it, if any.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class OperatorWatch(OperatorMode):
         return call
 
     def _compute(self, func: Any, name: str, call: LibraryCall, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run a call, or return memory of the form of its results, and report it."""
+        """Run a call, or return memory with the form of its results, and report it."""
         for tensor in (*(call.into or ()), *call.updated):
             if tensor.numel() and self._is_read_only(tensor):
                 self._on_write(name)

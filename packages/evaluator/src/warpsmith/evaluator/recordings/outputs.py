@@ -30,7 +30,7 @@ PLACE: Final = "Output"
 MAX_SHOWN: Final = 80
 
 MOST: Final = 512
-"""Most tensors of an output: each costs a comparison, and memory of its own, in every trial."""
+"""Maximum number of tensors in an output: each costs a comparison, and its own memory, in every trial."""
 
 Leaf = Callable[[torch.Tensor, str], torch.Tensor]
 

@@ -8,10 +8,10 @@ An event is a list: `["alloc", id, bytes]`, `["const", id, content]`, `["literal
 `["fill", tensor, value]`, `["copy", to, from]`, `["call", operator, arguments, to]` (an operator of `movement.CALLED`),
 `["operator", name, arguments, keywords, results]` (of `library_calls.py`) or
 `["launch", kernel, grid, arguments, options]`. A `literal` is a tensor made from numbers in the call itself, such as
-`torch.tensor([1, 2])`; a `const` is one made before the call. A tensor is
-`["tensor", memory, start, dtype, shape, stride, offset]`: `memory` is an arena's name and `start` a byte offset in it,
-or `fresh` and the id of an allocation; `offset` is in elements. Other arguments of a launch are `["value", plain]`,
-`["tuple", arguments]`, `["named", class, arguments]`, or of kinds of the language's own.
+`torch.tensor([1, 2])`; a `const` was made before the call. A tensor is `["tensor", memory, start, dtype, shape, stride,
+offset]`: `memory` is an arena's name and `start` a byte offset in it, or `fresh` and the id of an allocation; `offset`
+is in elements. Other arguments of a launch are `["value", plain]`, `["tuple", arguments]`, `["named", class,
+arguments]`, or of kinds of the language's own.
 """
 
 import ctypes
@@ -44,7 +44,7 @@ _MAKES_NEW: Final = ALLOCATES | _FILLED | _COPIED | movement.COPIES.keys() | mov
 
 
 class UntraceableError(RuntimeError):
-    """A forward cannot be traced: it does too much, or uses too much data of its own."""
+    """A forward cannot be traced: it does too much, or uses too much of its own data."""
 
 
 class Recorder:
@@ -70,8 +70,8 @@ class Recorder:
         self._language = language
         self._memory = memory
         self._ids: dict[int, int] = {}
-        # An address must not pass to other memory unnoticed: `_held` keeps storages alive during a call, and `_kept`
-        # sees their end after it.
+        # An address must not be reused unnoticed: `_held` keeps storages alive during a call, and `_kept` sees them end
+        # after it.
         self._held: dict[int, torch.UntypedStorage] = {}
         self._kept: dict[int, StorageWeakRef] = {}
         self._next = 0
@@ -172,7 +172,7 @@ class Recorder:
         Args:
             tensor: of the candidate's module.
             slot: in the judge's memory.
-            shared: addresses of the storages that hold something else too, whose present values matter.
+            shared: addresses of the storages that hold something else too, whose current values matter.
         """
         storage = tensor.untyped_storage()
         fills = torch.ops.aten.is_non_overlapping_and_dense(tensor) and storage.nbytes() == tensor.nbytes

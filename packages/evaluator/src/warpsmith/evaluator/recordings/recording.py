@@ -38,11 +38,11 @@ class Recording:
 
     @property
     def pattern(self) -> bytes:
-        """Equal for recordings that do the same on the same inputs and after the same calls, in whatever process."""
+        """Equal for recordings that do the same on the same inputs after the same calls, in any process."""
         past = [one.form.tree for one in self.past]
         return codec.encode([past, whole_pattern(self.form, self.events, self.outputs)])
 
     @property
     def has_constants(self) -> bool:
-        """Whether it includes the values of tensors that were made before the call."""
+        """Whether it includes the values of tensors made before the call."""
         return any(event[:1] == ["const"] and event[2:] != [b""] for event in self.events)

@@ -1,9 +1,10 @@
-"""Finds other sizes that torch accepts by accident: code broadcasts, clips or cuts as it does not with the sample's.
+"""Finds other sizes that torch accepts by accident: code broadcasts, clips or cuts in ways that the sample's do not.
 
 Boxes of three numbers, written `t[:, :2] - t[:, 2:]`, subtract one column from two. `x[:length]` of fewer rows than
-`length`, or `x[-8:]` of five, is shorter than it says. The last third of `x.chunk(3, -1)` is shorter than the others
+`length`, or `x[-8:]` of five, is shorter than written. The last third of `x.chunk(3, -1)` is shorter than the others
 where 3 does not divide the side. The problem does not mean any of these, and no candidate can be expected to compute
-the same. All hold for `get_inputs` as for `forward`: queries, keys and values cut from one tensor have one shape.
+the same. All this holds for `get_inputs` as well as `forward`: queries, keys and values cut from one tensor have one
+shape.
 """
 
 import math
@@ -19,9 +20,9 @@ from torch.utils._pytree import tree_leaves
 from warpsmith.evaluator.operator_mode import OperatorMode
 
 MOST: Final = 10_000
-"""Operators of one run that are noted."""
+"""Maximum number of operators noted in one run."""
 MOST_CUTS: Final = 64
-"""Sides of which it is noted that they are cut into equal pieces."""
+"""Maximum number of sides noted as cut into equal pieces."""
 CUTS_BY_COUNT: Final = frozenset({"chunk", "unsafe_chunk", "tensor_split", "hsplit", "vsplit", "dsplit"})
 """Functions that cut a tensor into a number of pieces."""
 CUTS: Final = CUTS_BY_COUNT | {"split", "unsafe_split"}
@@ -31,7 +32,7 @@ Operation = tuple[str, frozenset[int]]
 
 
 class AccidentalSizesError(Exception):
-    """Inputs of these sizes are made by accident alone."""
+    """Inputs of these sizes exist only by accident."""
 
 
 @dataclass
@@ -40,9 +41,10 @@ class Run:
 
     Attributes:
         operations: its elementwise operators in order.
-        clipped: the dimensions, counted from the first, of which it takes a slice that begins or ends beyond them.
-        uneven: the dimensions that it cuts into pieces of which one is shorter, other than by a list of sizes.
-        pieces: for each side that it cuts into a number of equal pieces, that number; of several their common multiple.
+        clipped: the dimensions, counted from the first, that it slices beyond their begin or end.
+        uneven: the dimensions that it cuts into pieces, one of them shorter, other than by a list of sizes.
+        pieces: for each side that it cuts into a number of equal pieces, that number; for several numbers, their common
+            multiple.
     """
 
     operations: list[Operation] = field(default_factory=list)
@@ -51,7 +53,7 @@ class Run:
     pieces: dict[int, int] = field(default_factory=dict)
 
     def note_cut(self, whole: torch.Tensor, pieces: Sequence[torch.Tensor], *, by_count: bool) -> None:
-        """Note that `whole` was cut into `pieces`, into as many as asked for if `by_count`, else by their side."""
+        """Note that `whole` was cut into `pieces`: into the requested number if `by_count`, else by their side."""
         cut = [dim for dim, side in enumerate(whole.shape) if side != pieces[0].shape[dim]]
         self.uneven.update(dim for dim in cut if len({piece.shape[dim] for piece in pieces}) > 1)
         if by_count and len(cut) == 1 and cut[0] not in self.uneven and len(self.pieces) < MOST_CUTS:
@@ -72,7 +74,7 @@ class RunObserver:
 
     def __enter__(self) -> Self:
         self._modes.enter_context(_Broadcasts(self.run))
-        # Torch returns the tensor itself for a slice that holds all of it, so the dispatcher does not see `x[:20]`.
+        # torch returns the tensor itself for a slice that holds all of it, so the dispatcher does not see `x[:20]`.
         self._modes.enter_context(PartsObserver(self.run))
         return self
 
@@ -113,7 +115,7 @@ class PartsObserver(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
         given = [*args, *(kwargs or {}).values()]
-        # What is cut by a list of sizes or of places is cut as it says.
+        # A cut by a list of sizes or positions is always as written.
         if name in CUTS and len(result) > 1 and not any(isinstance(one, list | tuple) for one in given):
             whole = next(one for one in given if isinstance(one, torch.Tensor))
             self.run.note_cut(whole, result, by_count=name in CUTS_BY_COUNT)
@@ -158,16 +160,16 @@ def _broadcast(shapes: Iterable[Sequence[int]]) -> Iterator[int]:
 
 
 def is_accident(run: Run, sample: Run) -> bool:
-    """Whether a run broadcasts, clips or cuts unevenly what the sample's run did not."""
+    """Whether a run broadcasts, clips or cuts unevenly where the sample's run did not."""
     parts = bool(run.clipped - sample.clipped or run.uneven - sample.uneven)
     return parts or _broadcasts_more(run.operations, sample.operations)
 
 
 def _broadcasts_more(run: Sequence[Operation], sample: Sequence[Operation]) -> bool:
-    """Whether a run broadcasts what the sample's run did not.
+    """Whether a run broadcasts where the sample's run did not.
 
-    Operators are compared one by one. Where a run has others than the sample, as a loop over a size makes them, each
-    is compared with all of the sample's.
+    Operators are compared one by one. If a run has other operators than the sample's, for example from a loop over a
+    size, each is compared with all of the sample's.
     """
     if [name for name, _ in run] == [name for name, _ in sample]:
         return any(dims - before for (_, dims), (_, before) in zip(run, sample, strict=True))

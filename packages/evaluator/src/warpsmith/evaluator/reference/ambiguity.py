@@ -1,9 +1,9 @@
 """Finds parts of a problem's forward with no unique answer: undefined casts, unsorted searches, ties, double writes.
 
 Casting a floating-point number to an integer is undefined for NaN and out-of-range values: the result differs between
-chips and compilers. Where an index names one place twice, any of the writes to it can be the last. `a / b > c` is
-`a > b * c` only if b is positive: where b is positive on plain inputs, it must stay so. No candidate can be blamed for
-an answer that depends on any of these.
+chips and compilers. If an index names a place twice, any of the writes to it can be the last. `a / b > c` is `a > b *
+c` only if b is positive: if b is positive on plain inputs, it must stay so. No candidate can be blamed for an answer
+that depends on any of these.
 """
 
 from typing import Any, Final
@@ -17,8 +17,8 @@ COPIES: Final = frozenset({"copy_"})
 RANKINGS: Final = frozenset({"topk", "sort", "argsort", "argmax", "argmin", "kthvalue"})
 """Functions that order numbers."""
 TAKE_FIRST: Final = frozenset({"argmax", "argmin", "max", "min"})
-"""Those for which torch specifies which of equal numbers they take: the first. A stable sort keeps their order; for all
-others none is specified."""
+"""Functions for which torch specifies which of equal numbers they take: the first. A stable sort keeps their order; the
+others specify none."""
 PICKS: Final = frozenset(
     {"max", "min", "cummax", "cummin", "median", "nanmedian", "mode"}
     | {
@@ -32,7 +32,7 @@ PICKS: Final = frozenset(
 SEARCHES: Final = {"searchsorted": (0, "sorted_sequence"), "bucketize": (1, "boundaries")}
 """Functions that search in sorted numbers: position and keyword of the argument with these numbers."""
 SCATTERS: Final = frozenset({"scatter", "scatter_"})
-"""Functions that write each number to a place along one dimension."""
+"""Functions that write each number to an index along one dimension."""
 INDEX_COPIES: Final = frozenset({"index_copy", "index_copy_"})
 INDEX_WRITES: Final = frozenset({"index_put", "index_put_", "__setitem__"})
 
@@ -46,13 +46,13 @@ PASSED_ON: Final = frozenset(
 )
 """Functions whose result holds numbers of their first argument."""
 LEAST_OF_ONE_SIGN: Final = 16
-"""Divisors of one sign, in one run, from which on that is no chance."""
+"""Number of divisors of one sign, in one run, from which on it is not chance."""
 MOST_KEPT: Final = 1 << 26
 """Elements of quotients that are kept during a run; later ones are not followed."""
 
 DIMENSION_AFTER_COUNT: Final = frozenset({"topk", "kthvalue"})
 WHOLE: Final = frozenset({"argmax", "argmin"})
-"""Functions that order all numbers where no dimension is given; others then take the last one."""
+"""Functions that order all numbers if no dimension is given; others then take the last dimension."""
 
 
 def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -74,7 +74,7 @@ def _has_ties(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 def _ranks(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
     """Whether a call orders numbers whose ties decide the answer.
 
-    The first of equal integers is no accident: `(tokens == mark).int().argmax(-1)` looks for the first mark.
+    Taking the first of equal integers is no accident: `(tokens == mark).int().argmax(-1)` looks for the first mark.
     """
     if not (name in RANKINGS or (name in PICKS and not isinstance(result, torch.Tensor))):
         return False
@@ -86,7 +86,7 @@ _INDICES: Final = frozenset({torch.int64, torch.int32, torch.int16, torch.uint8,
 
 
 def _lands_twice(name: str, dim: Any, index: Any, source: torch.Tensor) -> bool | None:
-    """Whether an index names a place of one dimension twice, for different numbers; None if it is no index."""
+    """Whether an index names a place of one dimension twice, for different numbers; None if it is not an index."""
     if not isinstance(index, torch.Tensor) or not index.dim() or type(dim) is not int:
         return None
     along = dim if name in SCATTERS else 0
@@ -105,7 +105,7 @@ def _writes_twice(given: Any, shape: torch.Size) -> bool | None:
     places = given if isinstance(given, tuple | list) else (given,)
     plain = all(isinstance(place, torch.Tensor | int | slice) for place in places)
     indices = [
-        # -1 names the last place. Where dimensions are made or left out, which is whose is not worked out.
+        # -1 names the last place. If dimensions are added or dropped, their correspondence is not worked out.
         torch.where(place < 0, place + shape[number], place) if plain else place
         for number, place in enumerate(places)
         if isinstance(place, torch.Tensor) and place.dtype in _INDICES
@@ -131,7 +131,7 @@ class ComparedQuotients:
         self.signs: set[str] = set()
         self.count = 0
         self._left = MOST_KEPT
-        # The tensors are kept, so that no other one gets the identity of one that is gone.
+        # The tensors are kept, so that no new one gets the id of a deleted one.
         self._quotients: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def note(self, name: str, args: tuple[Any, ...], result: Any) -> None:
@@ -160,7 +160,7 @@ class ComparedQuotients:
 
     @property
     def of_one_sign(self) -> str:
-        """The sign that all divisors have, unless that may be chance; else an empty string."""
+        """The sign of all divisors; an empty string if they differ or it may be chance."""
         sign = "".join(self.signs)
         return sign if sign in {"+", "-"} and self.count >= LEAST_OF_ONE_SIGN else ""
 
@@ -177,7 +177,7 @@ class AmbiguityFinder(TorchFunctionMode):
             different writes to one place, a divisor of another sign than on plain inputs.
         ranks: whether numbers were ordered.
         tied: whether some of them were equal.
-        unordered: whether a function ordered them that specifies no order of equal ones.
+        unordered: whether the ordering function specifies no order of equal ones.
     """
 
     def __init__(self, sign: str = "") -> None:
@@ -195,7 +195,7 @@ class AmbiguityFinder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        # What is computed here is no part of the forward that other modes observe.
+        # What is computed here is not part of the forward that other modes observe.
         with _disable_current_modes():
             self._look_at(getattr(func, "__name__", ""), args, kwargs, result)
         return result

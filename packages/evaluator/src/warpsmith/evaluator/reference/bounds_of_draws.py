@@ -1,8 +1,8 @@
-"""Bounds of integer draws that follow a size: labels stay below the number of classes where that becomes another one.
+"""Bounds of integer draws that follow a size: labels stay below the number of classes when that number changes.
 
-Runs in the reference worker. A size can change in one place of the source and not in another, as `randn(14, 3, 40)`
-beside `randint(1, 40, (3, 4))`. Torch does not check all indices, so that a problem may tolerate labels beyond the
-classes; a candidate would read beyond its tensor. A bound that equals a size is that size.
+Runs in the reference worker. A size can change in one place of the source and not in another, as in `randn(14, 3, 40)`
+next to `randint(1, 40, (3, 4))`. torch does not check all indices, so a problem may tolerate labels beyond the classes;
+a candidate would read beyond its tensor. A bound that equals a size is taken for that size.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ BESIDE: Final = (0, 1, -1)
 class DrawBounds:
     """The upper bounds of integer draws.
 
-    Bounds only become smaller, as sizes do, so all numbers stay such as `get_inputs` draws for its sample.
+    Bounds only shrink, like sizes, so all numbers stay within what `get_inputs` draws for its sample.
 
     Args:
         changes: the sample's value and the other value of each size.
@@ -30,7 +30,7 @@ class DrawBounds:
         for sample, size in changes:
             least[sample] = min(least.get(sample, size), size)
         self._least = least
-        # What the source writes, and what it computes of a name that has its other value already.
+        # What the source writes, and what it computes from a name that already has its other value.
         self._samples: dict[int, set[int]] = {sample: {sample} for sample in least}
         for sample, size in changes:
             self._samples.setdefault(size, set()).add(sample)
@@ -38,7 +38,7 @@ class DrawBounds:
     def asked(
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a function that draws integers, with the bound that the sizes leave it."""
+        """Return the arguments of a function that draws integers, with the bound that the sizes allow."""
         kwargs = dict(kwargs)
         if name not in BOUNDED or not self._least:
             return args, kwargs
@@ -54,11 +54,11 @@ class DrawBounds:
         return args, kwargs
 
     def below(self, high: int, low: int = 0) -> int:
-        """Return a bound as the sizes leave it: no larger than it is, and where possible larger than `low`."""
+        """Return a bound that the sizes allow: no larger than before, and if possible larger than `low`."""
         found = [high]
         for beside in BESIDE:
             samples = self._samples.get(high - beside, ())
             found += [self._least[sample] + beside for sample in samples]
-        # A bound that leaves no number at all is an error of the draw, and the change is given up.
+        # A bound that leaves no number is an error of the draw, and the change is dropped.
         exact = min([high, *(self._least[sample] for sample in self._samples.get(high, ()))])
         return exact if min(found) <= low else min(found)

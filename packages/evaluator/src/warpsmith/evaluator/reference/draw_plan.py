@@ -20,23 +20,23 @@ VARIED: Final[tuple[Kind, ...]] = ("shifted", "outliers", "rows", "distant", "sc
 WITHOUT_TIES: Final[tuple[Kind, ...]] = ("shifted", "outliers", "tiny", "apart", "scaled")
 """The kinds of a trial for answers that depend on the order of numbers: none makes numbers equal."""
 SIGNED: Final[frozenset[Kind]] = frozenset({"shifted", "distant", "apart"})
-"""Kinds that give most numbers of a draw one sign: of several draws, some take the other one."""
+"""Kinds that give most numbers of a draw one sign; among several draws, some take the other sign."""
 
 WHOLLY_FAR: Final[frozenset[Kind]] = frozenset({"distant", "apart"})
 """Kinds that move a draw as a whole far from zero."""
 ALL_OPPOSED: Final = 3
-"""Says that every draw to which a kind gives one sign takes the other one."""
+"""Every draw to which a kind gives one sign takes the other one."""
 
 LISTS: Final = "list "
 """Prefix of sites that are lists of integers in the problem's source."""
 INPUTS: Final = "input "
-"""Prefix of sites that are whole inputs of a structure that can have other values: masks, positions, by their place."""
+"""Prefix of sites that are whole structured inputs that can have other values: masks, positions, by their place."""
 PLAIN_NUMBERS: Final = "number "
 """Prefix of sites that are plain floating numbers among the inputs."""
 PLAIN_INTEGERS: Final = "number of "
-"""The same for plain integers and truth values, of which a candidate may refuse others than the sample's."""
+"""The same for plain integers and truth values; a candidate may refuse values other than the sample's."""
 RENUMBERED: Final[frozenset[Kind]] = frozenset({"scaled", "everything"})
-"""Kinds that change plain numbers: each takes a recording of its own, as trials of other shapes do anyway."""
+"""Kinds that change plain numbers: each needs its own recording, as trials of other shapes do anyway."""
 MOST_SITES: Final = 64
 
 
@@ -49,12 +49,12 @@ class DrawPlan:
         levels: level by name of site.
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
-        sparse: the site of which only a few slices are, along its first dimension; some of them begin with a zero.
+        sparse: the site with only a few nonzero slices along its first dimension; some of them begin with a zero.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
             the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is negative for 0.
         remote: power of two of the distance of remote rows in a far draw, in standard deviations; 0 for no such row.
-        numbers: seed of the plain numbers, so that host code can be shown a trial's numbers with tensors of no trial.
-        written: numbers of the candidate's source, which some elements of each draw become if they are in its range.
+        numbers: seed of the plain numbers, so that host code can see a trial's numbers with tensors of no trial.
+        written: numbers of the candidate's source, planted in some elements of each draw whose range has them.
     """
 
     kind: Kind = "plain"
@@ -84,7 +84,7 @@ class DrawPlan:
         }
 
     def with_tensors_as_made(self) -> "DrawPlan":
-        """Return the plan of an input set with the same plain numbers, and tensors as `get_inputs` makes them."""
+        """Return the plan of an input set with the same plain numbers, and tensors unchanged from `get_inputs`."""
         levels = {site: level for site, level in self.levels.items() if site.startswith(PLAIN_NUMBERS)}
         return DrawPlan(self.kind, levels, numbers=self.numbers)
 

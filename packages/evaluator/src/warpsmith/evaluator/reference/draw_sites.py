@@ -48,8 +48,8 @@ OCCURRENCES: Final = 8
 
 RARE: Final = 0.4
 REDRAWN: Final = 200
-"""How often a number that is drawn alone is the least of so many, and how often the largest: nothing that an author
-never sees."""
+"""How often a number that is drawn alone is the least of so many, and how often the largest: often enough that an
+author sees it."""
 NUMBER_OCTAVES: Final = (-1.0, -0.1)
 """Range of the power of two that multiplies a plain number: smaller ones stay in a domain that begins at zero."""
 
@@ -62,7 +62,7 @@ FLOATING_DRAWS: Final = frozenset(
 FROM_ZERO: Final = frozenset({"rand", "rand_like"})
 INTEGER_DRAWS: Final = frozenset({"randint", "randint_like", "random_"})
 COUNTS: Final = {"poisson": 0, "geometric_": 1}
-"""Draws of whole numbers without an upper bound, and their least number."""
+"""Functions that draw whole numbers without an upper bound, and their least number."""
 WRITTEN: Final = frozenset({"tensor", "as_tensor", "asarray"})
 TOSSES: Final = frozenset({"bernoulli", "bernoulli_"})
 WHOLE_DRAWS: Final = INTEGER_DRAWS | TOSSES | COUNTS.keys() | {"randperm", "multinomial", "binomial"}
@@ -101,7 +101,7 @@ class Origin:
         drawn: whether it is a random draw, or one times or plus a number: no relation between its elements is promised.
         tables: sites of tables that it was computed from, since its range was last bounded.
         written: whether its numbers are integers computed from `arange` alone.
-        constant: the constant that it is, while nothing was computed from it.
+        constant: the constant that it is, until something is computed from it.
     """
 
     draws: frozenset[str] = frozenset()
@@ -133,8 +133,8 @@ class Catch(TorchFunctionMode):
         numbers: numbers of few bits that the problem's forward may compare with; planted in draws on a grid.
         long_numbers: the same of many bits.
         integers: integers that the problem may compare with; planted in draws of integers.
-        ordered: the integers of the source in its order; some stand side by side in draws of integers.
-        sides: the sides that functions that make tensors are asked for, and what they become.
+        ordered: the integers of the source in its order; some are placed next to each other in draws of integers.
+        sides: the sides requested from functions that make tensors, and what they become.
         draw_bounds: the bounds of integer draws, which follow the sizes that they equal.
         blocks: the tensors that numbers drawn one at a time become, as an earlier run found; None if none did.
         sites: the sites seen, with the highest level that each can have.
@@ -199,7 +199,7 @@ class Catch(TorchFunctionMode):
         return result
 
     def rebind(self, names: dict[str, Any]) -> None:
-        """Intercept the random functions and generators that a module's names hold already."""
+        """Intercept the random functions and generators that a module's names already hold."""
         self._patches.rebind(names)
 
     def restart(self, key: object) -> None:
@@ -219,7 +219,7 @@ class Catch(TorchFunctionMode):
     def asked(
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a function, with other sides of a shape and other bounds of integers."""
+        """Return a function's arguments, with other sides of a shape and other bounds of integers."""
         return self.draw_bounds.asked(name, *self.sides.asked(name, args, kwargs))
 
     def derive(self, key: str) -> int:
@@ -264,7 +264,7 @@ class Catch(TorchFunctionMode):
     def _whole(
         self, name: str, made: torch.Tensor, tensors: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Vary a draw of a discrete law."""
+        """Vary a draw from a discrete distribution."""
         if name in INTEGER_DRAWS:
             low, high = bounds(args, kwargs)
             if high is not None:
@@ -317,7 +317,7 @@ class Catch(TorchFunctionMode):
             _tag(made, Origin(draws, scaled, tables))
 
     def _plant(self, made: torch.Tensor, source: torch.Tensor, *, moved: bool) -> None:
-        """Plant numbers in a draw that was scaled or moved; one that was moved stays as far from it as it was.
+        """Plant numbers in a draw that was scaled or moved; a moved one keeps its distance.
 
         The code may use both, as the two corners of a box.
         """
@@ -385,7 +385,7 @@ class Catch(TorchFunctionMode):
         )
 
     def counts(self, made: torch.Tensor, least: int, *, rates: torch.Tensor | None = None) -> frozenset[str]:
-        """Vary whole numbers of `least` on without an upper bound, except where a rate is zero; return their site."""
+        """Vary whole numbers from `least` on without an upper bound, except where a rate is zero; return their site."""
         site = self._site()
         level = self._level(site, FAR if made.is_floating_point() else IN_RANGE)
         if level > PLAIN:
@@ -405,7 +405,7 @@ class Catch(TorchFunctionMode):
         made.copy_(torch.where((chance > 0) & (chance < 1), varied, before))
 
     def _multinomial(self, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Vary drawn classes among those of a positive weight, if these are the same in all rows."""
+        """Vary drawn classes among those with a positive weight, if these are the same in all rows."""
         given = dict(zip(("input", "num_samples", "replacement"), args, strict=False)) | kwargs
         possible = given["input"] > 0
         allowed = torch.nonzero(possible.view(-1, possible.shape[-1])[0]).flatten() if made.numel() else made
@@ -419,7 +419,7 @@ class Catch(TorchFunctionMode):
         made.copy_(allowed[ranks])
 
     def one(self, law: str, made: Any, again: Callable[[], Any], within: Bounds = None) -> Any:
-        """Return the next one of numbers that are drawn one at a time by the same law in the same place."""
+        """Return the next of the numbers drawn one at a time from the same distribution in the same place."""
 
         def vary(block: torch.Tensor, form: Block, site: str) -> None:
             self._occurrences[site] += 1
@@ -429,7 +429,7 @@ class Catch(TorchFunctionMode):
                 self.draw(block, from_zero=law.startswith("random "), site=site, most=_most_of(form))
 
         def rare(site: str, made: Any) -> Any:
-            """Return the least or the largest of many draws, which takes the branch that few input sets take."""
+            """Return the least or the largest of many draws, which takes branches that few input sets take."""
             if self._level(site, IN_RANGE) == PLAIN:
                 return made
             chance = random.Random(self.derive(f"rare {site}")).random()
@@ -440,7 +440,7 @@ class Catch(TorchFunctionMode):
         return self.streams.next(f"{' '.join(self._places())} {law}", made, again, vary, rare)
 
     def written(self, data: Any, made: torch.Tensor) -> frozenset[str]:
-        """Return the site of the numbers that became a tensor as they were drawn, one at a time."""
+        """Return the site of numbers drawn one at a time that became a tensor."""
         name = self.streams.becomes(data, made)
         return frozenset({name} & self.sites.keys()) if name is not None else frozenset()
 
@@ -473,7 +473,7 @@ class Catch(TorchFunctionMode):
     ) -> None:
         """Relate integers to the two draws before of the same shape.
 
-        They become sums and differences where an author now and then sees that by chance. Integers that are all
+        They become sums and differences if an author would occasionally see that by chance. Integers that are all
         distinct stay so.
         """
         low, high = within
@@ -503,7 +503,7 @@ class Catch(TorchFunctionMode):
         rows = made.dim() > 0 and not made.is_complex() and _sums_to_one(made)
         if rows and _is_sorted(made):
             return frozenset()
-        # On a grid, draws take the very numbers of the source: edges of bins must stay what they are.
+        # On a grid, draws take exactly the source's numbers: bin edges must not change.
         change = _unchanged if self.plan.on_grid and written else _rolled if rows else mutations.vary_table
         return frozenset({self._varied(made, IN_RANGE, change)})
 
@@ -522,8 +522,8 @@ class Catch(TorchFunctionMode):
     def finish(self, inputs: Any) -> Any:
         """Vary the constants that became inputs, and return the inputs.
 
-        Constants of one number that nothing was computed from vary by themselves; masks, positions and plain numbers
-        only where the plan says so, since the judge finds out which of them are the same in every input set.
+        Constants of one number that nothing was computed from vary on their own; masks, positions and plain numbers
+        only if the plan says so, since the judge finds out which of them are the same in every input set.
         """
         self._vary_constants(inputs)
         if not isinstance(inputs, list | tuple):
@@ -547,7 +547,7 @@ class Catch(TorchFunctionMode):
                 size = 2 ** random.Random(f"{self.plan.numbers} {site} {number}").uniform(*NUMBER_OCTAVES)
                 return (value or 1.0) * size
         elif type(value) is bool or (type(value) is int and value >= 0):
-            # Always the same: that a problem tolerates one integer says nothing of another.
+            # Always the same: a problem that tolerates one integer need not tolerate another.
             site = f"{PLAIN_INTEGERS}{value}"
             if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
                 return not value if type(value) is bool else value // 2 if value > 1 else value + 1
@@ -605,9 +605,9 @@ class Catch(TorchFunctionMode):
         return places
 
     def _dice_of_rows(self, site: str, tensor: torch.Tensor) -> torch.Generator:
-        """Return a generator that in half of the input sets is the same for draws of one shape.
+        """Return a generator that is the same for draws of one shape in half of the input sets.
 
-        Rows of zeros are then the same ones in all of them: a sum of three inputs, or a product, has such a row.
+        Rows of zeros then coincide in all of them: a sum of three inputs, or a product, has such a row.
         """
         together = self.plan.kind in {"rows", "tiny"} and self.plan.numbers % 2 == 1
         if not together:
@@ -620,7 +620,7 @@ class Catch(TorchFunctionMode):
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether a value holds no tensor beside others, such as a tensor, a number or a list of numbers."""
+    """Whether a value does not mix tensors with others, such as a tensor, a number or a list of numbers."""
     parts = value if isinstance(value, list | tuple) else ()
     return not isinstance(value, dict) and not any(isinstance(one, torch.Tensor | list | tuple | dict) for one in parts)
 
@@ -635,7 +635,7 @@ _SEED_NUMPY: Final = numpy.random.seed
 
 
 def _most_of(form: Block) -> int:
-    """Return the highest level of floating numbers drawn one at a time: others of them may choose a branch."""
+    """Return the highest level of floating numbers drawn one at a time: other values may choose a branch."""
     return FAR if form.becomes else IN_RANGE
 
 

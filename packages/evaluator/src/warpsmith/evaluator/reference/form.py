@@ -1,4 +1,4 @@
-"""Forms: what is known of tensors without their values, and where each lies in an arena."""
+"""Forms: what is known about tensors without their values, and where each lies in an arena."""
 
 from dataclasses import dataclass
 

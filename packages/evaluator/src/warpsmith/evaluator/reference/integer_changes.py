@@ -1,6 +1,6 @@
-"""Changes of draws of integers: ends, numbers beside boundaries, neighbours, equal and related ones, carries, orders.
+"""Changes of integer draws: ends, numbers next to boundaries, neighbours, equal and related ones, carries, orders.
 
-What becomes of the integers of a row together is in `integer_rows.py`.
+Changes that concern a row's integers together are in `integer_rows.py`.
 
 Every function changes a tensor in place. All numbers stay within the range of the draw, and distinct ones distinct.
 """
@@ -37,25 +37,25 @@ from warpsmith.evaluator.reference.telling_numbers import (
 )
 
 LEAST_ENDED: Final = 8
-"""Smallest number of distinct integers among which the ends of their range always are."""
+"""Smallest number of distinct integers that always include the ends of their range."""
 COUNTED_SHARE: Final = 1 / 16
 """Share of a draw of counts that becomes the least one."""
 MOST_SURE: Final = 8
-"""Special integers that are in each draw of at least four times as many numbers."""
+"""Special integers in each draw of at least four times as many numbers."""
 SPECIAL: Final[frozenset[Kind]] = frozenset({"outliers", "tiny", "distant"})
 """Kinds in which most of the planted integers are special ones; in the others most are boundaries."""
 MOST_TELLING: Final = 1 << 15
-"""Telling integers of a draw, however large it is."""
+"""Maximum telling integers of a draw, however large it is."""
 HIGH_PART: Final = 16
 """The part of a range, at its upper end, that holds the numbers of a high row."""
 PLANTED: Final = 5 / 8
 """Largest share of a draw that becomes telling integers."""
 MET: Final = 1 / 8
-"""Share of a draw that, with an integer of the source, sums up to a multiple of another one."""
+"""Share of a draw whose sum with an integer of the source is a multiple of another one."""
 GOLDEN: Final = (1 + math.sqrt(5)) / 2
 """The quotient of two neighbouring Fibonacci numbers, whose common divisor takes the most steps to find."""
 MEETING: Final = 1 / 16
-"""Share of a draw that, with earlier draws, sums up to a multiple of a source's integer."""
+"""Share of a draw whose sum with earlier draws is a multiple of an integer of the source."""
 RATIOS: Final = 1 / 64
 """Share of a draw that is in this ratio to an earlier draw, besides neighbours of its Fibonacci numbers."""
 RELATED: Final = 1 / 4
@@ -68,7 +68,7 @@ CARRIES: Final = 2
 CARRIED: Final = 2
 """Rows in which a carry runs, and the digits that it runs through."""
 MOST_REPEATED: Final = 200
-"""An author who draws now and then sees two equal integers if one draw in so many has some."""
+"""An author occasionally sees two equal integers if one draw in so many has some."""
 
 
 def vary_integers(
@@ -83,8 +83,8 @@ def vary_integers(
 ) -> None:
     """Redraw integers of `low` to `high - 1`: skewed, extreme, or equal, in most kinds with all of the `special` ones.
 
-    A share is beside a boundary: a power of two or of ten, a square, a special number (`telling_numbers.py`). Integers
-    that are `ordered` as in the source stand side by side in some rows (`integer_rows.py`).
+    A share is next to a boundary: a power of two or of ten, a square, a special number (`telling_numbers.py`). Integers
+    that are `ordered` as in the source are neighbours in some rows (`integer_rows.py`).
 
     They stay distinct if the problem can rely on that: if not even one draw in MOST_REPEATED has two equal numbers.
     """
@@ -119,7 +119,7 @@ def vary_integers(
 
 
 def _with_high_rows(part: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Let a row hold large numbers alone, each another one: their sum needs more digits than plain rows do."""
+    """Fill a row with distinct large numbers only: their sum needs more digits than plain rows do."""
     rows = dice.rows(part)
     return torch.where(rows == rows.max(), 1 - (1 - part) / HIGH_PART, part) if part.dim() > 1 else part
 
@@ -127,11 +127,10 @@ def _with_high_rows(part: torch.Tensor, dice: Dice) -> torch.Tensor:
 def _telling(
     most: int, kind: Kind, within: tuple[int, int], rng: Random, numbers: tuple[Sequence[int], Sequence[int]]
 ) -> list[int]:
-    """Return up to `most` integers at which a kernel may act otherwise: special ones and boundaries, in shares by kind.
+    """Return up to `most` integers at which kernels may act differently: special ones, boundaries, in shares by kind.
 
     Of more special ones the first few are always there, as the rarest of the problem's source, and some of the others.
-    `numbers` are the special ones, and all of the source, with those out of the range: sums may meet these. So many
-    that do are returned besides.
+    `numbers` are the special ones and all of the source, including those out of the range: sums may meet these.
     """
     special, sources = numbers
     first = min(MOST_SURE, (most + 1) // 2)
@@ -170,7 +169,7 @@ def _make_neighbours(tensor: torch.Tensor, low: int, high: int, dice: Dice, tell
 
 
 def _plant(tensor: torch.Tensor, special: Sequence[int], generator: torch.Generator) -> None:
-    """Write each special number to one random place, as far as a share of the places suffices."""
+    """Write each special number to one random place, as far as a share of the places allows."""
     some = special[: int(PLANTED * tensor.numel())]
     if some:
         places = torch.randperm(tensor.numel(), **drawn_by(generator))[: len(some)]
@@ -206,7 +205,7 @@ def vary_sample(
 
 
 def vary_counts(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator, *, least: int) -> None:
-    """Change whole numbers of `least` on without an upper bound, as draws change, and make some of them the least."""
+    """Change whole numbers from `least` on without an upper bound, as draws change, and make some of them the least."""
     if not tensor.numel():
         return
     dice = Dice(generator)
@@ -220,7 +219,7 @@ def vary_counts(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.G
 
 
 def _largest_whole(dtype: torch.dtype) -> float:
-    """Return a number up to which a dtype holds all whole numbers, or that it holds as its largest one."""
+    """Return a number up to which a dtype holds all whole numbers, or the largest one that it holds."""
     return 2.0 / torch.finfo(dtype).eps if dtype.is_floating_point else float(min(torch.iinfo(dtype).max, 1 << 30))
 
 
@@ -234,7 +233,7 @@ def share_integers(
 ) -> None:
     """Copy some integers of an earlier draw of the same range: to the same place, row or to anywhere.
 
-    So an index meets another one: an edge from a node to itself, a negative sample that is the positive one. The first
+    So one index equals another: an edge from a node to itself, a negative sample that is the positive one. The first
     special integers `within` the range stay where they are.
     """
     dice = Dice(generator)
@@ -298,10 +297,10 @@ def meet_integers(
     *,
     special: Sequence[int] = (),
 ) -> None:
-    """Let some sums with earlier draws meet a special integer or a multiple of it, and some ratios be the golden one.
+    """Let some sums with earlier draws meet a special integer or a multiple of it, and some ratios be the golden ratio.
 
-    So `(a + b + c) % n` is zero, and `gcd(a, b)` takes many steps. Integers that become so are none that the draw has
-    already: distinct ones stay distinct. The first special integers stay where they are.
+    So `(a + b + c) % n` is zero, and `gcd(a, b)` takes many steps. Such integers are never ones that the draw already
+    has: distinct ones stay distinct. The first special integers stay where they are.
 
     Args:
         tensor: changed in place, within its range.
@@ -327,7 +326,7 @@ def meet_integers(
 
 
 def _golden(earlier: torch.Tensor, within: tuple[int, int], dice: Dice) -> torch.Tensor:
-    """Return what is to some integers as one Fibonacci number to the next: of half of these, and of few others."""
+    """Return integers whose ratio to the given ones is that of neighbouring Fibonacci numbers."""
     wide = earlier.double()
     fibonacci = torch.isin(earlier.long(), torch.tensor(FIBONACCI, device=earlier.device)) & (earlier > LEAST_SQUARED)
     chosen = dice.rand(earlier.shape) < torch.where(fibonacci, 1 / 2, RATIOS)

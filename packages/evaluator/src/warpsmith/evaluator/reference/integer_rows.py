@@ -1,4 +1,4 @@
-"""Changes of rows of integers: windows that come again, numbers of the source side by side, sums that meet a number.
+"""Changes of rows of integers: windows that repeat, neighbouring numbers of the source, sums that meet a number.
 
 Every function changes a tensor in place, within the range of the draw. A row is the last dimension.
 """
@@ -20,20 +20,20 @@ IN_FEWER_RUNS: Final = 1 / 8
 """Share of a draw's windows that become a run of the source's numbers, and of a draw that is one row."""
 MOST_RUNS: Final = 1024
 MOVED: Final = 1 / 8
-"""Share of a run's numbers that become a neighbour, as beyond a boundary."""
+"""Share of a run's numbers that become a neighbour, such as one beyond a boundary."""
 REPEATING: Final = 1 / 2
-"""Share of the rows in which a window comes again."""
+"""Share of the rows in which a window repeats."""
 AT_THE_END: Final = 1 / 2
-"""How often it comes again at the end of its row."""
+"""How often it repeats at the end of its row."""
 SUMMED: Final = 1 / 4
 MOST_SUMMED: Final = 32
-"""Share and most of the rows whose sum meets a number."""
+"""Share and maximum count of the rows whose sum meets a number."""
 MOST_IN_SUMS: Final = 1 << 16
 """Longer rows keep their sums."""
 
 
 def repeat_windows(tensor: torch.Tensor, dice: Dice) -> None:
-    """Let a window of up to WIDEST integers of some rows come again later in its row, half of the time at its end.
+    """Let a window of up to WIDEST integers of some rows repeat later in its row, half of the time at its end.
 
     The first one is the row's first, any, or so near that the second continues it: `abab`, `aaaa`.
     """
@@ -56,7 +56,7 @@ def repeat_windows(tensor: torch.Tensor, dice: Dice) -> None:
 
 
 def plant_runs(tensor: torch.Tensor, numbers: Sequence[int], within: tuple[int, int], dice: Dice) -> None:
-    """Write numbers that a source has one after the other into neighbouring places of some rows.
+    """Write numbers that follow one another in a source into neighbouring places of some rows.
 
     So a mark and what may follow it meet: bytes of a character, an escape and its command, the end of a line. Two
     neighbouring Fibonacci numbers are such a pair too.
@@ -95,7 +95,7 @@ def plant_runs(tensor: torch.Tensor, numbers: Sequence[int], within: tuple[int, 
 
 
 def _run(pair: tuple[int, int], numbers: Sequence[int], width: int, rng: Random) -> list[int]:
-    """Return a run that begins or ends with a pair: its second number comes again, or others of the source follow."""
+    """Return a run that begins or ends with a pair: its second number repeats, or others of the source follow."""
     one, two = pair
     match rng.randrange(4):
         case 0:
@@ -107,9 +107,9 @@ def _run(pair: tuple[int, int], numbers: Sequence[int], width: int, rng: Random)
 
 
 def meet_sums(tensor: torch.Tensor, numbers: Sequence[int], within: tuple[int, int], dice: Dice) -> None:
-    """Let the sums of some rows meet a multiple of a source's number, or lie beside one.
+    """Let the sums of some rows meet a multiple of a source's number, or lie next to one.
 
-    As few integers as possible change. A row of which more than half would have to keeps its sum.
+    As few integers as possible change. A row in which more than half would have to change keeps its sum.
     """
     rows = _rows(tensor)
     low, high = within

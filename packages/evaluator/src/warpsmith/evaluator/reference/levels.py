@@ -12,6 +12,6 @@ ANY_SIGN: Final = 3
 """Either sign, but no row of zeros: dividing by its norm is not finite."""
 ANYWHERE: Final = 4
 FAR_IN_HALF: Final = 5
-"""So far that `exp` overflows in single precision, and no product of two does in half precision."""
+"""So far that `exp` overflows in single precision, but no product of two overflows in half precision."""
 FAR: Final = 6
 """So far that `exp` overflows in single precision; a reference that subtracts the maximum tolerates it."""

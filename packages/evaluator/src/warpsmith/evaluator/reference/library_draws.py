@@ -1,7 +1,7 @@
 """Patches the random functions of Python and of NumPy while a problem's `get_inputs` runs.
 
-A function that returns many numbers at once has them varied before it returns. What returns one number is a stream
-(`scalar_draws.py`). Samples, choices and shuffles vary as positions, so any objects can be drawn. Seeds that the
+A function that returns many numbers at once has them varied before it returns. A function that returns one number is a
+stream (`scalar_draws.py`). Samples, choices and shuffles vary as positions, so any objects can be drawn. Seeds that the
 problem sets are mixed with the secret one.
 """
 
@@ -17,12 +17,12 @@ import torch
 
 Original = Callable[..., Any]
 Function = Callable[[Original, tuple[Any, ...], Mapping[str, Any]], Any]
-"""What replaces a random function: given the original one and the arguments of a call, it returns the numbers."""
+"""The replacement of a random function: given the original one and the arguments of a call, it returns the numbers."""
 Bounds = tuple[int, int] | None
 SIGNED_ENDS: Final = (127, 128)
 """Bytes that are the largest and the smallest number of eight bits with a sign."""
 MOST_INTEGER: Final = 1 << 62
-"""Integers of a wider range are left alone: no integer tensor holds them all."""
+"""Wider ranges of integers are left unchanged: no integer tensor holds them all."""
 
 PYTHON_FLOATS: Final = frozenset(
     {"random", "uniform", "gauss", "normalvariate", "expovariate", "betavariate", "gammavariate", "lognormvariate"}
@@ -68,7 +68,7 @@ class Drawing(Protocol):
 
 
 class _Idle:
-    """Between runs: generators that a problem's module keeps return what they draw."""
+    """Between runs: generators that a problem's module keeps return their draws unchanged."""
 
     def draw(self, made: torch.Tensor) -> frozenset[str]:
         return frozenset()
@@ -106,7 +106,7 @@ _IDLE: Final[Drawing] = _Idle()
 
 
 class _Current:
-    """Stands for the drawing of the run under way, so that functions and classes are made once in a process."""
+    """Stands for the drawing of the current run, so that functions and classes are made once per process."""
 
     def __init__(self) -> None:
         self.drawing = _IDLE
@@ -117,12 +117,12 @@ class _Current:
 
 @cache
 def patches() -> "Patches":
-    """Return the patches of this process: making them takes longer than most problems take for their inputs."""
+    """Return this process's patches: making them takes longer than most problems' inputs do."""
     return Patches()
 
 
 class Patches:
-    """What replaces the functions, for one run after the other."""
+    """The replacements of the functions, for one run after another."""
 
     def __init__(self) -> None:
         self._current = _Current()
@@ -153,7 +153,7 @@ class Patches:
             self._current.drawing = _IDLE
 
     def rebind(self, names: dict[str, Any]) -> None:
-        """Replace what a module holds already: `from random import gauss`, `rng = numpy.random.default_rng(0)`."""
+        """Replace what a module already holds: `from random import gauss`, `rng = numpy.random.default_rng(0)`."""
         for name, value in names.items():
             if type(value) in {_PYTHON, _GENERATOR, _STATE}:
                 names[name] = self._own_generator(name, value)
@@ -175,7 +175,7 @@ class Patches:
         self._replace(random, "Random", self._python)
         self._replace(numpy.random, "default_rng", self._default_rng)
         self._replace(numpy.random, "RandomState", self._states)
-        # Arrays of numbers that were drawn one at a time are recognised, as tensors of them are.
+        # Arrays of numbers that were drawn one at a time are recognised, as are tensors of them.
         for name in ("array", "asarray"):
             self._replace(numpy, name, _array(drawing, getattr(numpy, name)))
 
@@ -210,7 +210,7 @@ class Patches:
         return method
 
     def _caught(self, function: Function, original: Original) -> Original:
-        """Wrap a random function; what it calls itself is not varied on its own."""
+        """Wrap a random function; the random functions it calls are not varied separately."""
 
         def draw(*args: Any, **kwargs: Any) -> Any:
             if self._inside:
@@ -255,7 +255,7 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def _key(function: Any) -> object:
-    """Return what tells a function from others; each access of a bound method makes another object."""
+    """Return a key that identifies a function; each access of a bound method makes another object."""
     own = getattr(function, "__self__", None)
     return id(function) if own is None else (id(own), getattr(function, "__name__", ""))
 
@@ -281,7 +281,7 @@ def _array(drawing: Drawing, original: Original) -> Original:
 
 
 def _python_functions(drawing: Drawing) -> dict[str, Function]:
-    """Return what replaces the functions of `random`, by name."""
+    """Return the replacements of the functions of `random`, by name."""
 
     def number(name: str) -> Function:
         return lambda draw, args, kwargs: drawing.one(
@@ -318,7 +318,7 @@ def _range(start: int, stop: int | None = None, step: int = 1) -> range:
 
 
 class _PythonPositions:
-    """What replaces the functions of `random` that choose among given objects, or return many numbers."""
+    """Replacements of the functions of `random` that choose among given objects, or return many numbers."""
 
     def __init__(self, drawing: Drawing) -> None:
         self._drawing = drawing
@@ -368,7 +368,7 @@ def _support(weights: torch.Tensor) -> torch.Tensor:
 
 
 def _vary_choices(drawing: Drawing, places: torch.Tensor, allowed: torch.Tensor) -> None:
-    """Vary positions that may repeat among those that are allowed."""
+    """Vary positions, which may repeat, among the allowed ones."""
     if places.numel() and len(allowed) > 1:
         ranks = torch.searchsorted(allowed, places)
         drawing.integers_of(ranks, 0, len(allowed))
@@ -376,7 +376,7 @@ def _vary_choices(drawing: Drawing, places: torch.Tensor, allowed: torch.Tensor)
 
 
 def _reorder(drawing: Drawing, objects: Any, order: torch.Tensor) -> None:
-    """Put a list or the rows of an array in an order, after that was varied."""
+    """Put a list or the rows of an array in an order, after varying the order."""
     drawing.permutation(order)
     if isinstance(objects, torch.Tensor):
         before: Any = objects.clone()
@@ -387,7 +387,7 @@ def _reorder(drawing: Drawing, objects: Any, order: torch.Tensor) -> None:
 
 
 def _numpy_functions(drawing: Drawing) -> dict[str, Function]:
-    """Return what replaces the functions of `numpy.random`, by name."""
+    """Return the replacements of the functions of `numpy.random`, by name."""
 
     def varied(
         name: str, vary: Callable[[torch.Tensor, tuple[Any, ...], Mapping[str, Any]], Any], kinds: str
@@ -424,7 +424,7 @@ def _vary_within(drawing: Drawing, made: torch.Tensor, args: tuple[Any, ...], kw
 
 
 def _vary_binomial(drawing: Drawing, made: torch.Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Vary counts of successes, if the number of tries is a plain one and success is neither certain nor impossible."""
+    """Vary counts of successes, if the number of tries is plain and success is neither certain nor impossible."""
     tries = args[0] if args else kwargs["n"]
     chance = args[1] if len(args) > 1 else kwargs["p"]
     if type(tries) is int and isinstance(chance, float) and 0 < chance < 1:
@@ -432,7 +432,7 @@ def _vary_binomial(drawing: Drawing, made: torch.Tensor, args: tuple[Any, ...], 
 
 
 class _NumpyPositions:
-    """What replaces the functions of `numpy.random` that choose among given objects, or reorder them."""
+    """Replacements of the functions of `numpy.random` that choose among given objects, or reorder them."""
 
     def __init__(self, drawing: Drawing) -> None:
         self._drawing = drawing

@@ -1,8 +1,8 @@
 """Reorders the literal lists of integers in a problem's inputs: lengths, offsets, group sizes, tables.
 
-Runs in the reference worker. A new order preserves what such lists promise: their sum, bounds and multiples. Lists of
-the same length take the same order, so that lengths still match the rows of a table. A sorted list that starts at zero
-holds offsets; its differences are reordered. Any other sorted list keeps all lists of its length unchanged.
+Runs in the reference worker. A new order preserves the guarantees of such lists: their sum, bounds and multiples. Lists
+of the same length take the same order, so that lengths still match the rows of a table. A sorted list that starts at
+zero holds offsets; its differences are reordered. Any other sorted list keeps all lists of its length unchanged.
 """
 
 import ast
@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 MAKERS: Final = frozenset({"tensor", "as_tensor", "array", "asarray", "IntTensor", "LongTensor", "from_numpy"})
-"""Functions that make a tensor of a list."""
+"""Functions that make a tensor from a list."""
 
 # `Random` is bound here, at import: while `get_inputs` runs, `random.Random` is a class whose draws are varied.
 Evaluate = Callable[[ast.expr], Any]

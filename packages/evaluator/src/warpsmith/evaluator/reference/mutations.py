@@ -22,32 +22,32 @@ LARGE_ROW_OCTAVES: Final = (3.0, 8.0)
 LEAST_ROWS: Final = 8
 """Rows of a tensor that gets a remote one, or a tiny one."""
 TINY_ROW: Final = 2.0**-45
-"""Factor of a tiny row: its norm is below every usual eps, and its squares and their sums are normal numbers. What adds
-it to a one is equal in the whole row: where a problem ranks such sums, it orders equal numbers and says so."""
+"""Factor of a tiny row: its norm is below every usual eps, and its squares and their sums are normal numbers. Adding it
+to a one gives equal numbers in the whole row: a problem that ranks such sums is known to order equal numbers."""
 ROW_WIDTH: Final = 3.5
-"""Distance of the ends of a row whose numbers keep apart, in standard deviations of the draw."""
+"""Distance between the ends of a row whose numbers stay apart, in standard deviations of the draw."""
 LEAST_APART: Final = 2.0**-15
-"""Least distance of two neighbours in it as a share of the row's distance from zero: four times the perturbation that
-measures the conditioning (`correctness/spread.py`)."""
+"""Least distance between two neighbours in it, as a share of the row's distance from zero: four times the perturbation
+that measures the conditioning (`correctness/spread.py`)."""
 ROOMY: Final = frozenset({torch.float32, torch.float64})
-"""Dtypes in which products and sums of a few remote numbers are finite."""
+"""Dtypes in which products and sums of a few remote numbers stay finite."""
 MOST_IN_HALF: Final = 2.0**14
-"""What a number becomes that overflows half precision: sums of three such numbers do not."""
+"""Replaces a number that overflows half precision: sums of three such numbers do not overflow."""
 DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR_IN_HALF: 128.0, FAR: 2.0**10}
 """Distance of a whole draw from zero by level, in standard deviations. At 2^10 a variance by E[x^2] - E[x]^2 in single
-precision has lost most of its digits, and one by deviations from the mean hardly any. The exponential of 72 is finite,
-and products of two such draws summed over 16 are beyond the -1e4 that some kernels use for minus infinity."""
+precision has lost most of its digits, and a variance by deviations from the mean hardly any. The exponential of 72 is
+finite, and products of two such draws summed over 16 are beyond the -1e4 that some kernels use for minus infinity."""
 OUTLIERS: Final = 1 / 500
 WHOLLY_ALIKE: Final = 1 / 6
-"""How often all numbers of a draw become zeros, or one number, in place of some rows."""
+"""How often all numbers of a draw, instead of some rows, become zeros or one number."""
 SHARED: Final = 1 / 8
 """Share of an integer draw, or of a gridded draw's rows, that becomes equal to an earlier one of the same range."""
 NEARLY_CONSTANT: Final = 0.15
 """Remaining share of the spread of a nearly constant row; a one-pass variance in single precision tolerates it."""
 MOST_AT_ONCE: Final = 1 << 26
-"""Elements changed at once: a change needs several times their memory. Larger tensors are changed in parts."""
+"""Elements changed at a time: a change needs several times their memory. Larger tensors are changed in parts."""
 MOST_COMPARED: Final = 1 << 20
-"""Most integers that are checked for distinctness."""
+"""Maximum number of integers checked for distinctness."""
 PICKS: Final = 4
 """How many rows get a large number at their first element, and at their last, per choice of dimensions."""
 MOST_DIMS: Final = 4
@@ -65,18 +65,18 @@ SMALL_OCTAVES: Final = (6.0, 16.0)
 LESS_SMALL_OCTAVES: Final = (4.0, 8.0)
 """Range of octaves by which small rows and columns shrink; the second avoids new ties in half precision."""
 SMALL_ROW_OCTAVES: Final = (7.0, 12.0)
-"""The same of the one row that always is small."""
+"""The same for the one row that is always small."""
 MOST_SORTED: Final = 1 << 16
 GRID_OCTAVES: Final = 2
 """Octaves between the spread of a draw and the step of its grid: a few dozen distinct numbers remain."""
 FINE_OCTAVES: Final = 8
 FINE_ROWS: Final = 1 / 2
-"""The same of the finer grid, and the share of rows on it: what is scaled by a power of two lies on halves there."""
+"""The same for the finer grid, and the share of rows on it: numbers scaled by a power of two lie on halves there."""
 PLANTED_SHARE: Final = 1 / 16
 """Share of a gridded draw that is replaced by numbers of the problem's source that are in its range."""
 SPARSE: Final = 4
 LEAST_SPARSE: Final = 8
-"""Slices of a draw that are on a sparse grid, if it has at least so many."""
+"""Slices of a draw that are on a sparse grid, if it has at least that many."""
 BOUNDED_SHARE: Final = 1 / 4
 """Share of a gridded draw's slices whose largest number is one of the source, and of those whose least one is."""
 BOUND_REACH: Final = 3.0
@@ -100,9 +100,9 @@ LEAST_PRUNED: Final = 64
 """Smallest parameter with pruned elements."""
 LEAST_STRUCTURE: Final = 4
 FEW: Final = 64
-"""Elements that a mask, or a row of positions, must have at least to be taken for one."""
+"""Minimum elements for a tensor to be taken for a mask, or for a row of positions."""
 MOST_ROLLED: Final = 1024
-"""Rows of positions that are rolled each on its own."""
+"""Maximum rows of positions that are rolled separately."""
 FLIPPED_SHARE: Final = 0.3
 GROWN_SHARE: Final = 0.3
 """Shares of a parameter of equal elements that change sign, or grow; a parameter of one element always grows."""
@@ -163,7 +163,7 @@ def vary_draw(
         kind: how it changes.
         level: how far it may.
         generator: source of the randomness, on the tensor's device.
-        opposite: whether the signs are turned round.
+        opposite: whether the signs are flipped.
         remote: power of two of the distance of remote rows, in standard deviations; 0 for none.
     """
     if tensor.is_complex():
@@ -176,7 +176,7 @@ def vary_draw(
         return
     wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
     if kind in WHOLLY_FAR and tensor.dtype != torch.float32:
-        # Half precision has no digits for it, and in double precision a bad variance is within the tolerance.
+        # Half precision lacks the digits for it, and in double precision a bad variance is within the tolerance.
         kind = "scaled"
     change = _CHANGES[kind] if level > IN_RANGE else _within_range(kind)
     changed = change(wide.clone(), Dice(generator), level)
@@ -193,7 +193,7 @@ def vary_draw(
 
 
 def _with_sorted_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Sort one row upwards and one downwards: the order of a draw is a permutation, and runs in it may be as long."""
+    """Sort one row upwards and one downwards: an argsort of the draw then has runs as long as the row."""
     if wide.dim() < 2 or wide.shape[-1] < LEAST_STRUCTURE or wide.numel() < LEAST_STRUCTURE * wide.shape[-1]:
         return wide
     rows = wide.reshape(-1, wide.shape[-1])
@@ -226,12 +226,12 @@ def to_grid(
         generator: random generator on the tensor's device.
         zero: whether numbers of one sign can become zero.
         numbers: numbers of few bits that the problem may compare with; those in the range replace some elements.
-        long_numbers: the same of many bits, such as 0.1. They are rounded to single precision, replace elements of few
+        long_numbers: numbers of many bits, such as 0.1. They are rounded to single precision, replace elements of few
             rows only, as sums with them are not exact, and are left out in other dtypes: a kernel that computes in
             single precision compares a half with another 0.1 than torch does.
-        written: numbers of the candidate's source, where it may act otherwise. Those in the range, of either sign,
-            replace some elements, each with its neighbours; they have a share of their own, so that many of them leave
-            no less room for the problem's own.
+        written: numbers of the candidate's source, at which it may act differently. Those in the range, of either sign,
+            replace some elements, each with its neighbours; they have their own share, so that many of them take no
+            room from the problem's own.
         rows: whether some rows become equal to others.
     """
     if tensor.is_complex():
@@ -282,10 +282,10 @@ def _with_long_numbers(
 
 
 def to_sparse_grid(tensor: torch.Tensor, generator: torch.Generator, **settings: Any) -> None:
-    """Round a few slices of a draw to a grid, and let half of these begin with a zero.
+    """Round a few slices of a draw to a grid, and make half of these begin with a zero.
 
     For draws that tolerate no grid as a whole: among dozens of small matrices on a grid one is singular. A zero in its
-    first place does not make a matrix so. The settings are those of `to_grid`.
+    first place does not make a matrix singular. The settings are those of `to_grid`.
     """
     if tensor.dim() < 2 or len(tensor) < LEAST_SPARSE:
         return
@@ -302,7 +302,7 @@ def to_sparse_grid(tensor: torch.Tensor, generator: torch.Generator, **settings:
 def _neighbourhood(written: Sequence[float], dtype: torch.dtype) -> tuple[list[float], list[float]]:
     """Return the numbers of few bits among those of a candidate's source, and the others with all neighbours.
 
-    A number of few bits lies on a grid, or nearly so. On both sides of it, one rounding away, a comparison differs.
+    A number of few bits lies on a grid, or nearly so. On either side of it, one rounding away, a comparison differs.
     """
     step = float(torch.finfo(dtype).eps)
     signed = [sign * float(number) for number in written if number for sign in (1, -1)]
@@ -354,7 +354,7 @@ def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Gen
 
 
 def _with_bounded_slices(wide: torch.Tensor, numbers: Sequence[float], dice: Dice) -> torch.Tensor:
-    """Let some slices reach a number of the source exactly, as their largest or their least: an extreme on an edge."""
+    """Make a number of the source the largest or the least of some slices: an extreme exactly on an edge."""
     middle, reach = float(wide.median()), BOUND_REACH * _middle_spread(wide)
     near = [one for one in numbers if abs(one - middle) < reach]
     if not near or not wide.dim():
@@ -368,9 +368,9 @@ def _with_bounded_slices(wide: torch.Tensor, numbers: Sequence[float], dice: Dic
 
 
 def _with_equal_extremes(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Copy the largest number of some rows to another place in them, and the least one of others.
+    """Duplicate the largest number of some rows at another place in them, and the least one of others.
 
-    Where several are the largest, it matters which of them a kernel takes.
+    If several are the largest, it matters which of them a kernel takes.
     """
     if not wide.dim() or wide.shape[-1] < LEAST_STRUCTURE:
         return wide
@@ -398,8 +398,8 @@ def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
 def saturate(made: torch.Tensor, sources: Sequence[torch.Tensor]) -> None:
     """Replace the infinities that finite numbers became in half precision by large numbers.
 
-    A far draw overflows where the code casts or scales it. As infinities say nothing about a kernel, it would have to
-    stay near; a clamp, or a maximum that is subtracted, takes the large numbers.
+    A far draw overflows where the code casts or scales it. Infinities say nothing about a kernel, so it would have to
+    stay near; a clamp, or subtracting the maximum, handles the large numbers.
     """
     if bool(torch.isinf(made).any()) and all(bool(torch.isfinite(one).all()) for one in sources):
         made.copy_(torch.nan_to_num(made, nan=math.nan, posinf=MOST_IN_HALF, neginf=-MOST_IN_HALF))
@@ -450,7 +450,7 @@ def _with_remote_rows(changed: torch.Tensor, wide: torch.Tensor, dice: Dice, dis
 
 
 def _negative_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Return a mask of numbers to make negative: mostly all of them, else some slices of each dimension."""
+    """Return a mask of numbers to make negative: usually all, otherwise some slices of each dimension."""
     negative = torch.zeros(wide.shape, dtype=torch.bool, device=dice.generator.device)
     if wide.dim() < 2 or float(dice.rand(())) < WHOLLY_NEGATIVE:
         return ~negative
@@ -468,15 +468,15 @@ def _along(wide: torch.Tensor, dim: int) -> tuple[int, ...]:
 
 
 def _distant(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Move a draw as a whole far from zero, so that its mean is large beside its spread in every row and column."""
+    """Move a draw as a whole far from zero, so that its mean far exceeds its spread in every row and column."""
     if level < ANY_SIGN:
         return wide * dice.between(1.5, 3.0)
-    # Draws of about one spread move by the same distance, so that differences between them lose digits too.
+    # Draws of similar spread move by the same distance, so that differences between them lose digits too.
     return wide + DISTANT[level] * 2.0 ** round(math.log2(_spread(wide)))
 
 
 def _apart(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Move a draw as a whole far from zero, and its rows' numbers apart in their order, so that no rounding ranks them.
+    """Move a draw as a whole far from zero, and spread each row's numbers, so that rounding cannot reorder them.
 
     At a distance of a thousand standard deviations, some of a few hundred random numbers are equal.
     """
@@ -492,8 +492,8 @@ def _apart(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     """Make a draw larger or much smaller, and some slices of it positive and some negative.
 
-    A kernel that skips what is below a threshold shows in small numbers only. One that pads the end of a row with zeros
-    shows where a maximum is negative, or a least number positive, and the row is no whole number of blocks: other
+    A kernel that skips values below a threshold is exposed only by small numbers. One that pads the end of a row with
+    zeros is exposed if a maximum is negative, or a minimum positive, and the row is not a whole number of blocks: other
     shapes come with this change.
     """
     factor = 2 ** -dice.between(*REDUCED_OCTAVES) if dice.coin() else dice.between(1.5, 4.0)
@@ -501,7 +501,7 @@ def _scaled(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 
 
 def _with_one_sign(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
-    """Give a third of some slices each sign as a whole, or now and then all numbers one sign."""
+    """Give a third of some slices each sign as a whole, or occasionally all numbers one sign."""
     shape = _shape_of_slices(wide, dice)
     if math.prod(shape) == 1 or float(dice.rand(())) < WHOLLY_OF_ONE_SIGN:
         return wide.abs() if dice.coin() else -wide.abs()
@@ -512,8 +512,8 @@ def _with_one_sign(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
 def _shape_of_slices(wide: torch.Tensor, dice: Dice) -> tuple[int, ...]:
     """Return the broadcastable shape of one number per row, per slice of the first, or of the last dimension.
 
-    Never of several: a row that crosses slices of another dimension is in all of them. What is reduced is most often a
-    row, or all of a sample.
+    Never of several: a row that crosses slices of another dimension is in all of them. Reductions are usually over a
+    row, or over all of a sample.
     """
     if wide.dim() < 2:
         return (1,) * wide.dim()
@@ -588,16 +588,16 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
         return changed
     # The row with the smallest number is always zero, so that there is one.
     zero = (chosen < 0.3) | (chosen == chosen.min()) | _zero_slices(wide, dice)
-    # Of the others, one always is small, one tiny, and at FAR one has the largest factor: whether a missing eps or
-    # maximum is found must not depend on luck.
+    # Of the others, one is always small, one tiny, and at FAR one has the largest factor: finding a missing eps or
+    # maximum must not depend on luck.
     left = chosen.masked_fill(zero.all(-1, keepdim=True), -1)
     factors = [2 ** -dice.between(*SMALL_ROW_OCTAVES), TINY_ROW]
     factors = [2.0 ** LARGE_ROW_OCTAVES[1], *factors] if level == FAR else factors
-    # And one is wholly positive, one negative: a count of the positive ones reaches its most and its least there.
+    # And one is entirely positive, one negative: a count of the positive numbers reaches its extremes there.
     made = [wide * factor for factor in factors]
     made[1:1] = [wide.abs(), -wide.abs()]
     if left.numel() < LEAST_ROWS:
-        # Few rows have some of these only, each trial others.
+        # A draw of few rows has only some of these, different ones in each trial.
         made = dice.shuffled(made)
     for rank, row in zip(left.flatten().topk(min(len(made), left.numel())).values, made, strict=False):
         changed = torch.where((left == rank) & (rank >= 0), row, changed)
@@ -605,7 +605,7 @@ def _rows(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 
 
 def _rows_or_whole(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Change rows, or now and then all numbers to one: an image may be of one color, and a selection empty."""
+    """Change rows, or occasionally all numbers, to one: an image may be of one color, and a selection empty."""
     if level < ANYWHERE or float(dice.rand(())) >= WHOLLY_ALIKE:
         return _rows(wide, dice, level)
     return wide.mean().expand_as(wide).clone() if dice.coin() else torch.zeros_like(wide)
@@ -636,7 +636,7 @@ def _with_small_slices(wide: torch.Tensor, dice: Dice, octaves: tuple[float, flo
 
 
 def _tiny(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
-    """Shrink some rows and columns, and one row so far that an eps beside its norm decides the result; none to zero."""
+    """Shrink some rows and columns, and one so far that an eps added to its norm decides the result; none to zero."""
     changed, ranks = _with_small_slices(wide, dice, LESS_SMALL_OCTAVES), dice.rows(wide)
     if level < ANY_SIGN or wide.dim() < 2 or ranks.numel() < LEAST_ROWS:
         return changed
@@ -793,7 +793,7 @@ def _some_of_both(tensor: torch.Tensor, value: bool, dice: Dice) -> torch.Tensor
 
 
 def structure(tensor: torch.Tensor) -> str:
-    """Return what values of a tensor look like that code builds of constants: `mask`, `positions`, or nothing.
+    """Say what a tensor that code builds from constants looks like: `mask`, `positions`, or nothing.
 
     A mask holds zeros and ones, or zeros and minus infinities, both at least once. Positions are whole numbers that
     count up by one along each row.
@@ -805,7 +805,7 @@ def structure(tensor: torch.Tensor) -> str:
     whole = not tensor.dtype.is_floating_point and tensor.dtype != torch.bool
     if whole and tensor.shape[-1] >= LEAST_STRUCTURE and bool((tensor.diff(dim=-1) == 1).all()):
         return "positions"
-    # Its first numbers show that a draw is no mask: comparing all of a large one takes memory that may not be free.
+    # Its first numbers show that a draw is not a mask: comparing all of a large one takes memory that may not be free.
     for ones in (1, -math.inf):
         if _holds_only(tensor.flatten()[:FEW], ones) and _holds_only(tensor, ones):
             return "mask" if bool((tensor == 0).any() and (tensor == ones).any()) else ""
@@ -819,7 +819,7 @@ def _holds_only(tensor: torch.Tensor, ones: float) -> bool:
 def vary_structure(tensor: torch.Tensor, generator: torch.Generator) -> None:
     """Put the rows of a mask in another order, and rotate each row of positions.
 
-    So what holds of each row still does: its number of ones, that they come first, that there is one.
+    So what holds for each row still does: its number of ones, that they come first, that there is one.
     """
     dice, before = Dice(generator), tensor.clone()
     if structure(tensor) == "mask" and tensor.dim() > 1:
@@ -833,10 +833,10 @@ def vary_structure(tensor: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def vary_table(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> None:
-    """Scale a table of floating numbers, and bend one of one dimension; zeros, signs, order and symmetry are preserved.
+    """Scale a table of floating numbers, and bend it if one-dimensional; zeros, signs, order and symmetry stay.
 
-    A bent table is a power of its magnitudes: steps of an evenly spaced one differ, and so do the ratios of others. The
-    proportions of a table of more dimensions stay: a filter may be a product of two.
+    A bent table is a power of its magnitudes: steps of an evenly spaced one differ, and so do the ratios of others.
+    Tables of more dimensions keep their proportions: a filter may be a product of two.
     """
     dice, table = Dice(generator), tensor.detach()
     factor = dice.between(1.1, 1.7) if kind in {"shifted", "outliers", "everything"} else dice.between(0.55, 0.9)

@@ -20,7 +20,7 @@ from warpsmith.evaluator.reference.unnamed_sizes import SIDE
 LEAST: Final = 4
 """The smallest integer taken for a size: smaller ones are axes, channels of a picture and the like."""
 MOST: Final = 16
-"""Most sizes of one problem that are varied."""
+"""Maximum number of varied sizes of one problem."""
 COARSE: Final = 16
 """A power of two above it shrinks to a quarter at the least, any other size to a half."""
 MOST_NUMBERS: Final = 16
@@ -34,7 +34,7 @@ SHAPED: Final = frozenset(
 """Functions of torch and numpy that take a shape as a list."""
 ENUMERATIONS: Final = frozenset({"IntEnum", "Enum"})
 FIRST: Final = "first"
-"""The place of what comes first in a shape."""
+"""The place of the first item in a shape."""
 
 
 def written_numbers(tree: ast.Module) -> frozenset[float]:
@@ -61,7 +61,7 @@ def written_integers(tree: ast.Module) -> tuple[int, ...]:
 
 
 def ordered_integers(tree: ast.Module) -> tuple[int, ...]:
-    """Return the integers in a source in the order in which it has them, each as often as it has it."""
+    """Return the integers in a source in their order, with repetitions."""
     constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     constants.sort(key=lambda node: (node.lineno, node.col_offset))
     values = (node.value for node in constants)
@@ -105,9 +105,9 @@ class InputSizes:
         values: sizes by name: a constant's own name, or `literal 16` for every 16 in what only `get_inputs` uses.
             Excluded are numbers that may be the length, the sum or a bound of a literal list, alone or as a product
             with another integer: 4 blocks of 8 hold lengths up to 32.
-        occurrences: for each literal of `values` that is written several times, the number of the place of each time:
-            the same place of the same shape, as in two calls of `torch.randn(4, 16)`, has one number, and so has what
-            comes first in any shape. One time may take another value than the rest, under the name
+        occurrences: for each literal of `values` that is written several times, the number of each occurrence's place:
+            the same place of the same shape, as in two calls of `torch.randn(4, 16)`, has one number, and so has the
+            first item of any shape. One occurrence may take a value different from the rest, under the name
             `part("literal 16", 1)` for the second.
         lists: the lists of integers that can be reordered.
         literal_calls: places of calls that make a tensor of literal numbers.
@@ -115,7 +115,7 @@ class InputSizes:
         integers: the integers in the source.
         ordered: the same in their order.
         tree: the source's syntax.
-        fixed: the statements of it that the model and its arguments depend on.
+        fixed: its statements that the model and its arguments depend on.
     """
 
     def __init__(self, source: str, namespace: dict[str, Any], path: Path) -> None:
@@ -156,7 +156,7 @@ class InputSizes:
         return self._module.closure([*classes, "Model", "get_init_inputs"])
 
     def _factors(self, integers: Mapping[str, int]) -> set[int]:
-        """Return the integers that the inputs are made with, except entries of literal lists."""
+        """Return the integers used to make the inputs, except entries of literal lists."""
         written = {
             node.value for node in self._held_constants() if type(node.value) is int and not self.lists.contains(node)
         }
@@ -303,7 +303,7 @@ def _is_shape(statement: ast.stmt, statements: Sequence[ast.stmt]) -> bool:
 
 
 def _taken_for_shapes(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield what is unpacked to names or is a shape, or a part of one, to a function that makes a tensor."""
+    """Yield what is unpacked to names, or is a shape or part of one for a function that makes a tensor."""
     match node:
         case ast.Assign(targets=[ast.Tuple()], value=value):
             yield value
@@ -320,7 +320,7 @@ def _is_plain_class(statement: ast.ClassDef) -> bool:
 
 
 def _constants_outside_lists(node: ast.AST, *, within: bool) -> Iterator[ast.Constant]:
-    """Yield the constants of a node, of a function also those in its lists; keys of a dict are names."""
+    """Yield a node's constants, for a function also those in its lists; keys of a dict are names."""
     if isinstance(node, ast.Constant):
         yield node
         return
@@ -332,9 +332,10 @@ def _constants_outside_lists(node: ast.AST, *, within: bool) -> Iterator[ast.Con
 
 
 def _places_in_shapes(statement: ast.stmt) -> Iterator[tuple[ast.expr, object]]:
-    """Yield the expressions that are written in a row, as in a shape, with what the row says and their place in it.
+    """Yield the expressions that are written in a row, as in a shape, with the row's content and their place in it.
 
-    What comes first has one place in all rows: a batch of one tensor is that of another, as rows and their labels.
+    The first item has one place in all rows: the batch size of one tensor is that of another, as for rows and their
+    labels.
     """
     for node in ast.walk(statement):
         row = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple | ast.List) else []

@@ -1,7 +1,7 @@
-"""Rows of parameters that no noise around the constructor's numbers gives: zeros, one sign, far away, equal to others.
+"""Parameter rows that noise around the constructor's numbers never gives: zeros, one sign, far away, equal to others.
 
-A table of codes may hold one code twice, a class that was never learned has a weight of zeros, and a logit of 100 is
-what training can lead to. Draws of inputs have such rows (`mutations.py`); a parameter's come about here.
+A table of codes may hold one code twice, a class that was never learned has a weight of zeros, and training can lead to
+a logit of 100. Draws of inputs have such rows (`mutations.py`); a parameter's are made here.
 """
 
 import math
@@ -26,7 +26,7 @@ DISTANCE: Final = 2.0**9
 
 Row = torch.Tensor
 Change = Callable[[Row, Row, float, Random], Row]
-"""Makes of a row, another one, the parameter's spread and a source of randomness what the row becomes."""
+"""Maps a row, another row, the parameter's spread and a source of randomness to what the row becomes."""
 
 CHANGES: Final[tuple[Change, ...]] = (
     lambda row, other, spread, rng: torch.zeros_like(row),
@@ -85,7 +85,7 @@ def _vector(numbers: torch.Tensor, spread: float, rng: Random, dice: Dice) -> to
 
 
 def _spread(wide: torch.Tensor) -> float:
-    """Return the standard deviation; where all numbers are equal, their size, or one."""
+    """Return the standard deviation; if all numbers are equal, their magnitude, or one."""
     spread = float(wide.std())
     return spread if 0 < spread < math.inf else float(wide.abs().max()) or 1.0
 
@@ -103,5 +103,5 @@ def share_row(parameter: torch.Tensor, inputs: Sequence[torch.Tensor], generator
     some = [one for one in alike if one.numel()]
     if parameter.numel() and width > 1 and some:
         source = some[dice.below(len(some))].reshape(-1, width)
-        # By its place, as a parameter that keeps its strides has no view of its rows.
+        # By position, since a parameter that keeps its strides has no view of its rows.
         parameter[tuple(dice.below(size) for size in parameter.shape[:-1])] = source[dice.below(len(source))]

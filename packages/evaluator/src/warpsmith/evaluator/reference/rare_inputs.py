@@ -1,11 +1,11 @@
-"""Plain input sets whose answers hold what few plain answers hold: a row without a mark, a hand of a rare rank.
+"""Plain input sets whose answers hold something rare: a row without a mark, a hand of a rare rank.
 
 A kernel that is wrong for one input set in ten is right in most evaluations if each judges one freshly drawn plain set.
 So plain sets are drawn in advance, the reference answers them, and those with a rare number in the answer are judged
-more often than others, and one with NaN or an infinity always. Their seeds are secret, as those of all trials.
+more often than others, and one with NaN or an infinity always. Their seeds are secret, like those of all trials.
 
-What happens in one set of a hundred takes hundreds to be met. So each later evaluation of a problem looks at some more.
-What is found depends on the problem and on chance alone, never on a candidate.
+An event in one set of a hundred takes hundreds of sets to find. So each later evaluation of a problem looks at some
+more. What is found depends only on the problem and on chance, never on a candidate.
 """
 
 import random
@@ -24,33 +24,34 @@ from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 
 DISCRETE: Final = re.compile(r"randint|integers|random_|randrange|multinomial|choice|randperm")
-"""Calls that draw integers: what happens in few sets is then a step of the answer, not a tail of it."""
+"""Calls that draw integers: a rare event is then a step in the answer, not a tail of it."""
 POLES: Final = re.compile(
     r"sqrt|log|pow|\*\*|acos|asin|atanh|arc|reciprocal|std\b|var\b|norm\b|erfinv|inf\b|nan\b|masked_|softmax|bernoulli|normalize"
     r"|(?<!/)/(?![/=])|div(?:ide)?\b|mean\b"
 )
-"""Functions that have no number for some: in few sets one of many floats is such."""
+"""Functions undefined for some numbers: in few sets one of many floats is such a number."""
 LOOKS: Final = ((48, 0.3), (150, 0.3), (48, 0.15))
-"""Plain input sets that are looked at, and seconds for them: where integers are drawn, where there are poles, else."""
+"""Plain input sets that are looked at, and seconds for them: if integers are drawn, if there are poles, otherwise."""
 FURTHER: Final = (200, 0.1)
 """Sets that each later evaluation of the problem looks at besides, and seconds for them."""
 MOST_LOOKED: Final = 1000
-"""Sets after which no more are looked at: an event of one set in two hundred is met then."""
+"""Sets after which no more are looked at: an event in one set of two hundred has been found by then."""
 MOST_ODD: Final = 2
-"""Sets of each kind of NaN and infinities that are kept."""
+"""Sets kept for each kind of NaN and infinities."""
 PATIENCE: Final = 8
-"""How many times that long a search may take on a busy machine until it has seen a sixth of its sets."""
+"""How many times longer a search may take on a busy machine until it has seen a sixth of its sets."""
 FEWEST_SETS: Final = 12
 """Sets below which nothing is known to be rare."""
 FIXED_SETS: Final = 15
-"""Sets of fixed seeds, an odd number, that tell which of two kinds of answers are more."""
+"""Sets of fixed seeds, an odd number, that decide which of two kinds of answers is more frequent."""
 RARE: Final = 0.25
-"""Share of sets up to which what they have is rare."""
+"""Share of sets up to which a trait counts as rare."""
 MOST_KEPT: Final = 6
 MOST_VALUES: Final = 256
-"""Different numbers of an output beyond which only the smallest and the largest are looked at."""
+"""Number of distinct numbers of an output beyond which only the smallest and the largest are looked at."""
 MOST_RARE: Final = 8
-"""Rare numbers of an output beyond which being rare means nothing, as in sums: only the extreme ones then count."""
+"""Number of rare numbers of an output beyond which being rare means nothing, as in sums: only the extremes count
+then."""
 MOST_ELEMENTS: Final = 1 << 20
 """Elements of an output beyond which it is not looked at."""
 
@@ -78,14 +79,14 @@ class Looked:
 
 @dataclass(frozen=True)
 class RareSets:
-    """What plain input sets of a problem are answered with now and then.
+    """What the answers to a problem's plain input sets occasionally hold.
 
     Attributes:
         seeds: of `answer_to`, whose answers hold rare numbers.
         odd: of `answer_to`, whose answers hold NaN or an infinity, which most do not.
         infinite: whether some answer holds an infinity and no NaN.
         finite: whether most answers are finite.
-        looked: the sets that this is known from.
+        looked: the sets from which this is known.
     """
 
     seeds: tuple[int, ...] = ()
@@ -96,7 +97,7 @@ class RareSets:
 
 
 def rare_sets(session: ReferenceSession, *, sample_finite: bool) -> RareSets:
-    """Look at plain input sets of a problem, its state as constructed.
+    """Look at plain input sets of a problem, with its state as constructed.
 
     Args:
         session: the problem.
@@ -110,7 +111,7 @@ def rare_sets(session: ReferenceSession, *, sample_finite: bool) -> RareSets:
 
 
 def more_sets(session: ReferenceSession, known: RareSets) -> RareSets:
-    """Look at more plain input sets, its state as constructed, unless the problem has been looked at enough."""
+    """Look at more plain input sets, with the state as constructed, unless enough have been looked at."""
     lasting = DISCRETE.search(session.source) or POLES.search(session.source)
     if not lasting or known.looked.failed or len(known.looked) >= MOST_LOOKED:
         return known
@@ -129,7 +130,7 @@ def _chosen(session: ReferenceSession, looked: Looked, *, finite: bool) -> RareS
 
 
 def _is_mostly_finite(session: ReferenceSession, seen: Looked, *, sample_finite: bool) -> bool:
-    """Whether most answers are finite; of fixed seeds where there are both kinds, so that every session finds alike."""
+    """Whether most answers are finite; decided by fixed seeds if there are both kinds, so that all sessions agree."""
     if len(seen) < FEWEST_SETS:
         return sample_finite
     if not (seen.traits and seen.odd):
@@ -140,7 +141,7 @@ def _is_mostly_finite(session: ReferenceSession, seen: Looked, *, sample_finite:
 
 
 def _look(session: ReferenceSession, before: Looked, most: int, seconds: float) -> Looked:
-    """Draw up to `most` plain sets more for so many seconds, or until the reference fails on one."""
+    """Draw up to `most` more plain sets within this many seconds, or until the reference fails on one."""
     secret, begun = random.SystemRandom(), time.monotonic()
     traits, odd, failed = dict(before.traits), dict(before.odd), False
     while not failed and (count := len(traits) + len(odd) - len(before)) < most:
@@ -159,7 +160,7 @@ def _look(session: ReferenceSession, before: Looked, most: int, seconds: float) 
 
 
 def _kinds_of_odd(answer: Answer) -> set[str]:
-    """Return the kinds of numbers that are none in an answer."""
+    """Return the kinds of non-finite numbers in an answer."""
     values = [tensor_views.computable(one.value) for one in answer.expected if one.value.is_floating_point()]
     tests = {"nan": torch.isnan, "inf": torch.isinf}
     return {kind for kind, test in tests.items() if any(bool(test(value).any()) for value in values)}
@@ -179,7 +180,7 @@ def _kept(session: ReferenceSession, odd: Mapping[int, Set[str]]) -> Iterable[in
 
 
 def _is_odd_in_itself(one: Expected) -> bool:
-    """Whether the elements of an answer that are no finite numbers are none in fp64 either."""
+    """Whether the non-finite elements of an answer are non-finite in fp64 too."""
     if one.exact is None or not one.value.is_floating_point():
         return True
     own, exact = torch.isfinite(tensor_views.computable(one.value)), torch.isfinite(one.exact)
@@ -192,7 +193,7 @@ def answer_to(session: ReferenceSession, seed: int, *, finite: bool, exact: bool
 
 
 def _traits(answer: Answer) -> Iterable[Trait]:
-    """Yield output and number of what an answer has: of floats, whether one is zero."""
+    """Yield an answer's traits, output and number: for floats, whether one is zero."""
     for output, one in enumerate(answer.expected):
         value = one.value
         if not value.numel() or value.numel() > MOST_ELEMENTS or value.is_complex():

@@ -1,9 +1,9 @@
 """Varies numbers that a problem draws one at a time: `[[random.gauss(0, 1) for _ in range(24)] for _ in range(10)]`.
 
-A number is handed out before anyone can know of which tensor it becomes an element. So the numbers of one place in the
+A number is handed out before it is known which tensor it will become an element of. So the numbers of one place in the
 source are a **stream**, and a run of `get_inputs` on plain numbers shows how many it has and which tensors they become.
-In later runs, a block of such numbers is drawn as a tensor of that shape, varied as any draw of a tensor, and handed
-out in order. The problem's code sees the varied numbers only, so what it computes of them holds.
+In later runs, a block of such numbers is drawn as a tensor of that shape, varied like any tensor draw, and handed out
+in order. The problem's code sees only the varied numbers, so what it computes from them is consistent.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,9 +14,9 @@ import numpy
 import torch
 
 LEAST_BLOCK: Final = 4
-"""Fewer numbers of one stream stay numbers as they are drawn: most are sizes, seeds or choices of a branch."""
+"""Streams of fewer numbers are not varied as a block: most are sizes, seeds or choices of a branch."""
 MOST_BLOCK: Final = 1 << 20
-"""More numbers of one block are left alone: drawing them one at a time takes seconds anyway."""
+"""Blocks of more numbers are left unchanged: drawing them one at a time takes seconds anyway."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Block:
     Attributes:
         shape: its shape; of one dimension if the numbers become no tensor as they are.
         dtype: its dtype.
-        becomes: whether the numbers become a tensor as they are, so that they can leave their range as a draw's can.
+        becomes: whether the numbers become a tensor as they are, so that they can leave their range as in a draw.
     """
 
     shape: tuple[int, ...]
@@ -84,7 +84,8 @@ class Streams:
             made: a number that the original function just returned.
             again: calls that function again.
             vary: varies a block of the stream in place, given its site.
-            rare: returns what a number becomes, given its site, that is one of few: they choose a branch or a size.
+            rare: returns the new value, given its site, of a number in a short stream, which chooses a branch or a
+                size.
         """
         self.met = True
         stream = self._streams.setdefault(name, _Stream())
@@ -125,7 +126,7 @@ def _left(stream: _Stream) -> Iterator[Block]:
 
 
 def _block(block: Block, made: Any, again: Callable[[], Any], vary: Callable[[torch.Tensor], Any]) -> list[Any]:
-    """Draw a block and vary it; return its numbers, the last one first. A block that does not vary has none."""
+    """Draw a block and vary it; return its numbers in reverse. A block that does not vary has none."""
     if not block.varies:
         return []
     drawn = [made, *(again() for _ in range(block.numel - 1))]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ReferenceFailedError(Exception):
-    """The problem's own code raised an exception; `stage` is the step in which it did."""
+    """The problem's own code raised an exception in the step `stage`."""
 
     def __init__(self, fields: codec.Fields) -> None:
         self.stage = fields.text("stage", 40)
@@ -56,7 +56,7 @@ class ReferenceFaultError(Exception):
     The session must be restarted (`ReferenceSession.restart`) before its next step.
 
     Attributes:
-        took_deadline: whether it computed until its deadline, so that another attempt would take as long.
+        took_deadline: whether it computed until its deadline, so that a retry would take just as long.
     """
 
     def __init__(self, message: str, *, took_deadline: bool = False) -> None:
@@ -154,12 +154,12 @@ class Answer:
 
     @property
     def is_mostly_steady(self) -> bool:
-        """Whether that holds of most values of each tensor."""
+        """Whether that holds for most values of each tensor."""
         return all(item.is_mostly_steady for item in self.expected)
 
     @property
     def strays(self) -> bool:
-        """Whether a run in the problem's own dtype computed something else than the fp64 run."""
+        """Whether a run in the problem's own dtype computed something other than the fp64 run."""
         return any(item.strays for item in self.expected)
 
     @property
@@ -214,12 +214,12 @@ class KnownTime:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the judge learned about a problem in one session; it holds in any other that constructs the same state.
+    """What the judge learned about a problem in one session; it holds in any session that constructs the same state.
 
     Attributes:
         state: the form of the state that the problem constructs, encoded.
         learned: how its inputs can vary.
-        attributes: those of the session that learning has set, by name.
+        attributes: attributes of the session set by learning, by name.
     """
 
     state: bytes
@@ -236,7 +236,7 @@ class ReferenceSession:
     """One reference worker that has loaded one problem.
 
     Attributes:
-        constants: names of the buffers that are no state: outside of `state_dict()`, or tables of the source.
+        constants: names of the buffers that are not state: outside of `state_dict()`, or tables of the source.
         other_names: aliases of parameters and buffers, each with the first name, which is used in messages.
         steady_bytes: bytes, padding included, of the inputs that `get_inputs()` makes with unchanged sizes; 0 until
             the second set, and from then on if two sets differ in form.
@@ -270,10 +270,10 @@ class ReferenceSession:
             raise
 
     def _taken(self) -> Worker:
-        """Return a fresh worker. One that compiles imports its compiler for seconds, and needs no device meanwhile."""
+        """Return a fresh worker. A compiling worker imports its compiler for seconds, and needs no device meanwhile."""
         worker = self._machine.take(self._role, self._start_timeout_s)
         if self._role == "baseline" and not worker.answers(self._start_timeout_s):
-            # Its late answer would be taken for the one to the first request.
+            # Its late answer would be taken for the answer to the first request.
             worker.close()
             raise WorkerStartError(f"a {self._role} worker did not answer within {self._start_timeout_s:g} s")
         return worker
@@ -328,7 +328,7 @@ class ReferenceSession:
             return
         for name, value in known.attributes.items():
             setattr(self, name, value)
-        # A worker finds out on its first inputs, which are plain, what its forward consists of.
+        # On its first inputs, which are plain, a worker finds out what its forward consists of.
         with self.lease.shared():
             self.make_inputs(self.init_seed)
             self.answer(self.init_seed, exact=False)
@@ -398,7 +398,7 @@ class ReferenceSession:
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
-        """Turn the end of the worker into a fault of the problem's code where it is one."""
+        """Turn the worker's end into a fault of the problem's code if it is one."""
         try:
             yield
         except (WorkerDiedError, WorkerTimeoutError) as error:
@@ -473,7 +473,8 @@ class ReferenceSession:
     def counts_idly(self, name: str, slot: TensorSlot) -> bool:
         """Whether a buffer only counts a normalisation's calls, with no output or other buffer depending on it.
 
-        They do depend on it if the statistics are plain means over all calls, or if the problem's source names it.
+        They do depend on it if the statistics are plain means over all calls, or if the problem's source names the
+        buffer.
         """
         counts = name.rpartition(".")[2] == COUNTER and slot.dtype == "int64" and not slot.shape
         return counts and not _COUNTER_IN_USE.search(self.source)
@@ -550,7 +551,7 @@ class ReferenceSession:
 
     @property
     def inputs_buffer(self) -> "Shared | Part":
-        """The input arena, cut to the bytes that the inputs take."""
+        """The input arena, trimmed to the bytes that the inputs take."""
         buffer = self._inputs_buffer
         if buffer is None:
             raise RuntimeError("Call make_inputs first.")
@@ -664,7 +665,7 @@ class ReferenceSession:
 
     @blame_reference_for_bad_frames()
     def tune_beside_others(self, mode: str, timeout_s: float) -> int:
-        """Do the same while others use the device, which must not be leased by this thread.
+        """Like `tune`, while others use the device; this thread must not hold its lease.
 
         The worker borrows the device whenever the compiler compares times, and for its calls after the first.
 
@@ -703,12 +704,12 @@ class ReferenceSession:
 
 
 SMALL_BYTES: Final = 64 << 20
-"""Most shared tensors of a session that is kept although the device is short of memory."""
+"""Maximum bytes of shared tensors of a session that is kept while the device is short of memory."""
 KNOWN_PROBLEMS: Final = 256
 KNOWN_BYTES: Final = 1 << 20
-"""Of how many problems is kept what was learned, and most bytes of the states that belong to it."""
+"""Maximum number of problems whose learned facts are kept, and maximum bytes of their states."""
 LIBRARIES_BYTES: Final = 1 << 30
-"""Memory of a process that computes on a GPU, beside what its problem allocates: its libraries load kernels there."""
+"""Memory of a process that computes on a GPU, besides its problem's: its libraries load kernels there."""
 _COUNTER_IN_USE: Final = re.compile(rf"{COUNTER}|momentum\s*=\s*None")
 
 
@@ -793,8 +794,8 @@ class ReferenceStore:
     def _make_room(self) -> None:
         """End idle sessions if the device is short of memory: those that hold much, and all if it is nearly full.
 
-        Contexts of ready workers alone make it short where many evaluations run at once; to end sessions of small
-        problems then would free little, and each evaluation would start another.
+        With many concurrent evaluations, the contexts of ready workers alone make memory short; ending sessions of
+        small problems would then free little, and each evaluation would start another.
         """
         if self._machine.device.is_nearly_full():
             self.drop_idle()
@@ -832,7 +833,7 @@ class ReferenceStore:
         """Keep a session for the next evaluation of its problem, and close those idle for longest.
 
         All idle sessions together may use as much memory as one worker: a problem can allocate that at module level.
-        What the libraries of a GPU take in any process does not count.
+        Memory that GPU libraries take in any process does not count.
         """
         with self._lock:
             self._note(key, session)

@@ -4,7 +4,7 @@ Sizes only shrink: a block or a grid sized for the sample is legitimate tuning, 
 `learn` returns several ways, the freest first. In the freest no size stays a power of two or a multiple of 16, equal
 sizes become different, and sometimes there is a batch of one. A candidate that refuses such shapes gets the next way,
 such as rows that a tensor descriptor takes with any number of them;
-in the last, powers of two and multiples of 16 remain what they are, since blocks and alignment may rely on them.
+in the last, powers of two and multiples of 16 stay such, since blocks and alignment may rely on them.
 """
 
 import itertools
@@ -32,26 +32,26 @@ from warpsmith.evaluator.reference.tolerated_changes import device_is_lost, trie
 
 COARSEST: Final = 16
 MOST_OCCURRENCES: Final = 8
-"""A literal that is written more often is one size: the sets of its occurrences would be too many to try."""
+"""A literal that is written more often is one size: it would have too many sets of occurrences to try."""
 MOST_SPLITS: Final = 40
-"""Most splits that are tried to find out which equal sizes can differ."""
+"""Maximum splits tried to find out which equal sizes can differ."""
 MOST_STEPS: Final = 24
-"""Most ways that are tried to find out which sizes need not be as coarse as the others."""
+"""Maximum ways tried to find out which sizes need not be as coarse as the others."""
 MOST_TRIED_ELEMENTS: Final = 1 << 22
-"""Elements of inputs above which equal sizes stay equal and no batch is one: to try it would take too long."""
+"""Input elements above which equal sizes stay equal and no batch is one: trying it would take too long."""
 DRAWS_OF_PIECES: Final = 3
 """Sizes that a way is tried with where a problem cuts a side into pieces: three divides one size in three by chance."""
 MOST_UNREAD: Final = 8
-"""Most dimensions of a problem's inputs of which it is found out whether they are read to their end."""
+"""Maximum dimensions of a problem's inputs tested for being read to their end."""
 SAMPLE: Final = MadeWith(seed=1)
 BATCHES_OF_ONE: Final = 1 / 3
 DISTINCT_ATTEMPTS: Final = 8
 OTHER_PARITY: Final = 2 / 3
 """How often an odd size becomes even."""
 TELLING: Final = 1 / 2
-"""How often a size is one that the candidate's source names, or beside one."""
+"""How often a size is one that the candidate's source names, or next to one."""
 UNINFORMATIVE: Final = 4
-"""Multiples of it tell nothing: a block may cover them exactly."""
+"""Multiples of it reveal nothing: a block may cover them exactly."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ class Resizing:
         sizes: the sample's value, by name, of each size that changes.
         coarse: whether they stay multiples of a power of two, for problems that split or pool dimensions.
         keeps_narrow: whether sizes up to 16 stay unchanged, since Triton multiplies no narrower blocks.
-        aligned: which sizes stay multiples of the power of two up to 16 that divides them, beside multiples of 16 of
-            regular ones: those of dimensions after a tensor's first (`rows`), or all. Tensor descriptors take rows of
-            multiples of 16 bytes.
+        aligned: which sizes stay multiples of the power of two up to 16 that divides them, besides the multiples of 16
+            of regular ones: those of dimensions after a tensor's first (`rows`), or all. Tensor descriptors take rows
+            of multiples of 16 bytes.
         regular: whether powers of two stay powers of two, and multiples of 16 multiples of 16.
-        parts: groups of occurrences of one literal; each group takes a size of its own.
+        parts: groups of occurrences of one literal; each group takes its own size.
         batches: names of sizes that can be 1: leading dimensions.
         pieces: for sizes that the problem cuts into a number of equal pieces, that number; coarse sizes keep it.
         steps: for sizes that need not be as coarse as the others, by name, what they stay multiples of.
@@ -104,7 +104,7 @@ class Resizing:
     def draw(self, rng: random.Random, written: Sequence[float] = ()) -> dict[str, int]:
         """Return other sizes, each an odd multiple of the step that it must keep if possible (see `smaller`).
 
-        Half of those that can are one of the numbers `written` in the candidate's source, or beside one. Names with
+        If possible, half of them are one of the numbers `written` in the candidate's source, or next to one. Names with
         equal sizes get different ones if possible, unless the sizes are regular.
         """
         drawn: dict[str, int] = {}
@@ -125,12 +125,12 @@ class Resizing:
         return self.with_bounds(drawn)
 
     def with_bounds(self, drawn: Mapping[str, int]) -> dict[str, int]:
-        """Return sizes with those that bound others: beside n rows, `randint(0, n + 1)` makes offsets into them."""
+        """Return sizes with those that bound others: with n rows, `randint(0, n + 1)` makes offsets into them."""
         return {**drawn, **{name: drawn[below] + 1 for name, below in self.bounds.items() if below in drawn}}
 
     @property
     def bounds(self) -> dict[str, str]:
-        """The sizes that are no side of an input and one more than one that is, each with that one."""
+        """The sizes that are not a side of an input but one more than a side, each with that side."""
         sides = {side for slot in self.sample.inputs.slots for side in slot.shape}
         names = {size: name for name, size in self.sizes.items()}
         return {
@@ -145,7 +145,7 @@ class Resizing:
         return not (self.coarse or self.keeps_narrow or self.regular) and self.aligned == "none"
 
     def _telling(self, size: int, written: Sequence[float], rng: random.Random) -> list[int]:
-        """Return the sizes at which a candidate may act otherwise, as its source compares with them, or none."""
+        """Return the sizes that the candidate's source compares with, at which it may act differently."""
         if rng.random() >= TELLING:
             return []
         beside = [number + side for number in written if type(number) is int for side in (0, 0, -1, 1)]
@@ -209,8 +209,8 @@ def smaller(size: int, step: int, rng: random.Random, *, halves: bool = True) ->
     """Return a multiple of `step` in [size/2, size); `size` if there is none.
 
     It is an odd multiple if possible, but most often an even number for an odd `size`: a kernel that is right for odd
-    sizes only must be shown an even one. With `halves`, a power of two is halved, so that a kernel of whole blocks gets
-    the same verdict every time.
+    sizes only must see an even one. With `halves`, a power of two is halved, so that a kernel of whole blocks gets the
+    same verdict every time.
     """
     if halves and is_power_of_two(size):
         return size // 2
@@ -269,7 +269,7 @@ def _moved(before: Sequence[TensorSlot], after: Sequence[TensorSlot]) -> dict[in
 
 
 def _follows(moved: Mapping[int, set[int]], before: int, after: int) -> bool:
-    """Whether a side of an output may follow from the sides of inputs, each with what it became.
+    """Whether a side of an output may follow from the sides of inputs, each given with its new value.
 
     It equals one, or comes from one by a sum or a product: 64 of 66 is not that of another input with 64 columns.
     """
@@ -298,7 +298,7 @@ def learn(
         return tuple(ways)
     rows = replace(first, keeps_narrow=True, aligned="rows")
     if sum(slot.numel for slot in sample.inputs.slots) > MOST_TRIED_ELEMENTS:
-        # A trial passes over a way that the problem does not tolerate.
+        # A trial skips a way that the problem does not tolerate.
         return (first, rows, *others)
     first = _freed(first, trial)
     split = _split(first, trial)
@@ -317,7 +317,7 @@ class _Trial:
         self.session, self.rng, self.finite = session, rng, finite
 
     def tolerates(self, way: Resizing) -> bool:
-        """Whether the problem answers to sizes drawn in this way; to several, where chance may make equal pieces."""
+        """Whether the problem answers for sizes drawn in this way; several, if chance may make equal pieces."""
         draws = DRAWS_OF_PIECES if self.session.pieces else 1
         return all(answer_to_others(self.session, way, self.rng, finite=self.finite) is not None for _ in range(draws))
 
@@ -328,8 +328,8 @@ class _Trial:
     def can_differ(self, way: Resizing, names: Sequence[str], rest: Sequence[str], size: int, other: int) -> bool:
         """Whether some occurrences of a size can become another one while the rest stays.
 
-        Where they are sides of one tensor, a square, the rest must be able to do so too: if torch takes more columns
-        than rows and never fewer, as where `range(x.shape[0])` indexes both, the matrix is square by its meaning.
+        If they are sides of one tensor, a square, the rest must be able to do so too: if torch takes more columns than
+        rows but never fewer, as when `range(x.shape[0])` indexes both, the matrix is square by meaning.
         """
         if not self.tolerates_sizes(way, dict.fromkeys(names, other)) or not self.reads_all(size):
             return False
@@ -343,8 +343,8 @@ class _Trial:
     def reads_all(self, size: int) -> bool:
         """Whether the problem reads the last slices of the dimensions of the current inputs that still have a size.
 
-        Where `k` has more rows than a loop over those of `q` reads, torch does not mind. But the problem means the two
-        to be equal, and a candidate may read both by one number.
+        If `k` has more rows than a loop over those of `q` reads, torch accepts it. But the problem means the two to be
+        equal, and a candidate may use one size for both.
         """
         session = self.session
         sides = [
@@ -359,7 +359,7 @@ class _Trial:
     def _unread(self, places: list[tuple[int, int]], made_with: MadeWith) -> list[tuple[int, int]]:
         """Return the inputs and dimensions whose last slice does not change the answer.
 
-        That slice becomes equal to the first; where it is so already, or the reference fails then, nothing is known.
+        That slice becomes equal to the first; if it already is, or the reference then fails, nothing is known.
         """
         session, seed, unread = self.session, self.rng.getrandbits(48), []
         try:

@@ -1,8 +1,8 @@
-"""Numbers at which a kernel may act otherwise: those that a candidate's source contains, and those beside a boundary.
+"""Numbers at which a kernel may act differently: those in a candidate's source, and those next to a boundary.
 
 A kernel that is wrong for some numbers only is wrong at a boundary: where it compares, at a power of two or of ten
 beyond which a conversion rounds, at a square or a triangular number, at a number that needs the most steps, where a sum
-meets a modulus. Random numbers seldom meet one. So some places of a draw get them, always within the range of the draw.
+meets a modulus. Random numbers seldom hit one. So some places of a draw get them, always within the range of the draw.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 Item = TypeVar("Item")
 
 MOST_WRITTEN: Final = 24
-"""Numbers of a candidate's source that one trial has; of more, each trial has others."""
+"""Maximum numbers of a candidate's source in one trial; if there are more, each trial has different ones."""
 MOST_READ: Final = 4096
 """Numbers of a source that are looked at."""
 MOST_BITS: Final = 62
@@ -24,16 +24,16 @@ LARGEST_NUMBER: Final = 128
 NUMBER_STEPS: Final = 8
 """A number of few bits is a multiple of 1/8: bfloat16 represents these up to 32, other dtypes up to LARGEST_NUMBER."""
 LEAST_SQUARED: Final = 16
-"""Largest integer up to which squares are as good as any."""
+"""Largest integer up to which squares are as likely as other boundaries."""
 BELOW: Final = (-1, -1, 0, 1)
 """Distances from a boundary: integers just below one are rounded up to it by a narrow format."""
 
 AT: Final = (-1, 0, 0, 0, 1)
-"""Distances from a number that is special itself."""
+"""Distances from a special number."""
 LARGE_OF: Final = 3
 """The largest of so many random numbers of a source is taken: random draws meet a large one least."""
 MEETINGS: Final = 4
-"""How often a meeting is sought for each one that is wanted: many have no place in the range."""
+"""Attempts for each meeting that is wanted: many have no place in the range."""
 LONGEST: Final = (
     *(27, 54, 73, 97, 129, 171, 231, 313, 327, 649, 703, 871, 1161, 2223, 2463, 2919, 3711, 6171, 10971, 13255, 17647),
     *(23529, 26623, 34239, 35655, 52527, 77031, 106239, 142587, 156159, 216367, 230631, 410011, 511935, 626331, 837799),
@@ -48,7 +48,7 @@ _WRITTEN: Final = re.compile(rf"(?<![\w.])({_NUMBER})(?:\s{{0,4}}(<<|\*\*)\s{{0,
 def written_in(source: str) -> tuple[float, ...]:
     """Return the distinct numbers in a source text of any language, without signs; integers as integers.
 
-    `1 << 20` and `10**6` count as what they are. What stands in comments and texts counts too: it does no harm.
+    `1 << 20` and `10**6` count as their values. Numbers in comments and strings count too, which does no harm.
     """
     found: dict[float, None] = {}
     for match in _WRITTEN.finditer(source):
@@ -70,7 +70,7 @@ def _value(text: str) -> float | None:
 
 
 def _computed(left: float, operator: str | None, right: str | None) -> float:
-    """Return what two written integers make, or the first one where that is no integer of 62 bits."""
+    """Return the value that two written integers make, or the first one if that is not an integer of 62 bits."""
     if operator is None or right is None or not isinstance(left, int) or int(right) > MOST_BITS:
         return left
     value = left << int(right) if operator == "<<" else left ** int(right)
@@ -105,7 +105,7 @@ FACTORIALS: Final = _until(1 << MOST_BITS, map(math.factorial, itertools.count(3
 
 
 def boundaries(low: int, high: int, count: int, rng: random.Random, *, special: Sequence[int] = ()) -> list[int]:
-    """Return up to `count` integers of `low` to `high - 1` that are beside a boundary, chosen at random.
+    """Return up to `count` integers of `low` to `high - 1` next to a boundary, chosen at random.
 
     Args:
         low: the least one.
@@ -139,8 +139,8 @@ def hardest(low: int, high: int) -> list[int]:
 def meetings(low: int, high: int, count: int, rng: random.Random, numbers: Sequence[int]) -> list[int]:
     """Return up to `count` integers of a range which, with a number of a source added, meet a multiple of another one.
 
-    So `(x + c) % m` is zero, or the largest remainder, for `m` and `c` of the source. Two numbers of which one follows
-    the other in the source are as likely as any two.
+    So `(x + c) % m` is zero, or the largest remainder, for `m` and `c` of the source. Two numbers that follow one
+    another in the source are as likely as any two.
 
     Args:
         low: the least integer.
@@ -171,7 +171,7 @@ def meetings(low: int, high: int, count: int, rng: random.Random, numbers: Seque
 
 
 def _meeting(modulus: int, shift: int, low: int, high: int, rng: random.Random) -> int | None:
-    """Return an integer of a range at or beside a multiple of `modulus` less `shift`; None if there is none."""
+    """Return an integer of a range at or next to a multiple of `modulus` minus `shift`; None if there is none."""
     least, most = -(-(low + shift) // modulus), (high + shift) // modulus
     if least > most:
         return None
@@ -180,12 +180,12 @@ def _meeting(modulus: int, shift: int, low: int, high: int, rng: random.Random) 
 
 
 def _large(ordered: Sequence[Item], rng: random.Random) -> Item:
-    """Return one of some items, of which the last are the likeliest."""
+    """Return one of some items; the last are the likeliest."""
     return ordered[max(rng.randrange(len(ordered)) for _ in range(LARGE_OF))]
 
 
 def sum_to_meet(total: int, within: tuple[int, int], numbers: Sequence[int], rng: random.Random) -> int | None:
-    """Return the sum, near `total`, at which a kernel may act otherwise: at or beside a multiple of a source's number.
+    """Return the sum near `total` at which a kernel may act differently: at or next to a multiple of a source's number.
 
     Args:
         total: the sum of some integers.
@@ -235,14 +235,14 @@ def _near_a_square(low: int, high: int, rng: random.Random) -> int:
 
 
 def _near_a_triangle(low: int, high: int, rng: random.Random) -> int:
-    """Return a triangular number k (k + 1) / 2 of a range, or one beside it: the first index of a row of a triangle."""
+    """Return a triangular number k (k + 1) / 2 of a range, or a neighbour: the first index of a row of a triangle."""
     least, most = (math.isqrt(max(2 * one, 0)) for one in (low, high))
     side = rng.randint(least, max(most, least))
     return side * (side + 1) // 2 + rng.choice(AT)
 
 
 def _near_a_rare_one(low: int, high: int, rng: random.Random) -> int:
-    """Return a Fibonacci number, a factorial, a cube or one that takes the most steps, or one beside it."""
+    """Return a Fibonacci number, a factorial, a cube or one that takes the most steps, or one next to it."""
     match rng.randrange(4):
         case 0:
             root = round(max(high, 1) ** (1 / 3))

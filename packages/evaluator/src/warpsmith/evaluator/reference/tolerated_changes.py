@@ -1,7 +1,7 @@
 """Whether a problem tolerates a change of its inputs: its reference still answers, with finite numbers.
 
-The precision of the answer does not matter here: an element that becomes badly conditioned gets a wide bound of its
-own, and the others are judged as usual.
+The precision of the answer does not matter here: a badly conditioned element gets its own wide bound, and the others
+are judged as usual.
 """
 
 import random
@@ -52,7 +52,7 @@ def tried_answer(
 
 
 def tried_inputs(session: ReferenceSession, seed: int) -> bool:
-    """Make the plain input set of `tried_answer` with a generator of this seed; return whether the problem can."""
+    """Make the plain input set of `tried_answer` with a generator of this seed; return whether that succeeded."""
     with _failing_alone(session):
         session.make_inputs(inputs_seed(seed))
         return True
@@ -61,7 +61,7 @@ def tried_inputs(session: ReferenceSession, seed: int) -> bool:
 
 @contextmanager
 def _failing_alone(session: ReferenceSession) -> Iterator[None]:
-    """Context that ends where the problem's code fails, with a reference for what follows."""
+    """Context that swallows a failure of the problem's code, and leaves a working reference."""
     try:
         yield
     except (BadProblemError, ReferenceFailedError) as error:

@@ -75,8 +75,8 @@ GOES_FAR: Final = frozenset({"outliers", "rows", "shifted", "distant", "apart"})
 INSTEAD: Final[Mapping[Kind, Kind]] = {"apart": "shifted", "tiny": "small"}
 """What a trial becomes if its numbers make equal ones, whose order is undefined."""
 TOGETHER: Final = 3 / 4
-"""How often a trial starts with all draws far at once. Only there a sum or a difference of several overflows, or loses
-its digits; in the others each draw is far in its turn, which shows what the others would hide."""
+"""How often a trial starts with all draws far at once. Only then does a sum or a difference of several overflow, or
+lose its digits; otherwise each draw is far in turn, which shows what the others would hide."""
 TURNS: Final = math.lcm(*range(1, 9))
 """The first turn is random below it: any of up to eight choices is then as likely as the others."""
 NO_PROMISE: Final = "inputs with {}: the range of get_inputs() is not promised"
@@ -90,16 +90,16 @@ OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inpu
 RESHAPINGS: Final = 2
 APART_ATTEMPTS: Final = 3
 LEAST_OF_TWO: Final = 4
-"""Varied trials beside which one more has other shapes."""
+"""Number of varied trials from which on one more has other shapes."""
 MOST_SPARED: Final = 3
-"""How many draws are spared one at a time."""
+"""How many draws are spared, one at a time."""
 SPARSE_ATTEMPTS: Final = 3
-"""How many grids are tried of which one draw has only a few slices: by chance one of them is singular, too."""
+"""How many grids are tried with only a few slices of one draw on them: even one of those can be singular by chance."""
 OPPOSED: Final = (0, 0, 1, 2)
 """Which of several draws take the other sign. Products of two negative draws are positive, and those of a negative and
 a positive one negative: a maximum of products that starts at zero shows in the latter, a lost digit in the former."""
 REGULAR_WAYS: Final = 2
-"""The last ways of changing shapes: a kernel that refuses those as well is right for the sample's shapes alone."""
+"""The last ways of changing shapes: a kernel that refuses those too is right for the sample's shapes only."""
 NUMBER_BITS: Final = 48
 RARE_SHARE: Final = 0.5
 """How often the plain trial of several has rare numbers, if the problem has any; otherwise it is drawn afresh."""
@@ -125,7 +125,7 @@ class Trial:
         together: whether all of them are far at once.
         shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
         apart: whether rows of some parameters are zeros, of one sign, far away, or equal to others.
-        start: how many calls changed buffers have behind them: `few`, `many`, or as many as `turn` a counter.
+        start: how many calls the changed buffers have seen: `few`, `many`, or as many as make a counter `turn`.
         written: numbers of the candidate's source that the inputs have in some places.
         keeps_integers: whether plain integers and truth values among the inputs are the sample's.
         renumbered: whether some are not, once the inputs are made.
@@ -182,9 +182,9 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     turn = min(count - 1, len(VARIED))
     resized = bool(learned.resizings) and turn > 1
     again = resized and turn >= LEAST_OF_TWO
-    # In random order, so that each kind comes with other shapes now and then.
+    # In random order, so that each kind sometimes comes with other shapes.
     kinds = tuple(rng.sample(kinds, min(len(kinds), count - 1 + again)))
-    # What code for the end of a row does to rows of zeros, of one sign or far away shows with other shapes alone.
+    # How code for the end of a row treats rows of zeros, of one sign or far away shows only with other shapes.
     reshaped = [resized and number % turn == turn - 1 for number in range(count - 1)] + [True] * again
     changed = bool(learned.state or learned.reached)
     later = [Trial(kinds[number % len(kinds)], changed, other) for number, other in enumerate(reshaped)]
@@ -300,7 +300,7 @@ def foresee(
 
 
 def _is_evidence(answer: Answer, draws: DrawPlan, *, together: bool) -> bool:
-    """Whether an answer does not rest on what rounding decides: the order of ties, the largest of far products."""
+    """Whether an answer does not depend on rounding: on the order of ties, or the largest of far products."""
     if answer.ranks and answer.tied and (draws.remote or draws.kind in INSTEAD):
         return False
     if (together or draws.kind == "apart") and not answer.is_mostly_steady:
@@ -310,7 +310,7 @@ def _is_evidence(answer: Answer, draws: DrawPlan, *, together: bool) -> bool:
 
 
 def _strays(answer: Answer, learned: Learned) -> bool:
-    """Whether half precision fails the reference on inputs of a trial: a kernel that computes in float32 is right."""
+    """Whether half precision makes the reference fail on a trial's inputs: a kernel computing in float32 is right."""
     return learned.half and answer.strays
 
 
@@ -320,7 +320,7 @@ def _sign_of_all(opposed: int, learned: Learned) -> int:
 
 
 def ways(learned: Learned) -> int:
-    """Return in how many ways the shapes of a problem's inputs change; the last one is drawn twice."""
+    """Return the number of ways in which the shapes of a problem's inputs change; the last one is drawn twice."""
     return len(learned.resizings) - 1 + REGULAR_WAYS
 
 
@@ -366,7 +366,7 @@ def _made(trial: Trial, draws: DrawPlan) -> Trial:
 
 
 def _with_integers_kept(learned: Learned) -> Learned:
-    """Return what is known of a problem as if its plain integers and truth values could not vary."""
+    """Return what is known about a problem as if its plain integers and truth values could not vary."""
     levels, together, remote = (
         {site: level for site, level in some.items() if not site.startswith(PLAIN_INTEGERS)}
         for some in (learned.levels, learned.together, learned.remote)
@@ -398,7 +398,7 @@ def one_far(levels: Mapping[str, int], draws: Set[str], turn: int) -> Mapping[st
 
 
 def _all_far(kind: Kind, learned: Learned) -> Mapping[str, int]:
-    """Return levels with which all draws that can be far are; empty if the problem does not tolerate that.
+    """Return levels at which all draws that can be far are far; empty if the problem does not tolerate that.
 
     As a whole, every draw that can have either sign is tried: an exponential of it is finite far below zero.
     """
@@ -435,7 +435,7 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
 def _with_written(trial: Trial, attempts: Iterator[tuple[Trial, DrawPlan]]) -> Iterator[tuple[Trial, DrawPlan]]:
     """Yield each attempt with the numbers of the candidate's source, and then without them where it matters.
 
-    A candidate may name a number at which the reference divides by zero. That must not cost the trial.
+    A candidate's source may contain a number at which the reference divides by zero. That must not cost the trial.
     """
     for attempt, draws in attempts:
         if draws.kind != "plain":
@@ -457,7 +457,7 @@ def _on_and_off_grid(
 
 
 def _spared(learned: Learned) -> list[str]:
-    """Return the draws of which one at a time stays as it is made, if the problem does not tolerate all to change.
+    """Return the draws that stay unchanged, one at a time, if the problem does not tolerate changing all.
 
     The inverse of a matrix that has a row of zeros is not finite, whatever the other inputs are: without this, it would
     keep such rows from all of them.

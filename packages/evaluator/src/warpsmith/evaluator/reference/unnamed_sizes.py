@@ -1,7 +1,7 @@
-"""Sizes of inputs that no integer of a problem's source says: read from a text or a file, counted, computed.
+"""Sizes of inputs that no integer in a problem's source states: read from a text or a file, counted, computed.
 
-Runs in the reference worker. Which sides the functions that make tensors are asked for is noted while `get_inputs`
-runs. A later run asks for other sides in their place, so that an input has another one wherever its size comes from.
+Runs in the reference worker. The sides requested from functions that make tensors are noted while `get_inputs` runs. A
+later run requests other sides in their place, so that an input's side changes wherever its size comes from.
 """
 
 import ast
@@ -26,7 +26,7 @@ _DIGITS: Final = re.compile(r"\d{1,9}")
 
 
 class Sides:
-    """The sides that the functions are asked for.
+    """The sides requested from the functions.
 
     Attributes:
         met: those of this run, each once.
@@ -64,12 +64,12 @@ def sides_among(sizes: Mapping[str, int]) -> dict[int, int]:
 
 
 def held_by(source: ast.Module, fixed: Iterable[ast.stmt], model: nn.Module, init: Any) -> frozenset[int]:
-    """Return the integers that are no such size: those of the source, those of a model, and what these make up.
+    """Return the integers that are not such sizes: those of the source, those of a model, and combinations of these.
 
     `fixed` are the statements that the model depends on, of which the texts count as well.
 
-    An integer of the source is a named size, or is none for a reason (`named_sizes.py`). What a module holds, or what
-    its constructor is given, sets the shapes of parameters or stands for a size in its forward.
+    An integer of the source is a named size, or is excluded for a reason (`named_sizes.py`). What a module holds, or
+    what its constructor is given, sets the shapes of parameters or stands for a size in its forward.
     """
     integers = {node.value for node in ast.walk(source) if isinstance(node, ast.Constant) and type(node.value) is int}
     for statement in fixed:

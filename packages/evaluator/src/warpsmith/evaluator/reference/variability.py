@@ -1,6 +1,6 @@
-"""What the judge finds out about a problem before its first trial: how far its numbers, parameters and shapes can vary.
+"""What the judge learns about a problem before its first trial: how far its numbers, parameters and shapes can vary.
 
-What a problem tolerates is found once, from seeds fixed per problem, so that verdicts are reproducible. A problem of
+What a problem tolerates is found once, from seeds fixed per problem, so that verdicts are reproducible. A problem in
 which nothing can vary is `unvaried`.
 """
 
@@ -28,9 +28,9 @@ from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
 from warpsmith.evaluator.reference.tolerated_changes import tried_answer
 
 MOST_ON_GRID: Final = 1 << 24
-"""Most elements of inputs on a grid: they need a second run that finds which parts of the answer are exact."""
+"""Maximum elements of inputs on a grid: they need a second run that finds which parts of the answer are exact."""
 REMOTE: Final = 17
-"""Power of two of the distance of a remote row: beyond the -1e4 and -1e5 that some use for minus infinity."""
+"""Power of two of the distance of a remote row: beyond the -1e4 and -1e5 that some kernels use for minus infinity."""
 REMOTE_AMONG_OTHERS: Final = 14
 """The same where another draw may multiply it: the products stay above the -1e6 of Triton's tutorial."""
 MOST_TRIED: Final = 12
@@ -41,20 +41,20 @@ STATE_LEVELS: Final = (ANYWHERE, SAME_SIGN, IN_RANGE)
 MOST_CALLS: Final = 3
 """How many consecutive calls of a problem are followed to collect its buffers."""
 MOST_LATE_CALLS: Final = 128
-"""The same of a problem that counts: many an optimizer does something every hundredth call."""
+"""The same for a problem that counts: many optimizers do something every hundredth call."""
 MOST_QUIET_CALLS: Final = 24
 """Calls in a row that change nothing, after which none is expected to."""
 SMALL: Final = 16
-"""Most elements of a buffer that may count, or be the state of a machine."""
+"""Maximum elements of a buffer that may count, or be the state of a state machine."""
 COUNTED_IN: Final = 8
-"""A float buffer counts if its numbers are multiples of one over this."""
+"""A float buffer counts if its numbers are multiples of the inverse of this."""
 MOST_SECONDS: Final = 1.0
 MOST_STATE_BYTES: Final = 16 << 20
-"""Time after which, and bytes of buffers beyond which, no later call is followed."""
+"""Time after which, and bytes of buffers beyond which, no further call is followed."""
 INFINITY: Final = re.compile(r"\binf\b|\binfinity\b", re.IGNORECASE)
-"""A source that writes an infinity means those that it answers with."""
+"""A source that writes an infinity means the infinities in its answers."""
 FAR_BIAS: Final = 2.0**9
-"""How far a bias is moved: what layers compute has a spread of about one half."""
+"""How far a bias is moved: outputs of layers have a spread of about one half."""
 MOST_ALONE: Final = 4
 """How many sites are tried at level `FAR` alone."""
 MILD_OCTAVES: Final = 0.25
@@ -84,7 +84,7 @@ class Learned:
         draws: the sites whose numbers have a size that multiplies: floating draws, but not coin tosses or constants.
         state: highest level of each parameter and buffer that can change, by its name.
         bias: the first bias that can change freely; empty if there is none.
-        apart: the parameters of which some rows can be zeros, of one sign, far away, or equal to others.
+        apart: the parameters in which some rows can be zeros, of one sign, far away, or equal to others.
         reached: its buffers after each of its own first calls, if these change them.
         late: the same after each of many later calls, if the problem counts them.
         turning: those of `late` from which a call wraps a counter, or changes buffers that the call before did not.
@@ -129,9 +129,9 @@ class Learned:
 
 
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
-    """Return what is known of the session's problem; learned once per session, but for rare input sets.
+    """Return what is known about the session's problem; learned once per session, except rare input sets.
 
-    The random numbers here need not be secret, but for those of rare input sets: no candidate sees these inputs.
+    The random numbers here need not be secret, except those of rare input sets: no candidate sees these inputs.
     """
     if session.learned is None:
         seen = session.seen or _look(session)
@@ -156,7 +156,7 @@ def _with_more_sets(session: ReferenceSession, learned: Learned) -> Learned:
 def _means_infinity(session: ReferenceSession, rare: RareSets) -> bool:
     """Whether a problem means the infinities of some answers.
 
-    It may ban a token that makes a phrase come again: trials in which it does so are such as it can make.
+    It may ban a token that makes a phrase repeat: a trial in which it does so is a legitimate one.
     """
     return rare.infinite and bool(INFINITY.search(session.source) and DISCRETE.search(session.source))
 
@@ -252,8 +252,8 @@ def _reached(session: ReferenceSession, first: Answer, rng: random.Random, *, fi
 
     A kernel that computes only the first step of an optimizer is right in every call that starts at step zero, and one
     that forgets where a queue wraps in every call before that. So a problem that counts is called more often. Of its
-    later states one is kept for each content of what counts: a patience that seldom runs out is found as often as one
-    that was just reset.
+    later states, one is kept for each content of its counting buffers: a patience that seldom runs out is found as
+    often as one that was just reset.
     """
     states: list[State] = []
     known = {**session.kept_buffers}
@@ -272,7 +272,7 @@ def _reached(session: ReferenceSession, first: Answer, rng: random.Random, *, fi
 def _after_calls(
     session: ReferenceSession, first: Answer, rng: random.Random, slots: Mapping[str, TensorSlot], *, finite: bool
 ) -> Iterator[State]:
-    """Yield the buffers after each call, until they stay as they are, the calls are too many, or the time is spent."""
+    """Yield the buffers after each call, until they stop changing or calls or time run out."""
     answer: Answer | None = first
     end, size = time.monotonic() + MOST_SECONDS, sum(slot.nbytes for slot in slots.values())
     most_quiet, quiet = (MOST_QUIET_CALLS if any(map(_is_machine, slots.values())) else 1), 0
@@ -299,7 +299,7 @@ def _after_calls(
 
 
 def _is_machine(slot: TensorSlot) -> bool:
-    """Whether a buffer may be the state of a machine that seldom changes: a few integers or truth values."""
+    """Whether a buffer may be a state machine's seldom-changing state: a few integers or truth values."""
     return slot.numel <= SMALL and slot.dtype.startswith(("int", "uint", "bool"))
 
 
@@ -320,7 +320,7 @@ def _same(one: State, other: State) -> bool:
 
 
 def _as_constructed(session: ReferenceSession, slots: Mapping[str, TensorSlot], states: Sequence[State]) -> bool:
-    """Whether states are what the buffers, now reset, hold."""
+    """Whether states equal the content of the buffers, which are reset now."""
     held = {name: tensor_views.view(session.state_buffer, slot) for name, slot in slots.items()}
     return all(tensor_views.equal(held[name], value) for state in states for name, value in state.items())
 
@@ -351,7 +351,7 @@ def _falls(value: torch.Tensor, after: torch.Tensor) -> bool:
 
 
 def _changes(name: str, one: torch.Tensor, other: torch.Tensor) -> Iterator[tuple[str, int]]:
-    """Yield the elements of a small buffer that differ; of a larger one whether any does."""
+    """Yield the elements of a small buffer that differ; for a larger one, whether any does."""
     if one.numel() > SMALL:
         if not tensor_views.equal(one, other):
             yield name, 0
@@ -390,7 +390,7 @@ def _tolerated_levels(
 def _raised(
     levels: dict[str, int], sites: Mapping[str, int], tolerated: Callable[[dict[str, int]], bool]
 ) -> dict[str, int]:
-    """Let each draw change anywhere that can: one input that tolerates no row of zeros keeps them from no other."""
+    """Let each draw that can change anywhere: an input that tolerates no row of zeros must not keep others from one."""
     able = [site for site, most in sites.items() if most >= ANYWHERE]
     for site in able[:MOST_ALONE] if len(able) > 1 else ():
         raised = {**levels, site: ANYWHERE}
@@ -401,7 +401,7 @@ def _raised(
 def _remote_levels(
     session: ReferenceSession, known: Learned, sample: AnsweredForm, rng: random.Random
 ) -> dict[str, int]:
-    """Return the levels with which rows can be far from the others though the problem ranks; empty if they cannot.
+    """Return the levels at which rows can be far from the others although the problem ranks; empty if they cannot.
 
     That must not make numbers equal, as softmax of a far row does: equal numbers have no defined order.
     """
@@ -418,7 +418,7 @@ def _remote_levels(
 def _built_levels(
     session: ReferenceSession, known: Learned, sample: AnsweredForm, candidates: Set[str], rng: random.Random
 ) -> tuple[dict[str, int], bool]:
-    """Return the levels of inputs that code builds of constants, and whether an input remains the same in every trial.
+    """Return the levels of inputs that code builds from constants, and whether an input is the same in every trial.
 
     A tensor changes only if it is the only one of its kind: a list of lengths may have been computed from a mask.
     """
@@ -437,7 +437,7 @@ def _built_levels(
 
 
 def _is_random(session: ReferenceSession) -> bool:
-    """Whether a forward draws numbers on the current inputs, as one with a probability or a noise above zero does.
+    """Whether a forward draws random numbers on the current inputs, as with a probability or a noise above zero.
 
     No candidate can draw the same.
     """
@@ -508,7 +508,7 @@ def _tolerated_state(session: ReferenceSession, known: Learned, rng: random.Rand
 
 
 def _set_apart_alone(session: ReferenceSession, known: Learned, rng: random.Random) -> tuple[str, ...]:
-    """Return the parameters of which the problem tolerates rows that are set apart, each tried alone."""
+    """Return the parameters in which the problem tolerates rows that are set apart, each tried alone."""
 
     def tolerated(name: str) -> bool:
         change_state(session, known.state, rng)

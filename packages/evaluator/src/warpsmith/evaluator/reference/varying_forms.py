@@ -1,4 +1,4 @@
-"""Whether a problem's inputs now and then have another form: another dtype, layout, number of rows, or None.
+"""Whether a problem's inputs sometimes have another form: another dtype, layout, number of rows, or None.
 
 Two input sets of fixed seeds can be alike where one in five differs. A trial whose set differs would then be redrawn
 until it does not, and a candidate that fails on such a set would be right in most evaluations.
@@ -18,12 +18,12 @@ MOST_SETS: Final = 40
 MOST_S: Final = 0.2
 """Plain input sets that are drawn, and seconds for them."""
 LEAST_SETS: Final = 16
-"""Sets that are drawn although it takes longer, on a busy machine, up to PATIENCE times as long."""
+"""Sets that are drawn even if it takes longer on a busy machine, up to PATIENCE times as long."""
 PATIENCE: Final = 8
 MOST_FORMS: Final = 4
-"""Other forms of which a set is kept."""
+"""Maximum number of other forms for which a set is kept."""
 _DRAWING: Final = frozenset({"randint", "randrange", "random", "choice", "integers", "item", "tolist", "randperm"})
-"""Names of what gives Python a drawn number, which a size can depend on."""
+"""Names of functions that give Python a drawn number, which a size can depend on."""
 
 
 def other_forms(session: ReferenceSession, form: Form) -> tuple[int, ...]:
@@ -39,7 +39,7 @@ def other_forms(session: ReferenceSession, form: Form) -> tuple[int, ...]:
     found: dict[int, Form] = {}
     for number in range(1, MOST_SETS + 1):
         seed = secret.getrandbits(64)
-        # A set that fails under one seed in many is no form, and no reason to refuse the problem before its trials.
+        # A set that fails under one seed in many has no form, and is no reason to refuse the problem before its trials.
         if tried_inputs(session, seed) and session.inputs != form and session.inputs not in found.values():
             found[seed] = session.inputs
         patience = 1 if number >= LEAST_SETS else PATIENCE
@@ -49,7 +49,7 @@ def other_forms(session: ReferenceSession, form: Form) -> tuple[int, ...]:
 
 
 def _may_vary(source: str) -> bool:
-    """Whether code outside of classes decides something, or draws a number that Python sees."""
+    """Whether code outside of classes branches, or draws a number that Python sees."""
     outside = [node for node in parse(source).body if not isinstance(node, ast.ClassDef)]
     nodes = (node for statement in outside for node in ast.walk(statement))
     return any(isinstance(node, ast.If | ast.IfExp | ast.Match) or _name(node) in _DRAWING for node in nodes)

@@ -1,4 +1,4 @@
-"""torch.compile in the worker of a baseline: everything in its own process, but for the compilers that it may run."""
+"""torch.compile in a baseline's worker: everything in its own process, except the compilers that it may run."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ def prepare() -> None:
 
     It would otherwise start Python processes, look for compilers, and compile programs to learn about the processor.
     """
-    # Inductor and Triton name their folders after the user, whom a sandbox's identity has not.
+    # Inductor and Triton name their folders after the user, and a sandbox's identity has no user name.
     gpu_stand_in.provide_user()
     from torch._inductor import config, cpu_vec_isa
 
@@ -30,19 +30,19 @@ def prepare() -> None:
     # It hashes headers with a program that a worker may not run.
     config.cpp_cache_precompile_headers = False
     config.cpp.vec_isa_ok = True
-    # Some instruction sets are tried nevertheless, in a Python process.
+    # Some instruction sets are still tried out, in a Python process.
     cpu_vec_isa.VecISA.check_build = _is_missing  # type: ignore[method-assign,assignment]
     config.cpp.cxx = (None, os.environ.get("CXX", "g++"))
 
 
 def _is_missing(isa: Any, code: str) -> bool:
-    """Say that the processor lacks an instruction set that would have to be tried."""
+    """Say that the processor lacks any instruction set that would have to be tried out."""
     return False
 
 
 @contextmanager
 def comparing_times_in(context: OnDevice) -> Iterator[None]:
-    """Let Inductor compare times of kernels in a context of its own each time.
+    """Let Inductor compare times of kernels in a separate context each time.
 
     torch 2.13 has a setting for that. In earlier ones the method that measures is replaced.
     """
@@ -79,9 +79,9 @@ class NotCompiledError(RuntimeError):
 
 
 def shortened(error: BaseException) -> str:
-    """Return an error's text with what matters of a long one: its beginning and its end, where a compiler's output is.
+    """Return an error's text; of a long one the beginning and the end, where a compiler's output is.
 
-    Advice on how to get more of it is left out.
+    Advice on how to get more output is left out.
     """
     text = f"{type(error).__name__}: {error}".partition("Set TORCHDYNAMO_VERBOSE=1")[0].strip()
     return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]} [...] {text[-TAIL:]}"
@@ -90,7 +90,7 @@ def shortened(error: BaseException) -> str:
 def compiled(model: nn.Module, mode: str) -> Callable[..., Any]:
     """Return a module compiled in a mode of torch.compile; code of an earlier one is dropped.
 
-    It compiles at its first call, which raises what the compiler raises.
+    It compiles at its first call, which raises the compiler's errors.
     """
     torch._dynamo.reset()
     return torch.compile(model, mode=mode)

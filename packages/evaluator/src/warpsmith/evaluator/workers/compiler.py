@@ -13,6 +13,6 @@ def serve(channel: _native.Channel, scratch: Path, language: KernelLanguage, arc
     """Compile once, answer, and end."""
     fields = messages.receive_work(channel).fields
     source, launches, binaries = fields.text("source"), fields.sequence("launches"), fields.flag("binaries")
-    # The judge sends one that it knows, and no candidate can reach this channel.
+    # The judge sends one that it knows, and candidates cannot reach this channel.
     language = language.parts[fields.text("language")]
     messages.send(channel, Kind.COMPILED, language.compile(source, launches, scratch, arch, binaries=binaries))

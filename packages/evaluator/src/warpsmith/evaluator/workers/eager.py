@@ -1,7 +1,7 @@
 """Lets host code run eagerly: functions that compile or capture Python return it unchanged.
 
-`torch.compile` would need a C compiler, which no worker can run, and importing its parts takes seconds. Eagerly the
-same code makes the same allocations and launches. Custom operators run their Python implementation.
+`torch.compile` would need a C compiler, which no worker can run, and importing its parts takes seconds. Run eagerly,
+the same code makes the same allocations and launches. Custom operators run their Python implementation.
 """
 
 import sys
@@ -82,12 +82,12 @@ _COMPILED: Final[ContextVar[bool]] = ContextVar("_COMPILED", default=False)
 
 
 def is_compiled() -> bool:
-    """Whether a function is running that host code has given to `torch.compile`."""
+    """Whether a function that host code passed to `torch.compile` is running."""
     return _COMPILED.get()
 
 
 def _compiled(function: Any = None, /, *_: Any, **options: Any) -> Any:
-    """Return a function that runs eagerly and is known as compiled while it runs; replaces `torch.compile`."""
+    """Return a function that runs eagerly and counts as compiled while it runs; replaces `torch.compile`."""
     function = options.get("model", options.get("fn", function))
     if function is None:
         return _compiled

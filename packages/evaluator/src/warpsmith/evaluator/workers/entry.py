@@ -71,7 +71,7 @@ def _serve(child: _native.InChild, role: Role, scratch: Path, config: EvaluatorC
 
 
 def _opened(channel: _native.Channel, config: EvaluatorConfig) -> Device:
-    """Open the device once the judge allows it: what that runs there disturbs a timing, and a context in part."""
+    """Open the device once the judge allows it: it runs work there and creates a context, which disturb a timing."""
     config.device_kind.prepare_worker(context=config.contexts_beside_timing)
     messages.send(channel, Kind.PREPARED, {})
     answer = messages.receive(channel)
@@ -81,6 +81,6 @@ def _opened(channel: _native.Channel, config: EvaluatorConfig) -> Device:
 
 
 def _set_precision(role: Role, config: EvaluatorConfig) -> None:
-    """Set the same precision of torch's products in every worker that may compute some, including timed ones."""
+    """Set the same precision of torch's products in every worker that may compute any, including timed ones."""
     if role != "compile":
         precision.apply(config.precision)

@@ -41,7 +41,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     WireError: "process_error",
     DetachedError: "needs_device",
 }
-"""Our own types and those of torch and Triton, which are more specific than their base types, causes or effects."""
+"""Our own types and those of torch and Triton, which say more than their base types, causes or effects."""
 
 _MESSAGES: Final[dict[str, ErrorCategory]] = {
     "an illegal memory access was encountered": "illegal_memory_access",
@@ -94,7 +94,7 @@ _WORDED: Final = (RuntimeError, IndexError, ValueError, TypeError, AssertionErro
 
 
 def categorise(error: BaseException, language: KernelLanguage) -> str:
-    """Return the error category of what a candidate raised, looking at the first cause before the last.
+    """Return the category of a candidate's error, looking at the first cause before the last.
 
     Args:
         error: what was raised.

@@ -1,7 +1,7 @@
-"""Replaces `torch.cuda` and `torch.accelerator` where there is no GPU: they answer for one idle GPU.
+"""Replaces `torch.cuda` and `torch.accelerator` where there is no GPU: they pretend to have one idle GPU.
 
 Work on a stream is done at once and in order, and a recording keeps that order. A player has only one stream, so this
-module records whether host code waited for each stream: on a GPU, work that is not waited for may be late.
+module records whether host code waited for each stream: on a GPU, work that is not waited for may finish too late.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,8 +16,8 @@ import torch.cuda.nvtx
 from warpsmith.evaluator.recordings.errors import UnsupportedFeatureError
 
 ELAPSED_MS: Final = 10.0
-"""Time between any two events: positive, since host code divides by it, and long, since `do_bench` repeats what is
-short thousands of times."""
+"""Time between any two events: positive, since host code divides by it, and long, since `do_bench` repeats short
+calls thousands of times."""
 CUDA_VERSION: Final = "13.0"
 
 _NO_CONTEXT: Final = ("device_of", "use_mem_pool")
@@ -33,7 +33,7 @@ _ZERO: Final = """
 
 
 def number_of(device: Any) -> int | None:
-    """Return the number of a GPU named in any of torch's ways; None if `device` does not name one."""
+    """Return the number of a GPU in any form that torch accepts; None if `device` does not name one."""
     if isinstance(device, str) and device.partition(":")[0] == "cuda":
         device = torch.device(device)
     if isinstance(device, torch.device):
@@ -147,7 +147,7 @@ class Event:
         self._stream: Stream | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Mark the work so far of a stream, by default of the current one."""
+        """Mark a stream's work so far, by default the current stream's."""
         self._stream = stream if isinstance(stream, Stream) else self.streams.current
 
     def wait(self, stream: Any = None) -> None:
@@ -188,7 +188,7 @@ def _zero(*_: Any, **__: Any) -> int:
 
 
 def _exchanged(device: Any) -> int:
-    """Return the current GPU, and make another one the current: there is none."""
+    """Return the current GPU. There is no other to switch to."""
     check(device)
     return 0
 
@@ -216,13 +216,13 @@ def wait_too(streams: Streams) -> None:
 
 
 def refuse_graphs() -> None:
-    """Let host code that captures a graph fail with what to write instead: no replay can repeat it."""
+    """Make graph capture fail with advice on what to write instead: no replay can repeat it."""
     for name in ("CUDAGraph", "graph", "make_graphed_callables"):
         setattr(torch.cuda, name, _NoGraph)
 
 
 def show_allocations() -> None:
-    """Let what the output of `torch.compile` allocates by be an operator, which torch's modes see."""
+    """Make the allocation functions of `torch.compile`'s output operators, which torch's modes see."""
 
     def empty_strided(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
         return torch.empty_strided(size, stride, dtype=dtype, device="cuda")

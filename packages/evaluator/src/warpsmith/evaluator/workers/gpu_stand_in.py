@@ -1,8 +1,9 @@
 """Lets host code written for a GPU run without one, as far as that does not change the result.
 
 `x.is_cuda` is true, `.cuda()` and `device="cuda"` give memory of the host, `torch.cuda` answers for one chip
-(`fake_cuda.py`), and what torch would compile runs as it is (`eager.py`). Whether a forward takes memory that would lie
-on the host of a GPU is noted. What a kernel language's own runtime says of the device is the language's affair.
+(`fake_cuda.py`), and what torch would compile runs as it is (`eager.py`). It is noted whether a forward takes memory
+that would lie on the host if there were a GPU. What a kernel language's own runtime reports about the device is up to
+the language.
 """
 
 import os
@@ -56,7 +57,7 @@ def properties_of(reported: Mapping[str, Any]) -> SimpleNamespace:
 
 
 def install(properties: SimpleNamespace = PROPERTIES, *, disguised: bool = False) -> fake_cuda.Streams:
-    """Change what torch says of devices in this process, which must be a candidate's own.
+    """Change what torch reports about devices in this process, which must be a candidate's own.
 
     Args:
         properties: properties of the pretended device.
@@ -89,10 +90,10 @@ def install_for_problem() -> None:
 
 
 def install_beside_device(streams: fake_cuda.Streams) -> None:
-    """Spare a candidate on a real GPU what needs a C compiler or a user of the machine.
+    """Spare a candidate on a real GPU whatever needs a C compiler or a user account.
 
     Args:
-        streams: those that stand in for streams of compiled host code; torch's wait for the device is one for them too.
+        streams: stand in for streams of compiled host code; torch's wait for the device waits for them too.
     """
     eager.install()
     fake_cuda.wait_too(streams)

@@ -1,4 +1,4 @@
-"""The candidate worker: runs host code, and records what it does. Nothing that it computes is judged.
+"""The candidate worker: runs host code, and records what it does. None of its results are judged.
 
 Everything here runs in a process that belongs to the candidate, so its reports are only hints: a recording can only
 move data and launch kernels of the source, and a player replays it on contents that this process never sees.
@@ -58,7 +58,7 @@ class Candidate:
         fields: of LOAD.
         device: that its tensors lie on.
         language: that its kernels are written in.
-        detached: whether there is no device here and no content: what is launched is written down and does not run.
+        detached: whether there is neither a device nor content here: launches are recorded and do not run.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Candidate:
         self.memory = Mappings(device)
         self.detached = detached
         properties = fields.mapping("properties")
-        # So it is too where host code is detached from no GPU at all: the judge sends no properties of one then.
+        # The same holds where there is no GPU to be detached from: the judge then sends no properties.
         self.interpreted = device.kind.interprets and not properties
         device.limit(DEVICE_SHARE)
         self.streams = fake_cuda.Streams()
@@ -95,7 +95,7 @@ class Candidate:
         self._whole = library_calls.keep_whole() if self.operators != "none" else []
         self.gpu_host: gpu_stand_in.GpuHost | None = None
         self.buffers: dict[str, TensorSlot] = {}
-        # Parameters in a layout of the candidate's own, each with the slot that is copied into it before each call.
+        # Parameters in a layout of the candidate's own, each with the slot copied into it before each call.
         self.copied: list[tuple[torch.Tensor, TensorSlot]] = []
         self.inputs: dict[TensorSlot, torch.Tensor] = {}
         self.buffer_names: dict[str, str] = {}
@@ -187,7 +187,7 @@ class Candidate:
     def _input(self, memory: "Shared", slot: TensorSlot) -> torch.Tensor:
         """Return an input tensor, reusing the previous call's object at the same address, as a usual caller would.
 
-        So anything that host code remembers by a tensor's identity or in its attributes is found again.
+        So host code finds again whatever it remembers by a tensor's identity or in its attributes.
         """
         made, known = tensor_views.apart(memory, slot), self.inputs.get(slot)
         if known is None or _layout(known) != _layout(made):
@@ -221,7 +221,7 @@ class Candidate:
         with Watched(watch), self._host() as host:
             output = calling.called(self.model, arguments)
         if self.unread is not None:
-            # Host code caught it, and went on as it would not on a device.
+            # Host code caught it, and continued as it would not on a device.
             raise self.unread
         # Work on other streams belongs to the call as well; its faults surface here.
         self.device.settle()
@@ -317,7 +317,7 @@ def _on_device(channel: _native.Channel, device: Device, language: KernelLanguag
 
 
 def _services(language: KernelLanguage, build: RequestBuild, streams: fake_cuda.Streams) -> dict[str, HostServices]:
-    """Return the argument `services` for a language that takes one; others need not know of it."""
+    """Return the argument `services` for a language that takes one; others need not know about it."""
     return {"services": HostServices(build, streams)} if language.builds_ahead else {}
 
 
@@ -328,7 +328,7 @@ def _refuse_write(operator: str) -> None:
 
 
 def _layout(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Return what a candidate can change of a tensor without writing to it (`unsqueeze_`, `requires_grad_`)."""
+    """Return what a candidate can change about a tensor without writing to it (`unsqueeze_`, `requires_grad_`)."""
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad
 
 
@@ -361,7 +361,7 @@ def _failure(message: Message, error: BaseException, path: Path, language: Kerne
 
 
 def _hint(error: BaseException, path: Path, language: KernelLanguage) -> str:
-    """Return what is expected, where a source is no Python or needs what is not installed; else nothing."""
+    """Return what is expected, if a source is not Python or needs a missing package; otherwise an empty text."""
     match error:
         case SyntaxError(filename=str(name)) if name == str(path) and "ModelNew" not in path.read_text(
             "utf-8", "replace"

@@ -2,8 +2,8 @@
 
 Its compiler takes seconds to import, and cannot be imported where `torch._dynamo` is replaced. What such output does
 with these parts outside of its compiler is done here: grids, launches of kernels under `triton_heuristics`, and
-`extern_kernels`, which are torch's own operators. The rest raises with what to write once it is used, so that an unused
-import does no harm.
+`extern_kernels`, which are torch's own operators. The rest raises with advice when it is used, so that an unused import
+does no harm.
 """
 
 import re
@@ -26,7 +26,7 @@ REPLACED: Final = (
     f"{PACKAGE}.kernel",
     "torch._dynamo.testing",
 )
-"""Modules and packages that are replaced with all that is in them."""
+"""Modules and packages that are replaced with everything in them."""
 MOST_Y: Final = 65535
 """Blocks in the second dimension of a grid."""
 MOST_ELEMENTS: Final = 1024
@@ -81,7 +81,7 @@ class Refused:
 
 
 def grid(*numels: Any) -> Callable[[Mapping[str, int]], tuple[int, int, int]]:
-    """Return a launch's grid for the elements of each axis, the innermost last, as Inductor's own `grid`."""
+    """Return a launch's grid for the elements of each axis, the innermost last, like Inductor's own `grid`."""
     counts: dict[str, Any] = dict(zip(reversed(AXES), reversed(numels), strict=False))
 
     def blocks(meta: Mapping[str, int]) -> tuple[int, int, int]:
@@ -130,11 +130,11 @@ class HeuristicKernel:
         return launch
 
     def _sizes(self) -> dict[str, int]:
-        """Return a size of each block that the kernel takes, as large together as a block may be."""
+        """Return a size for each block that the kernel takes; together they are as large as a block may be."""
         names = [name for name in self.fn.arg_names if name.endswith("BLOCK")]
         sizes, left = {}, MOST_ELEMENTS
         if not any(name[0] == "R" for name in names):
-            # A persistent reduction holds whole rows, and sets their block in its body.
+            # A persistent reduction holds whole rows, and sets the row block in its body.
             left = max(left // self._hints.get("r", 1), 1)
         for number, name in enumerate(sorted(names, key=lambda name: name[0] != "R")):
             axis = name[0].lower()
@@ -157,11 +157,11 @@ class ExternKernels:
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """Do nothing: what a kernel of Inductor's is recorded by is not wanted here."""
+    """Do nothing: Inductor's own record of a kernel is not needed here."""
 
 
 HEURISTICS: Final = ("pointwise", "reduction", "persistent_reduction")
-"""Decorators whose kernels take nothing but blocks beside their arguments."""
+"""Decorators whose kernels take only blocks besides their arguments."""
 MEMBERS: Final[dict[str, dict[str, Any]]] = {
     f"{PACKAGE}.async_compile": {"AsyncCompile": Refused},
     f"{PACKAGE}.select_algorithm": {"extern_kernels": ExternKernels()},

@@ -12,7 +12,7 @@ from warpsmith.evaluator.ipc.messages import Kind
 
 
 class Loan:
-    """Borrows the device from the judge: each call returns a context in which this worker may run something on it.
+    """Borrows the device from the judge: each call returns a context in which this worker may use the device.
 
     Args:
         channel: to the judge, which waits for messages while this worker answers a request.
@@ -27,7 +27,7 @@ class Loan:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Wait for the device; a loan within a loan is part of it."""
+        """Wait for the device; a nested loan is part of the outer one."""
         with self._lock:
             self._depth += 1
             try:
@@ -37,7 +37,8 @@ class Loan:
                     yield
                 finally:
                     if self._depth == 1:
-                        # What failed may have left work on the device, which is another's from the next message on.
+                        # A failed request may have left work on the device, which belongs to others from the next
+                        # message on.
                         with suppress(Exception):
                             self._settle()
                         messages.send(self._channel, Kind.DEVICE_RETURNED, {})

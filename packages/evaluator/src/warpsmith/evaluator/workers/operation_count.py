@@ -1,6 +1,6 @@
 """Counts the floating-point operations of a module's products by dtype, with the formulas of torch's FlopCounterMode.
 
-That mode itself is not used: it adds up over all dtypes, and imports the compiler, which takes seconds.
+The mode itself is not used: it sums over all dtypes, and imports the compiler, which takes seconds.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def operations_of(run: Callable[[], Any]) -> dict[str, int]:
-    """Return the operations of one run by the dtype of their operands: a product counts 2 for each multiplication."""
+    """Return the operations of one run by operand dtype: a product counts 2 for each multiplication."""
     counter = _Counter()
     with counter:
         run()

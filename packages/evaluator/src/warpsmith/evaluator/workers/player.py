@@ -22,17 +22,17 @@ ARENAS = ("inputs", "state", "answers")
 class Player(ABC):
     """Replays recordings in a worker that holds the kernels of a source and none of its host code.
 
-    What a method runs on the device it runs `on_device`; the rest is the driver's work alone, or the host's.
+    A method does its work on the device inside `on_device`; the rest is for the driver or the host only.
     """
 
     @abstractmethod
     def play(self, fields: codec.Fields, fds: list[int], on_device: OnDevice = nullcontext) -> dict[str, Any]:
-        """Play the recording that comes along, or the last one again, on what the arenas hold now.
+        """Play the recording in the request, or the last one again, on the arenas' current content.
 
-        A `ghost` launches no kernel, and fresh memory holds its `poison` before.
+        A `ghost` launches no kernel, and fresh memory starts out filled with its `poison`.
 
         Returns:
-            The fields of DONE: `bytes_moved` by kernels and by movement of host code, absent where it is not counted.
+            The fields of DONE: `bytes_moved` by kernels and by host code, absent if not counted.
         """
 
     def profile(self) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class Player(ABC):
         raise WireError("This worker's device times no calls.")
 
     def ring(self, fields: codec.Fields, fds: list[int], on_device: OnDevice = nullcontext) -> None:
-        """Prepare a call on each set of a ring, to be timed; WireError on a device that does not time."""
+        """Prepare a call on each set of a ring for timing; WireError on a device that does not time."""
         raise WireError("This worker's device times no calls.")
 
     def round(self, fields: codec.Fields, on_device: OnDevice = nullcontext) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Player(ABC):
 
 
 def player_for(device: Device, language: KernelLanguage, folder: Path) -> Player:
-    """Return what plays recordings on a device.
+    """Return the player for a device.
 
     Args:
         device: that the worker has.
@@ -68,7 +68,7 @@ def _past_of(fields: codec.Fields) -> list[tuple[str, int, codec.Value]]:
 
 
 class HostPlayer(Player):
-    """Plays recordings with the interpreted kernels of a source, one after the other; as of `player_for`."""
+    """Plays recordings with a source's interpreted kernels, one after another; arguments as for `player_for`."""
 
     def __init__(self, device: Device, language: KernelLanguage, folder: Path) -> None:
         self._device = device

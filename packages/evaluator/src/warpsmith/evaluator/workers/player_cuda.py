@@ -1,14 +1,14 @@
 """Plays a recording on a GPU: restores the memory that its calls start from, and runs its steps.
 
 Nothing survives a call. Each tensor of a recording (allocations, constants, inputs, state, scratch memory of kernels)
-has its own region (`devices/cuda_regions.py`), out of reach from any other. Between two calls all memory that a kernel
+has its own region (`devices/cuda_regions.py`), out of reach of all others. Between two calls all memory that a kernel
 can write is rewritten: regions to their last byte, and the state that multiprocessors keep
 (`devices/cuda_scrubbing.py`). Inputs and state are read-only for kernels. Other device memory is out of reach:
-correctness replays, and some timed calls, run the fenced
-twin of each kernel, which accesses only the tensors of its launch and records the first access outside them.
+correctness replays, and some timed calls, run the fenced twin of each kernel, which accesses only the tensors of its
+launch and records the first access outside them.
 
-To make a replay, or a ring's calls, is the driver's work alone: memory is allocated and mapped, code loaded. What
-memory holds first is written with the first thing that runs on the device.
+Preparing a replay, or a ring's calls, is work for the driver only: memory is allocated and mapped, code loaded. Initial
+memory contents are written with the first work that runs on the device.
 """
 
 import os
@@ -53,9 +53,9 @@ _FAULT: Final = "an illegal memory access was encountered"
 """Message of torch and the driver for it."""
 _ADDRESSES: Final = (1 << 64) - 1
 PROFILE_ATTEMPTS: Final = 3
-"""Of profiling one call: the gate opens by itself if the host is held up for longer than the watchdog waits."""
+"""For profiling one call: the gate opens on its own if the host is delayed for longer than the watchdog waits."""
 POISON: Final = 0xFF
-"""Byte that a replay's memory is filled with before each call: NaN in every floating dtype."""
+"""Byte that fills a replay's memory before each call: NaN in every floating dtype."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class ReadOnlyTensors:
     Args:
         device: that it plays on.
         arena: where their content comes from.
-        used: bytes of the arena at which a tensor of the recording begins; what no such byte lies in is left out.
-        once: whether the content is brought once and then sealed, in place of being written through a second mapping.
+        used: bytes of the arena at which a tensor of the recording begins; tensors without such a byte are left out.
+        once: whether the content is copied once and then sealed, instead of being written through a second mapping.
     """
 
     def __init__(self, device: Device, arena: Arena, used: set[int], *, once: bool = False) -> None:
@@ -98,7 +98,7 @@ class ReadOnlyTensors:
         return self._regions[slot.offset].content, slot.lead + byte - slot.offset
 
     def fill(self) -> None:
-        """Write what lies around the tensors, which keeps its content."""
+        """Write the memory around the tensors, whose content stays fixed."""
         for region in self._regions.values():
             region.whole.fill_(POISON)
 
@@ -127,7 +127,7 @@ class Step:
         run: enqueues it.
         launches: whether it launches a kernel.
         fenced: enqueues the kernel's fenced twin instead; None if there is none.
-        check: raises if what it is about to move cannot be moved; None where nothing can be wrong.
+        check: raises if the step cannot move its data; None if nothing can go wrong.
     """
 
     run: Callable[[], Any]
@@ -139,7 +139,7 @@ class Step:
 class DeviceReplay:
     """A recording on a GPU: one sequence of fills, copies and launches for each set of inputs and answers.
 
-    Memory that the recording allocates is allocated once and shared by all calls, which run one after the other.
+    Memory that the recording allocates is allocated once and shared by all calls, which run one after another.
 
     Args:
         device: that it plays on.
@@ -176,7 +176,7 @@ class DeviceReplay:
         # The initial content of the whole region of each constant.
         self._images: dict[int, Region] = {}
         self._left = MAX_DEVICE_BYTES
-        # What memory holds first, which is written when something runs on the device.
+        # Initial memory contents, which are written when something runs on the device.
         self._writes: list[Callable[[], Any]] = []
         self._call: ReplayedCall | None = None
         self._dtypes = dict(dtypes_of([events, outputs]))
@@ -199,7 +199,7 @@ class DeviceReplay:
         return bool(self._language.copy_to_variable) and event[1:2] == [self._language.copy_to_variable]
 
     def _kept(self, variables: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield each variable of a module with a copy of what it holds before the first call."""
+        """Yield each variable of a module with a copy of its value before the first call."""
         sizes = [-(-variable.numel() // ALIGNMENT) * ALIGNMENT for variable in variables]
         kept = self._region(sum(sizes)).content if sizes else None
         for variable, start in zip(variables, accumulate(sizes, initial=0), strict=False):
@@ -243,7 +243,7 @@ class DeviceReplay:
         return image
 
     def _write_first(self) -> None:
-        """Write what memory holds first, as far as that was not done."""
+        """Write the initial memory contents that have not been written yet."""
         writes, self._writes = self._writes, []
         for write in writes:
             write()
@@ -274,7 +274,7 @@ class DeviceReplay:
 
         Raises:
             IllegalAccessError: a kernel accesses memory outside its tensors.
-            BooleanBytesError: host code casts booleans that are none.
+            BooleanBytesError: host code casts booleans that hold neither 0 nor 1.
         """
         call = self._call
         if call is None:
@@ -311,7 +311,7 @@ class DeviceReplay:
             if number in self._fresh and number not in self._images:
                 flat, size = self._fresh[number].content, ITEM_BYTES[dtype]
                 typed = flat[: flat.numel() // size * size].view(tensor_views.TORCH_DTYPES[dtype])
-                # Repeating a tile needs another kernel on a device, so small garbage is copied over whole.
+                # Repeating a tile would need another kernel on the device, so small garbage is copied whole.
                 made = torch.empty_like(typed, device="cpu") if typed.nbytes <= CARRIED_BYTES else typed
                 drawn.fill(made)
                 if made is not typed:
@@ -360,7 +360,7 @@ class DeviceReplay:
                 raise WireError(f"{str(event)[:80]} is not an event of a trace.")
 
     def _placement(self, number: int, into: torch.Tensor) -> Placement:
-        """Return what places the result of an event, the same in each call: all calls share its memory."""
+        """Return the placement of an event's result, the same in each call: all calls share its memory."""
         if number not in self._placements:
             self._placements[number] = Placement(self._device, into)
         return self._placements[number]
@@ -441,7 +441,7 @@ class DeviceReplay:
 
 
 def step_times(device: Device, call: "ReplayedCall") -> tuple[float, float]:
-    """Return the device's milliseconds of the kernels and of all steps of one call; zeros if it was held up.
+    """Return the device's milliseconds for the kernels and for all steps of one call; zeros if it was delayed.
 
     Each step runs between two events, without a graph. A gate holds the stream until all are enqueued, so that no host
     time lies between the events.
@@ -486,7 +486,7 @@ class Watch:
         self._extents: set[tuple[int, int, str]] = set()
 
     def begin(self) -> None:
-        """Note that nothing was accessed; needed once, before the first twin runs."""
+        """Mark that nothing was accessed; needed once, before the first twin runs."""
         self._record.zero_()
 
     def plan(self, kernel: str, values: dict[str, Any]) -> FencePlan:
@@ -591,10 +591,10 @@ def dtypes_of(part: Any) -> Iterator[tuple[int, str]]:
 
 
 def _used_of(part: Any) -> dict[str, set[int]]:
-    """Return, by arena, the bytes at which tensors of a recording begin, except tensors without elements there."""
+    """Return, by arena, the bytes at which tensors of a recording begin, except tensors without elements."""
     used: dict[str, set[int]] = {}
     for memory, start, dtype, shape, offset in _described(part):
-        # Of an address right behind a tensor, the tensor's last item is used.
+        # For an address right after a tensor, the tensor's last item is used.
         first = offset if all(shape) else offset - 1
         if memory != "fresh" and first >= 0:
             used.setdefault(memory, set()).add(start + ITEM_BYTES[dtype] * first)

@@ -31,8 +31,8 @@ class Replay:
         poison: the initial byte of fresh memory; garbage if None.
 
     Attributes:
-        bytes_moved: bytes that fills, copies and other movement of host code read and write so far; None as soon as a
-            library operator ran, whose traffic is unknown.
+        bytes_moved: bytes that fills, copies and other movement of host code read and write so far; None once a library
+            operator has run, whose traffic is unknown.
     """
 
     def __init__(

@@ -61,28 +61,28 @@ if TYPE_CHECKING:
 
 MODULE_NAME: Final = "problem"
 EXACT_COST: Final = 4.0
-"""Estimated duration of a run in fp64, with its copy of the model, as a multiple of the own run's."""
+"""Estimated duration of a run in fp64, with its copy of the model, as a multiple of the plain run's."""
 HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
 TABLE_RUNS: Final = 6
 TABLE_S: Final = 1.0
-"""Constructors that are run with other roundings, and seconds for them: one alone errs little at some numbers."""
+"""How many constructors run with other roundings, and seconds for them: a single one errs little on some numbers."""
 MOST_TABLE_ERROR: Final = 2.0**-8
-"""Largest error of a table, relative to its largest number: sines of angles of some ten thousand have it."""
+"""Largest error of a table, relative to its largest number: sines of angles of about ten thousand reach it."""
 ROUNDING_PAIRS: Final = 2
-"""Pairs of runs with roundings of what is computed from integers."""
+"""Pairs of runs that round what is computed from integers."""
 TIE_PAIRS: Final = 4
-"""Pairs of runs for integers in an answer to half-precision inputs, in which a few per cent of numbers are tied."""
+"""Pairs of runs for integers in an answer to half-precision inputs, where a few percent of numbers are tied."""
 HALF_PAIRS: Final = 5
-"""Pairs of perturbed runs where inputs and answer have half precision: a kernel that rounds an input once more, as a
-scaled query, errs as much as one such run, and the largest of two is now and then small by chance."""
+"""Pairs of perturbed runs if inputs and answer have half precision: a kernel that rounds an input once more, such as a
+scaled query, errs as much as one such run, and the larger of two is sometimes small by chance."""
 STEP: Final = 1e-3
 STEP_SPREADS: Final = 16.0
 """Relative distance, and multiple of the spread, beyond which an fp64 run took the other side of a step."""
 COMPILED_CALLS: Final = 3
 """Calls of a compiled reference before it is timed: the first compiles, and kernels are tuned at their first launch."""
 MOST_PAIRED_TWICE: Final = 1 << 20
-"""Most elements of inputs and parameters for more than one pair of perturbed runs."""
+"""Maximum elements of inputs and parameters for more than one pair of perturbed runs."""
 
 
 def prepare() -> None:
@@ -93,20 +93,20 @@ def prepare() -> None:
 
 
 class _Budget:
-    """Time that a reference can take beyond its own run for one input set."""
+    """Time that a reference can take beyond its plain run for one input set."""
 
     def __init__(self, seconds: float, own: float) -> None:
         self._own = own
         self._end = time.monotonic() + seconds
 
     def allows(self, runs: float) -> bool:
-        """Whether so many runs as long as the own run fit into the remaining time."""
+        """Whether that many runs, each as long as the plain run, fit into the remaining time."""
         return time.monotonic() + runs * self._own <= self._end
 
 
 @dataclass
 class _AnswerTensor:
-    """One tensor of an answer: from the own run, from the fp64 run, and the distance of perturbed runs."""
+    """One tensor of an answer: from the plain run, from the fp64 run, and the distance of perturbed runs."""
 
     own: torch.Tensor
     exact: torch.Tensor | None = None
@@ -121,8 +121,8 @@ class Reference:
         self.path = path
         self.config = config
         self.memory = Mappings(device)
-        # Tensors that a problem makes without naming a device are made where it is judged: making a large input on the
-        # host takes most of an evaluation.
+        # Tensors that a problem makes without naming a device are made on the judging device: making a large input on
+        # the host would take most of an evaluation.
         with device.as_default():
             self.namespace = execute(source, path, MODULE_NAME)
             self.sizes = InputSizes(source, self.namespace, path)
@@ -143,11 +143,11 @@ class Reference:
         self._begin_inputs()
         self._begin_findings()
         self.rounds: Rounds | None = None
-        # What timed calls call: the model, or what torch.compile made of it.
+        # What timed calls run: the model, or what torch.compile made of it.
         self.timed: Callable[..., Any] = self.model
 
     def _begin_inputs(self) -> None:
-        """Begin without inputs and answers."""
+        """Start without inputs and answers."""
         self.made: list[torch.Tensor] = []
         self.sites: dict[str, int] = {}
         self.built_sites: dict[str, int] = {}
@@ -163,7 +163,7 @@ class Reference:
         self.answer_place: tuple[bytes, list[Any]] | None = None
 
     def _begin_findings(self) -> None:
-        """Begin without knowledge of what the forward does."""
+        """Start without knowledge of what the forward does."""
         # Whether its forward has products that a chip can compute in TF32; determined once.
         self._has_products: bool | None = None
         # Whether its forward has casts, searches or rankings that may be undefined; determined once.
@@ -175,7 +175,7 @@ class Reference:
         self._sample_parts: Run | None = None
         self._sign = ""
         self._inexact: set[int] = set()
-        # Whether its forward rounds, and makes numbers of integers; sought on all inputs until it has rounded once.
+        # Whether its forward rounds, and makes numbers from integers; checked on all inputs until it has rounded once.
         self._rounds = self._converts = False
         # The context of each call of the model.
         self._during: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -187,17 +187,18 @@ class Reference:
         self._returns_state = False
 
     def _begin_steps(self) -> None:
-        """Begin without steps: they are of one input set, so that no verdict depends on the sets before."""
-        # The steps that no rounding reaches in the own run, and how often it called their operators.
+        """Start without steps: they belong to one input set, so that no verdict depends on earlier sets."""
+        # The steps that no rounding reaches in the plain run, and how often it called their operators.
         self._steps: tuple[Steps, Counter[str]] = {}, Counter()
-        # Whether it compares, rounds or orders numbers that it has rounded: a sum that others add up in another order.
+        # Whether it compares, rounds or orders numbers that it has rounded, such as a sum that others add in another
+        # order.
         self._steps_of_rounded = False
         # Whether it compares half precision with numbers that this rounds.
         self._casts_numbers = False
 
     @property
     def pieces(self) -> dict[str, int]:
-        """For each side that the problem cuts into a number of equal pieces with its own sizes, that number."""
+        """For each side that the problem, with its own sizes, cuts into equal pieces, their number."""
         runs = [run for run in (self._sample_parts, self._sample_run) if run is not None]
         sides = {side for run in runs for side in run.pieces}
         return {str(side): math.lcm(*(run.pieces.get(side, 1) for run in runs)) for side in sides}
@@ -218,7 +219,7 @@ class Reference:
         """Return the floating buffers that the constructor fills with the same numbers under another seed.
 
         They are constants of the source: a Hadamard matrix, the taps of a filter, sines of positions. A buffer of zeros
-        or of ones is a state, as running statistics are.
+        or of ones is state, like running statistics.
         """
         of_numbers = {
             name: buffer
@@ -237,10 +238,10 @@ class Reference:
         )
 
     def _errors_of_tables(self, seed: int) -> dict[str, torch.Tensor]:
-        """Return how far the tables are at most from those of constructors whose every result is rounded otherwise.
+        """Return the largest distance of the tables from those of constructors that round every result differently.
 
-        A kernel may compute a table, or have one that is nearer to the exact numbers than the problem's own: the sine
-        of an angle of some hundred has its error from the angle's rounding.
+        A kernel may compute a table, or have one that is nearer to the exact numbers than the problem's own: the error
+        in the sine of an angle of a few hundred comes from the angle's rounding.
         """
         known = self.initial_buffers
         kept = [name for name in self._kept_tables() if known[name].itemsize > 1 and not known[name].is_complex()]
@@ -265,7 +266,7 @@ class Reference:
         return {name: error for name, error in apart.items() if bool(error.any())}
 
     def _computes_functions(self, seed: int) -> bool:
-        """Whether the constructor computes what others round otherwise; whoever divides or adds alike has its bits."""
+        """Whether the constructor computes what others round differently; equal divisions and sums give equal bits."""
         self.device.seed(seed)
         with suppress(Exception), FunctionFinder() as finder:
             self._construct()
@@ -327,8 +328,8 @@ class Reference:
         self._on_grid, self._resized = draws.on_grid, bool(sizes)
         catch, inputs = self._caught_inputs(seed, sizes, draws)
         if catch.streams.met and self._blocks is None:
-            # Which tensors the numbers become that it draws one at a time, is found with a seed that is always the
-            # same, so that a restarted worker makes the same inputs again.
+            # Which tensors its individually drawn numbers end up in is found with a fixed seed, so that a restarted
+            # worker makes the same inputs again.
             self._blocks = self._caught_inputs(0, {}, PLAINLY)[0].streams.blocks()
             catch, inputs = self._caught_inputs(seed, sizes, draws)
         self.sides = [side for side in catch.sides.met if not sizes and side not in self._held_integers]
@@ -363,7 +364,7 @@ class Reference:
         with self.device.as_default(), catch:
             get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
             catch.rebind(get_inputs.__globals__)
-            # Within what intercepts draws, so that it sees the calls of the problem alone.
+            # Inside the interception of draws, so that only the problem's own calls are seen.
             with PartsObserver() as parts:
                 inputs = get_inputs()
         if self._sample_parts is None:
@@ -395,7 +396,7 @@ class Reference:
             arena: holds the inputs.
             seed: seed of torch's generators, the same in each run.
             exact: whether to run in fp64.
-            extra_s: seconds for everything beyond the own run; 0 skips it.
+            extra_s: seconds for everything beyond the plain run; 0 skips it.
         """
         precision.apply(self.config.precision)
         try:
@@ -452,7 +453,7 @@ class Reference:
             self._during = nullcontext
 
     def _with_steps(self, answer: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
-        """Return an answer of another run, with the steps of the own run, if it takes the same way."""
+        """Return another run's answer, with the steps of the plain run, if it takes the same path."""
         steps, count = self._steps
         if not steps:
             return answer()
@@ -532,10 +533,10 @@ class Reference:
                 one.exact = tensor.double() if _usable(one.own, tensor) else None
 
     def _forget_other_steps(self) -> None:
-        """On a grid, replace fp64 results that lie across a step which no perturbed run crossed.
+        """On a grid, replace fp64 results across a step that no perturbed run crossed.
 
-        Such inputs lie exactly on a number of the problem's source as its dtype rounds it; in fp64 that number is
-        another one, so that run compared with something else.
+        Such inputs lie exactly on a number of the problem's source as its dtype rounds it; in fp64 that number differs,
+        so that run compared with something else.
         """
         for one in self.answers:
             if one.exact is None or one.spread is None or one.own.dtype != torch.float32:
@@ -546,9 +547,9 @@ class Reference:
             one.exact = torch.where(crossed & torch.isfinite(own), own, one.exact)
 
     def _add_spread(self, arena: "Shared", seed: int, budget: _Budget) -> None:
-        """Add the distances of perturbed runs from the own run.
+        """Add the distances of perturbed runs from the plain run.
 
-        Less precise inputs than the answer are treated as exact, except for integer answers: ties have no order.
+        Inputs less precise than the answer are treated as exact, except for integer answers: ties have no order.
         """
         floats = [one.own.dtype.itemsize for one in self.answers if one.own.is_floating_point()]
         finest = max(floats, default=1)
@@ -589,7 +590,7 @@ class Reference:
                         self._note_spread(self._perturbed(arena, seed, perturb), noted)
 
     def _add_wide_numbers(self, arena: "Shared", seed: int) -> None:
-        """Add the distance of a run that compares half precision with the numbers of the source themselves."""
+        """Add the distance of a run that compares half precision with the source's unrounded numbers."""
         with suppress(Exception), self._within(WideNumbers()):  # Foreign code may raise anything; other runs remain.
             self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
 
@@ -613,7 +614,7 @@ class Reference:
     def _add_roundings(self, arena: "Shared", seed: int, budget: _Budget) -> None:
         """Add the distances of runs with roundings of what the reference computes.
 
-        Where it computes with integers, or with numbers near zero, a perturbed input says nothing of these.
+        Where it computes with integers, or with numbers near zero, perturbed inputs say nothing about these.
         """
         for pair in range(ROUNDING_PAIRS):
             perturb = self._roundings(seed + pair)
@@ -717,7 +718,7 @@ class Reference:
         return output_bytes
 
     def _call_tuned(self, model: Callable[..., Any], count: int, device_alone: OnDevice) -> int:
-        """Call a form of the model; others use the device during the first call, which may compile for long."""
+        """Call a form of the model; others use the device during the first call, which may take long to compile."""
         arena, output_bytes = self.memory.buffers["inputs"], 0
         for number in range(count):
             self._restore_buffers(self.model, lambda tensor: tensor)
@@ -766,14 +767,14 @@ class _ModelCall(Call):
 
 
 def _plain_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, torch.Tensor]]:
-    """Yield the tensors that modules hold as plain attributes, not as parameters or buffers, with their place."""
+    """Yield the tensors that modules hold as plain attributes, not as parameters or buffers, with their location."""
     for module in model.modules():
         attributes = vars(module)
         yield from ((attributes, name, held) for name, held in attributes.items() if isinstance(held, torch.Tensor))
 
 
 def _small(errors: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """Return the errors of a table without those that are no roundings: beyond a step, or where nothing is exact."""
+    """Return a table's errors without those that are not roundings: beyond a step, or where nothing is exact."""
     most = MOST_TABLE_ERROR * torch.nan_to_num(table, 0.0, 0.0, 0.0).abs().max()
     return torch.where(errors.abs() <= most, errors, 0.0)
 
@@ -783,7 +784,7 @@ def _is_all(tensor: torch.Tensor, number: int) -> bool:
 
 
 def _numbers_held(model: nn.Module) -> frozenset[float]:
-    """Return the magnitudes of the plain numbers that modules hold: thresholds that a constructor was given."""
+    """Return the magnitudes of plain numbers that modules hold: thresholds passed to a constructor."""
     held = [value for module in model.modules() for value in vars(module).values()]
     configurations = [record for value in held if (record := records.taken(value)) is not None]
     held += [value for record in configurations for value in (record.fields | record.others).values()]
@@ -807,7 +808,7 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _usable(tensor: torch.Tensor, wide: torch.Tensor) -> bool:
-    """Whether an answer of a run in fp64 tells more than the own one: fp8 does, as a forward casts to it last."""
+    """Whether an fp64 run's answer says more than the plain one: fp8 does, since a forward casts to it last."""
     return (
         tensor.is_floating_point()
         and (wide.dtype == torch.float64 or (wide.dtype == tensor.dtype and is_fp8(tensor)))
@@ -826,7 +827,8 @@ def serve(
         scratch: a writable folder.
         device: that the worker has.
         config: of the evaluator.
-        pretends: whether a worker without a GPU lets problems believe that it has one; the compiler would see through.
+        pretends: whether a worker without a GPU pretends to problems that it has one; the compiler would see through
+            it.
     """
     path = scratch / f"{MODULE_NAME}.py"
     reference: Reference | None = None

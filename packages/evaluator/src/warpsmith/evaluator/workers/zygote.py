@@ -33,7 +33,7 @@ from warpsmith.evaluator.system.exhaustion import with_advice
 from warpsmith.evaluator.workers import entry
 
 MANY_FORKS: Final = 24
-"""Number of forks after which cheaper forks pay off: that takes half a second, and saves 16 ms per fork."""
+"""Number of forks after which cheaper forks pay off: the setup takes half a second, and saves 16 ms per fork."""
 KILLED_S: Final = 10.0
 """Longest time a killed worker takes to exit, unless a driver holds it."""
 REPORT_S: Final = 30.0
@@ -81,7 +81,7 @@ class Zygote:
             for child in self.children.values():
                 self._end(child)
         finally:
-            # Its leftovers are removed together with the root folder.
+            # Its leftovers are removed with the root folder.
             self.left.end()
 
     def _attend(self, fd: int, poller: select.poll) -> None:
@@ -123,7 +123,7 @@ class Zygote:
             self._clear(scratch)
             raise
         if isinstance(spawned, _native.InChild):
-            # The tier can be stronger than found at the start if a resource had run out then.
+            # The tier can be stronger than at the start if a resource had run out then.
             entry.run(spawned, role, None if spawned.tier == "namespaces" else scratch, self.config)
         child = _Child(number, spawned.pidfd, scratch, spawned.cgroup)
         facts = {"number": number, "pid": spawned.pid, "tier": spawned.tier}

@@ -36,15 +36,15 @@ class CompileRun(ABC):
 
     @abstractmethod
     def reported(self, launch: Launch, *, counted: bool) -> Compilation | None:
-        """Return the code of a launch that host code is about to make; None if it is interpreted."""
+        """Return the code for a launch that host code is about to make; None if it is interpreted."""
 
     @abstractmethod
     def begin(self, launches: list[Launch]) -> None:
-        """Start to compile all of these: each will be needed."""
+        """Start compiling all of these: each will be needed."""
 
     @abstractmethod
     def start(self, launches: list[Launch]) -> None:
-        """Start to compile the known launches, unless that has started."""
+        """Start compiling the known launches, unless that has started."""
 
     @abstractmethod
     def settle(self, launches: list[Launch]) -> None:
@@ -71,11 +71,11 @@ class CompileRun(ABC):
         return []
 
     def alone(self, launches: list[Launch]) -> Compilation:
-        """Wait for a compilation of these launches that does not count; only where all compile at once."""
+        """Wait for an uncounted compilation of these launches; only where all compile at once."""
         raise NotImplementedError
 
     def settle_anew(self, launches: list[Launch]) -> None:
-        """Compile these launches in place of those that were settled; only where all compile at once."""
+        """Compile these launches instead of the settled ones; only where all compile at once."""
         raise NotImplementedError
 
     @abstractmethod
@@ -169,7 +169,7 @@ class AllAtOnce(CompileRun):
 class LaunchByLaunch(CompileRun):
     """The compilation of one candidate for a device: each launch separately, when it is first needed.
 
-    A launch that differs from a compiled one in nothing that the language specializes on reuses its code.
+    A launch that equals a compiled one in everything that the language specializes on reuses its code.
     """
 
     loads_code = True
@@ -242,7 +242,7 @@ class LaunchByLaunch(CompileRun):
         """Do nothing: launches are compiled when they are first needed."""
 
     def begin(self, launches: list[Launch]) -> None:
-        """Start to compile all of these at once: each will be needed."""
+        """Start compiling all of these at once: each will be needed."""
         for launch in launches:
             self._begun(launch)
 
@@ -319,7 +319,7 @@ class Ahead(CompileRun):
         """See `CompileRun`: builds are compiled already."""
 
     def result(self) -> Compilation:
-        """Return the first failure, or success. Of builds of which none is launched from, host code may try several."""
+        """Return the first failure, or success. Host code may try several builds: those it does not launch may fail."""
         found = {name: job.future.result() for name, job in self._jobs.items() if job.future.done()}
         counted = [found[name] for name in self._used] or list(found.values())
         failed = next((one for one in counted if not one.ok), None)
@@ -407,7 +407,7 @@ class ByLanguage(CompileRun):
                 run.settle_anew(own)
 
     def result(self) -> Compilation:
-        """Return the first failure, or success. Builds beside launches in other languages count only if launched."""
+        """Return the first failure, or success. Builds alongside launches in other languages count only if launched."""
         runs = list(self._launched.values()) or [run for run in self._runs.values() if run.begun_ahead]
         found = [run.result() for run in runs]
         failed = next((one for one in found if not one.ok), None)
@@ -429,7 +429,7 @@ class ByLanguage(CompileRun):
         return [next(found[id(self._runs[launch["language"]])]) for launch in launches]
 
     def resources_of(self, launches: list[Launch]) -> list[Any]:
-        """See `CompileRun`: known only if every language tells them."""
+        """See `CompileRun`: known only if every language reports them."""
         found = {id(run): run.resources_of(own) for run, own in self._each(launches)}
         if not all(found.values()):
             return []
@@ -437,7 +437,7 @@ class ByLanguage(CompileRun):
         return [next(each[id(self._runs[launch["language"]])]) for launch in launches]
 
     def _each(self, launches: list[Launch]) -> Iterator[tuple[CompileRun, list[Launch]]]:
-        """Yield the compilation of each language with its launches, as that language has them."""
+        """Yield each language's compilation with its launches, in that language's form."""
         for name, run in self._runs.items():
             own = [_without_language(launch) for launch in launches if launch["language"] == name]
             if own:

@@ -83,7 +83,7 @@ class Job:
 class CompileService:
     """Compiles in the background. Results are cached by source, launches, chip and version of the language.
 
-    The cache holds CACHE_ENTRIES results and CACHE_BYTES at most; the least recently used is dropped first.
+    The cache holds at most CACHE_ENTRIES results and CACHE_BYTES; the least recently used is dropped first.
 
     Attributes:
         language: the language of the kernels.
@@ -102,7 +102,7 @@ class CompileService:
         self._threads = started_executor(machine.config.slots, "compile")
 
     def start(self, source: str, launches: list[dict[str, Any]], language: KernelLanguage | None = None) -> Job:
-        """Return the compilation of these launches: a cached one, one under way, or a new one.
+        """Return the compilation of these launches: a cached one, one in progress, or a new one.
 
         Args:
             source: the candidate's, or the text of a build.
@@ -206,7 +206,7 @@ class CompileService:
         """Return a worker's result.
 
         Raises:
-            _CrashedError: the worker crashed, as a compiler can make it.
+            _CrashedError: the worker crashed, which a compiler can cause.
             *LOST: the worker was lost, or lacked what it needs.
         """
         try:
@@ -247,7 +247,7 @@ class CompileService:
         """Receive the reply; time in which the compiler waited for a processor does not count, up to a bound.
 
         Raises:
-            WorkerTimeoutError: starved if the bound was reached; otherwise all waiting was made up for.
+            WorkerTimeoutError: starved if the bound was reached; otherwise all waiting was compensated.
         """
         most = deadline + (MOST_TIMES - 1) * self._config.compile_timeout_s
         extended = deadline
@@ -263,7 +263,7 @@ class CompileService:
                 extended = max(later, min(time.monotonic() + LEAST_EXTENSION_S, most))
 
     def close(self) -> None:
-        """Start no more compilations. Those under way end with the machine's workers."""
+        """Start no more compilations. Running ones end with the machine's workers."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -1,7 +1,6 @@
 """The interface of a host execution: one way to run host code and record what it does.
 
-A recording belongs to a form of inputs, never to their values: what is judged is its replay on values that host code
-never saw.
+A recording belongs to a form of inputs, never to their values: its replay is judged on values that host code never saw.
 """
 
 import re
@@ -63,7 +62,7 @@ class HostExecution(ABC):
         calls: number of calls of forward on the first form of inputs.
         sees_contents: whether host code sees values of tensors. No trial uses those values, so the session's inputs are
             remade after each recording.
-        lacks: a sentence, with a space behind it, on the problem's parameters that the module lacks; empty if none.
+        lacks: a sentence, with a trailing space, on the problem's parameters that the module lacks; empty if none.
     """
 
     way: ClassVar[RecordingWay]
@@ -109,7 +108,7 @@ class HostExecution(ABC):
     def record(self, answer: Answer, room: Form) -> list[Recording]:
         """Return the recordings of host code on inputs of the session's form.
 
-        It is one recording if all calls do the same. It is several if an autotuned kernel can run with several
+        There is one recording if all calls do the same, and several if an autotuned kernel can run with several
         configurations, or if a call uses memory that an earlier one made.
 
         Args:
@@ -149,7 +148,7 @@ class HostExecution(ABC):
         return pattern, made, done.integer("variants")
 
     def _note_operators(self, events: list[Any]) -> None:
-        """Note the library operators of a recording; what the worker says of them does not count, only the events."""
+        """Note the library operators of a recording; only its events count, not what the worker says about them."""
         policy = self.config.operators
         names = {name for name in map(event_name, events) if name is not None}
         unfit = [event for event in events if event_name(event) and library_calls.why_not(policy, event[1], event[2])]
@@ -183,7 +182,7 @@ class HostExecution(ABC):
 
         Args:
             room: the slots of the output and of the module's buffers.
-            as_with: the seed of a call that this one repeats, so that an autotuned kernel keeps its configuration.
+            as_with: the seed of the call that this one repeats, so that an autotuned kernel keeps its configuration.
         """
         inputs = self.session.inputs
         arena, fresh = self._arena("inputs", inputs.size)
@@ -212,7 +211,8 @@ class HostExecution(ABC):
             )
         if done.flag("host_memory"):
             self.evidence.flags.add("host_memory")
-        # In a batch of one a copy in another order is the input itself, which says nothing of the problem's own shapes.
+        # In a batch of one a copy in another order is the input itself, which says nothing about the problem's own
+        # shapes.
         if done.flag("returns_input") and self._launches.on_own_shapes:
             self.evidence.flags.add("returns_input")
         mismatch = form_mismatch(done.value("output"), answer.output)
@@ -238,7 +238,7 @@ class HostExecution(ABC):
         return made, True
 
     def end(self) -> None:
-        """End the worker and wait until it is gone, so that nothing of it runs during timing."""
+        """End the worker and wait until it is gone, so that none of it runs during timing."""
         self.worker.end()
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ class BuildRequests:
         """Compile a build, and send the worker the result.
 
         Raises:
-            WireError: the message is no request for a build, or one too many.
+            WireError: the message is not a build request, or there are too many.
         """
         self._asked += 1
         if message.kind is not Kind.BUILD or self._asked > MAX_BUILDS:

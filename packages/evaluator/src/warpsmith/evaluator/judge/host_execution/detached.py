@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 DETACHED_S: Final = 5.0
 """Time limit of one request to detached host code, after which it is tried on the device."""
 DETACHED_STATE_BYTES: Final = 64 << 20
-"""Largest size of parameters and buffers: a constructor that draws more on the host takes long."""
+"""Largest size of parameters and buffers: a constructor that draws more on the host takes too long."""
 
 
 class DetachedExecution(HostExecution):
     """Host code in a worker without a device, on zeros in host memory.
 
     A recording that includes constants is made twice, in two processes and from two sets of parameters. A constant that
-    differs depends on parameters or on other things that change, and is rejected.
+    differs depends on parameters or on something else that changes, and is rejected.
     """
 
     way = "detached"
@@ -126,6 +126,6 @@ class DetachedExecution(HostExecution):
             )
         except (CandidateFailedError, SuspectError) as error:
             if self._builds.explains(error.failure):
-                # It does not compile for a device either, so none is taken for it.
+                # It does not compile for a device either, so the device is not tried.
                 raise
             raise NeedsDeviceError(str(error)) from error

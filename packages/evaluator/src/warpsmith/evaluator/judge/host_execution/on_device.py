@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
 
 FORM_ATTEMPTS: Final = 8
-"""How often inputs are drawn to get a given form."""
+"""How many times inputs are drawn to get a given form."""
 TURNS: Final = (True, False, False, True, False, True, True, False)
-"""Whether a call is on the values of a trial. No count that turns every second or fourth call follows these."""
+"""Whether a call is on the values of a trial. No counter that switches every second or fourth call follows this."""
 MOST_KEPT_BYTES: Final = 64 << 20
 """Up to this size, inputs shown to host code keep both ends of the inputs shown before."""
 
@@ -90,8 +90,8 @@ class OnDeviceExecution(HostExecution):
     def depends_on_content(self, room: Form) -> bool:
         """See `HostExecution`; host code is called on the values of a trial whose replay is over.
 
-        What it keeps between calls can change what it does, too. So if it does what no recording has, it is called on
-        the values of the trial and on others in turn. It depends on them if it never does the same on both.
+        What it keeps between calls can also change what it does. So if it does something that is in no recording, it is
+        called on the values of the trial and on others in turn. It depends on them if it never does the same on both.
         """
         made_with, seed = self.session.made_with, next(self._seeds)
         done: dict[bool, set[bytes]] = {True: set(), False: set()}
@@ -101,10 +101,10 @@ class OnDeviceExecution(HostExecution):
                 if done[True] & (self._patterns | done[False]):
                     return False
         except BadProblemError:
-            # No inputs of this form could be drawn again: then nothing is shown.
+            # No other inputs of this form could be drawn, so nothing is shown.
             return False
         except CandidateFailedError as error:
-            # The time that is left for this is the machine's as much as the candidate's.
+            # How much time is left for this depends on the machine as much as on the candidate.
             if error.failure.status != "timeout":
                 raise
             return False
@@ -114,7 +114,7 @@ class OnDeviceExecution(HostExecution):
         return True
 
     def _done(self, room: Form, seed: int, trial: MadeWith | None) -> bytes:
-        """Return the pattern of a call on the values of a trial, or on others; where it raises, the kind of that.
+        """Return the pattern of a call on the values of a trial, or on others; if it raises, the kind of error.
 
         Raises:
             CandidateFailedError, SuspectError: the worker ended.
@@ -204,14 +204,14 @@ class OnDeviceExecution(HostExecution):
         return {"language": name}
 
     def _is_skipped(self, found: Compilation) -> bool:
-        """Whether the autotuner skips a configuration, or it compiles: one that is taken is launched again."""
+        """Whether the autotuner skips a configuration, or it compiles: the chosen one is launched again."""
         return found.ok or self.machine.language.autotuner_skips(found.category, found.message)
 
 
 def _keep_ends(inputs: torch.Tensor, before: torch.Tensor, form: Form) -> None:
     """Restore the previous values except in the middle of each tensor.
 
-    Host code that recognizes inputs by a few numbers at the ends then takes them for the same. Host code that reads
+    Host code that recognizes inputs by a few numbers at the ends then mistakes them for the same. Host code that reads
     other values gains nothing, since no trial uses any of them.
     """
     for slot in form.slots:

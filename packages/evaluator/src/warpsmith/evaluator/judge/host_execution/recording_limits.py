@@ -88,7 +88,7 @@ def overwrites_outputs() -> CandidateFailedError:
 
 
 def returns_live_state() -> CandidateFailedError:
-    """Return the failure of a forward that returns a buffer where the problem returns a tensor of its own."""
+    """Return the failure of a forward that returns a buffer where the problem returns a new tensor."""
     return CandidateFailedError(
         "rejected",
         None,

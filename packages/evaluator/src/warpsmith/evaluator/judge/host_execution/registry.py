@@ -12,4 +12,4 @@ HOST_EXECUTIONS: Final[Mapping[RecordingWay, type[HostExecution]]] = {
     execution.way: execution for execution in (DetachedExecution, OnDeviceExecution)
 }
 FALLBACK: Final = OnDeviceExecution
-"""Records host code that the configured execution cannot."""
+"""Records host code that the configured execution cannot record."""

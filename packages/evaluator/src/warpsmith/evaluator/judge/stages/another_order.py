@@ -1,7 +1,7 @@
-"""Another order of calls: what forward answers must not depend on the calls before it.
+"""Another order of calls: the answer of forward must not depend on earlier calls.
 
-A module may keep memory and numbers from call to call. What is kept must fit each later call: a workspace that has the
-size of the first call is too small for a larger one, and a table that is kept under too short a key is another call's.
+A module may keep memory and numbers from call to call. What is kept must fit each later call: a workspace sized for the
+first call is too small for a larger one, and a table cached under too coarse a key belongs to another call.
 """
 
 import random
@@ -28,14 +28,14 @@ REMARK: Final = (
 def run_in_another_order(evaluation: Evaluation, learned: Learned, rng: random.Random) -> None:
     """Record host code on the trials' forms in another order, and judge by a replay what it does differently then.
 
-    It runs in a process of its own, so that the recordings before, and their times, stay as they are.
+    It runs in its own process, so that the earlier recordings, and their times, stay as they are.
 
     Raises:
         CandidateFailedError: what host code does in that order is wrong.
     """
     numbers = any(site.startswith(PLAIN_NUMBERS) and level > PLAIN for site, level in learned.levels.items())
     if numbers and not evaluation.recordings.has_other_numbers():
-        # Most often the trial with other plain arguments is the one of other shapes, where nothing kept is found again.
+        # Most often the trial with other plain arguments also has other shapes, so nothing that was kept is used again.
         run_trial(evaluation, Trial("scaled"), learned, rng)
     _judge_in_another_order(evaluation, learned, rng)
 

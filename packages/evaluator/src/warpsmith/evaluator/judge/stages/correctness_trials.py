@@ -47,11 +47,11 @@ def _refuses_numbers(evaluation: Evaluation, trial: Trial, answer: Answer, rng: 
 
 
 def _run_reshaped(evaluation: Evaluation, trial: Trial, answer: Answer, learned: Learned, rng: random.Random) -> None:
-    """Judge a replay on inputs of other shapes, which need not compile: they are none of the problem's own.
+    """Judge a replay on inputs of other shapes, which need not compile: they are not the problem's own.
 
-    What raises here, after the problem's own shapes went well, is right for these alone. Where host code refuses
-    such a shape or leaves it to torch, or the language cannot form a block of it, more regular ones are drawn: a
-    kernel may be made for whole blocks if it says so. The coarsest are drawn twice.
+    Code that raises here, after the problem's own shapes went well, is right for those alone. Where host code refuses
+    such a shape or leaves it to torch, or the language cannot form a block of it, more regular ones are drawn: a kernel
+    may be made for whole blocks if it says so. The coarsest are drawn twice.
     """
     with evaluation.launches.uncounted():
         most = trials.ways(learned)
@@ -63,7 +63,7 @@ def _run_reshaped(evaluation: Evaluation, trial: Trial, answer: Answer, learned:
             left=most + trial.renumbered - trial.way,
             split=trials.splits(learned, trial.way),
         ):
-            # What it refuses may be a plain integer: the next try has the sample's, and the same freedom of shapes.
+            # It may be refusing a plain integer: the next try has the sample's, and the same freedom of shapes.
             way = trial.way if trial.renumbered else trial.way + 1
             following = replace(trial, way=way, sizes=None, keeps_integers=True)
             trial, answer = trials.prepare(evaluation.session, learned, following, rng)
@@ -76,9 +76,9 @@ def _refuses(
 ) -> bool:
     """Judge a replay; return whether the candidate refuses these shapes and gets others, in one of the ways `left`.
 
-    An output of another form is a refusal only where sizes are `split` that the problem writes as one number.
+    An output of another form is a refusal only if the trial has `split` sizes that the problem writes as one number.
     """
-    # The last ways must do: who refuses those as well is right for the sample's shapes alone.
+    # These are the last ways: code that refuses those too is right for the sample's shapes alone.
     may_refuse = left > trials.REGULAR_WAYS
     flags = set(evaluation.evidence.flags)
     try:
@@ -151,7 +151,7 @@ def _played(evaluation: Evaluation, answer: Answer, rng: random.Random) -> tuple
 
 
 def _turns_out_to_depend_on_content(evaluation: Evaluation, delivered: Delivered) -> bool:
-    """Whether host code depends on contents; what it raises meanwhile does not replace the failure that is known."""
+    """Whether host code depends on contents; what it raises meanwhile does not replace the known failure."""
     try:
         return evaluation.recordings.depends_on_content(delivered.placed)
     except (CandidateFailedError, SuspectError):
@@ -159,7 +159,7 @@ def _turns_out_to_depend_on_content(evaluation: Evaluation, delivered: Delivered
 
 
 def _depends_on_content(evidence: Evidence, wrong: str = "") -> CandidateFailedError:
-    """Return the failure of host code that acts differently on a trial's values; `wrong`: its replay is, and how."""
+    """Return the failure of host code that acts differently on a trial's values; `wrong`: its replay's error."""
     evidence.flags.add("not_from_kernels")
     seen = (
         f"The launches of forward, replayed on other inputs, give another output: {wrong}."
@@ -180,5 +180,5 @@ _RAISED: Final = frozenset(
     {"assertion_error", "value_error", "not_implemented_error", "shape_error", "type_error", "index_error"}
     | {"key_error", "runtime_error", "arithmetic_error", "unknown"}
 )
-"""Categories of what host code raises, its own exceptions too: it says that it was not made for these shapes."""
+"""Categories of errors, its own exceptions included, by which host code says that it was not made for these shapes."""
 _NO_MISTAKES: Final = frozenset({"process_error", "segmentation_fault", "memory_fault"})

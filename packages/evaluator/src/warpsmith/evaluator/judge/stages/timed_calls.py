@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answer, rng: random.Random) -> None:
     """Time a replay and the reference, and compare the outputs of the timed calls.
 
-    Then a few calls are profiled, untimed: how much of the device's time is in the candidate's own kernels. Where
-    nothing else is in them, all of it is.
+    Then a few calls are profiled, untimed, for the share of the device's time in the candidate's own kernels. A call
+    that consists of launches alone has a share of one.
 
     Raises:
         CandidateFailedError: the timed calls give another output than the trials.
@@ -68,7 +68,7 @@ def time_calls(evaluation: Evaluation, recordings: list[Recording], answer: Answ
 
 
 def _time_baselines(evaluation: Evaluation, ring: Ring, rng: random.Random) -> None:
-    """Note the times of the problem's compiled references, which are taken once a problem."""
+    """Note the times of the problem's compiled references, which are measured once per problem."""
     names = evaluation.candidate.config.compiled_baselines
     if names:
         with evaluation.machine.clock.phase("baselines"):
@@ -79,7 +79,7 @@ def _time_baselines(evaluation: Evaluation, ring: Ring, rng: random.Random) -> N
 def steady(recordings: list[Recording]) -> Recording:
     """Return the recording to time: the last one that depends on no earlier call.
 
-    The first call of an autotuned kernel launches it more often than later ones.
+    The first call of an autotuned kernel launches it more often than later calls do.
     """
     return [recording for recording in recordings if not recording.past][-1]
 

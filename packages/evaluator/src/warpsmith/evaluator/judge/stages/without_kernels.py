@@ -16,7 +16,7 @@ POISONS: Final = (0x00, 0xFF)
 """Memory contents of the two runs without kernels: no element taken from them is correct in both."""
 
 CHANGED: Final = 6
-"""Trials that a recording which needs no kernel on plain inputs gets to show that it needs them on others."""
+"""Trials in which a recording that needs no kernel on plain inputs can show that it needs them on others."""
 
 
 @in_phase("correctness")
@@ -25,8 +25,8 @@ def run_without_kernels(evaluation: Evaluation, learned: Learned, rng: random.Ra
 
     It runs twice, on memory filled with two different poisons: an output that is correct both times was copied or
     filled by the host, or computed by its library. Kernels may rightly have nothing to do for some inputs, such as a
-    clamp within its limits. So a recording that is correct on plain inputs is a decoy unless its kernels make an
-    output right in some trial that is wrong without them.
+    clamp within its limits. So a recording that is correct on plain inputs is a decoy unless in some trial its output
+    is right with the kernels and wrong without them.
 
     Returns:
         The recordings of the problem's own form, and the answer to the inputs that the session has now.
