@@ -1,4 +1,4 @@
-"""Names out of a registry, as the type of a key of a configuration. Needs pydantic, which this package does not."""
+"""Names from a registry, as the type of a configuration key. Needs pydantic, which this package does not."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Choices:
     """Marks a text, in `Annotated[str, Choices(REGISTRY)]`, as the name of a part that some installed package provides.
 
-    A check looks names up and imports no part; a schema lists them.
+    Validation looks up names and imports no part; a schema lists them.
 
     Args:
         registry: has the names.

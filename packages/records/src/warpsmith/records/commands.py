@@ -31,7 +31,7 @@ def output_of(argument: Path | None, option: Path | None) -> Path:
 
 
 class _WholeCommands(TyperGroup):
-    """A group whose help does not cut what it says of its commands to one line."""
+    """A group whose help does not truncate the text for each command to one line."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a row for each command."""
@@ -78,7 +78,7 @@ def new_app(command: str, version: str, purpose: str) -> typer.Typer:
 def run(app: Callable[[], None]) -> None:
     """Run `app`; print a WarpsmithError as one paragraph on stderr and exit with its code.
 
-    Errors of the operating system are handled alike: a path that cannot be created or written, a full disk. A
+    Errors of the operating system are handled the same way: a path that cannot be created or written, a full disk. A
     traceback is shown only with `WARPSMITH_DEBUG=1`.
     """
     try:

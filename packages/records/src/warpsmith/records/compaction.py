@@ -22,7 +22,7 @@ CREDIT_PREFIX: Final = "credit_"
 ROWS_PER_GROUP: Final = 10_000
 ROWS_PER_FILE: Final = 1_000_000
 MAX_PARTITIONS: Final = 2**31 - 1
-"""Per batch: as many as it has rows, if each is of a different problem."""
+"""Per batch: as many as it has rows, if each row has a different problem."""
 
 
 @dataclass(frozen=True)

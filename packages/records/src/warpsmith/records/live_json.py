@@ -1,4 +1,4 @@
-"""JSON lines about turns and trajectories while they end, for tools that follow a run without Arrow.
+"""JSON lines about turns and trajectories as they end, for tools that follow a run without Arrow.
 
 A line is the log that `export` writes for the same turn or trajectory, with `kind` in front: `turn` or `trajectory`.
 """
@@ -15,7 +15,7 @@ from warpsmith.records.export import ended_at, finite, stamp, trajectory_log, tu
 
 LIVE_FILE: Final = "live.jsonl"
 MOST_CHARACTERS: Final = 16_384
-"""A longer text is cut, so that the cost of a line is bounded; the records have it whole."""
+"""Longer texts are truncated, so that the cost of a line is bounded; the records have them in full."""
 _BLOCK: Final = 1 << 16
 
 

@@ -1,7 +1,7 @@
 """One log for each process of a run: libraries write there, and the user's screen gets only what `show` prints.
 
 `redirect` points stdout and stderr of the process at a file, for C++ libraries and child processes too. The kernel
-appends, so nothing is lost when the process is killed, and no other process has to copy it.
+appends, so nothing is lost when the process is killed, and no other process has to copy the output.
 """
 
 import fcntl

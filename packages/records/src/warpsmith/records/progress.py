@@ -29,8 +29,8 @@ class TurnProgress:
         first_solved: share of trajectories whose first correct turn this is, in [0, 1].
         solved_by: share of trajectories with a correct turn up to this one, in [0, 1].
         improvement: from this turn to the next.
-        improvement_solved: the same, of trajectories with a correct turn up to this one.
-        improvement_unsolved: the same, of all others.
+        improvement_solved: the same, for trajectories with a correct turn up to this one.
+        improvement_unsolved: the same, for all others.
     """
 
     turn_number: int

@@ -1,6 +1,6 @@
 """Parts that installed packages provide by name: one registry per entry-point group.
 
-Built-in parts are declared in the `pyproject.toml` of their own package, as those of any other package are:
+Built-in parts are declared in the `pyproject.toml` of their own package, like those of any other package:
 
     [project.entry-points."warpsmith.rewards"]
     my_reward = "my_package.rewards:MyReward"

@@ -83,7 +83,8 @@ SECONDS: Final = pa.struct(
 )
 
 FIGURES: Final = _list_of(pa.struct([_required("name", pa.string()), _required("value", pa.float64())]))
-"""Named figures. A list of pairs and no map, which `datasets` cannot read; a further figure needs no new column."""
+"""Named figures. A list of pairs instead of a map, which `datasets` cannot read; a further figure needs no new
+column."""
 
 VERDICT: Final = pa.struct(
     [

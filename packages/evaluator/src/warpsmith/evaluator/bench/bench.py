@@ -30,9 +30,9 @@ from warpsmith.records.errors import UsageError
 from warpsmith.records.wording import counted, printable
 
 OUT: Final = "warpsmith-bench"
-"""Default folder of the results, in the run's own."""
+"""Default folder for results, inside the run's folder."""
 LONGEST_LINE: Final = 240
-"""Most characters of a progress line's result; summary.json and report.html have whole messages."""
+"""Maximum characters of a progress line's result; summary.json and report.html have whole messages."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Plan:
         at_once: concurrent evaluations.
         trials: correctness trials.
         timeout_s: deadline of a candidate's run, in seconds.
-        operators: what candidates may compute with torch beside their kernels.
+        operators: what candidates may compute with torch besides their kernels.
         missing_fail: whether a missing generation counts as a failure.
         baseline: KernelBench's stored times, or None.
         format: format of the dataset. Those of traces have one level, and no generation of theirs is missing.
         traces: folder for traces, or None; only for such formats.
         tensors: folder that their tensor files' paths may be relative to, or None; likewise.
-        language: kernel language of the candidates, which solutions that are written name.
+        language: kernel language of the candidates, named in solutions that are written.
     """
 
     dataset: Path
@@ -219,7 +219,7 @@ def verdict_in_words(verdict: Verdict) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return text that foreign code may have made as one line without terminal sequences, cut off where it is long."""
+    """Return text that foreign code may have made as one line without terminal sequences, truncated if long."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
 
@@ -285,7 +285,7 @@ def _report(plan: Plan, read: _Read, answers: Sequence[Answer]) -> dict[str, Any
 
 
 def _refusals(answers: Sequence[Answer]) -> dict[str, str]:
-    """Return why each refused problem is refused, with what to do about it."""
+    """Say why each refused problem is refused, and what to do about it."""
     return {
         answer.problem_name: f"{answer.outcome.refusal.message} {answer.outcome.refusal.remedy}".strip()
         for answer in answers

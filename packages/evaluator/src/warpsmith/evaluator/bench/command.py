@@ -140,14 +140,14 @@ def bench(
 
 @dataclass(frozen=True)
 class _Servers:
-    """The servers that judge; none where this machine does."""
+    """The servers that judge; none if this machine does."""
 
     urls: list[str]
     conditions: Conditions | None
 
     @classmethod
     def of(cls, urls: list[str], token_env: str, config: EvaluatorConfig) -> "_Servers":
-        """Ask the servers under what they judge; UsageError where they cannot judge as is asked."""
+        """Ask the servers for their conditions; UsageError if they cannot judge as requested."""
         if urls:
             _check_for_servers(config)
         return cls(urls, _conditions_of(urls, token_env))
@@ -159,7 +159,7 @@ class _Servers:
         return server_settings(self.conditions, config.trials, config.timeout_s, config.operators)
 
     def at_once(self, config: EvaluatorConfig) -> int:
-        """Return how many evaluations run at once, where nobody says."""
+        """Return the default number of concurrent evaluations."""
         return AT_ONCE_PER_SERVER * len(self.urls) if self.urls else config.slots
 
 
@@ -170,7 +170,7 @@ def _finish(result: Result, *, as_json: bool) -> None:
 
 
 def _check_asks_nothing(model: str | None) -> None:
-    """Refuse options of the command that asks a model: prompts and feedback are not in this package."""
+    """Refuse options of the command that queries a model: prompts and feedback are not in this package."""
     if model is not None:
         raise UsageError(
             "warpsmith-evaluator bench judges what a model has written, and asks none: it has no --model and no "

@@ -125,5 +125,5 @@ StoredBaseline = Annotated[
     typer.Option(help="KernelBench's stored times (results/timing), for another speedup."),
 ]
 Model = Annotated[str | None, typer.Option("--model", "--base-url", hidden=True)]
-"""Options of `warpsmith-rollout bench`, which asks a model; here they lead to an error that says so."""
+"""Options of `warpsmith-rollout bench`, which queries a model; here they lead to an error that says so."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print summary.json on stdout and nothing else.")]

@@ -24,7 +24,7 @@ from warpsmith.records.wording import printable
 FILE: Final = "report.html"
 TEMPLATE: Final = "page.html.jinja"
 MOST_SHOWN: Final = 100_000
-"""Most characters of a source that are shown; results.parquet has all of it."""
+"""Maximum characters of a source that are shown; results.parquet has all of it."""
 
 WIDTH: Final = 720
 HEIGHT: Final = 190

@@ -18,7 +18,7 @@ from warpsmith.records.wording import counted, printable
 SpeedOf = Callable[[LevelScore], Speed | None]
 
 SHOWN_K: Final = frozenset({1, 2, 3, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 256})
-"""The printed k of pass@k, besides the largest; summary.json has all."""
+"""The values of k printed for pass@k, besides the largest; summary.json has all."""
 
 MOST_CANDIDATES: Final = 100
 """Most lines of the table of candidates."""
@@ -33,12 +33,12 @@ NOT_TIMED: Final = (
 
 @dataclass(frozen=True)
 class Terms:
-    """A dataset format's words for its parts.
+    """A dataset format's terms for its parts.
 
     Attributes:
         group: a part with a score of its own.
         problems, answers: what is solved, and what solves it.
-        comparison: whether KernelBench's own comparison says something about it.
+        comparison: whether KernelBench's own comparison is meaningful for it.
     """
 
     group: str
@@ -52,7 +52,7 @@ TRACES: Final = Terms("dataset", "definitions", "candidates", comparison=False)
 
 
 def terms_of(format: DatasetFormat) -> Terms:
-    """Return the words for the parts of a dataset."""
+    """Return the terms for the parts of a dataset."""
     return KERNELBENCH if format == "kernelbench" else TRACES
 
 

@@ -73,7 +73,7 @@ def write_repaired(
 
 
 def repaired_in(dataset: Path, problems: Sequence[Problem]) -> list[str]:
-    """Return the names of the repaired among the problems that were read from `dataset`, with the sets of repairs.
+    """Return the names of repaired problems among those read from `dataset`, with the sets of repairs.
 
     Raises:
         DatasetError: `repairs.json` is damaged, or says something else than a problem's source.
@@ -95,7 +95,7 @@ def repaired_in(dataset: Path, problems: Sequence[Problem]) -> list[str]:
 
 
 def _check_original(dataset: Path) -> None:
-    """Refuse what is repaired already: its copies would be taken for problems of another revision, without a mark."""
+    """Refuse a repaired dataset: its copies would be taken for problems of another revision, unmarked."""
     if any(entry["sets"] for entry in _held(dataset).values()):
         raise UsageError(
             f"{dataset} is a repaired dataset, as its {REPAIRS} says.", "Pass the checkout that it was made from."
@@ -132,7 +132,7 @@ def _entry(one: Repaired) -> dict[str, Any]:
 
 
 def _held(dataset: Path) -> dict[tuple[int | None, int | None], dict[str, Any]]:
-    """Return the entries of the dataset's `repairs.json`, beside its levels; empty without one."""
+    """Return the entries of the `repairs.json` next to the dataset's levels; empty without one."""
     place = dataset.resolve()
     path = (place.parent if _LEVEL.fullmatch(place.name) else place) / REPAIRS
     if not path.is_file():

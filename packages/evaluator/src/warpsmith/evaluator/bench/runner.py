@@ -16,7 +16,7 @@ from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
 from warpsmith.evaluator.verdict import Verdict
 
 POLL_S: Final = 0.2
-"""Longest wait: a signal that arrives just before a wait is handled only after it."""
+"""Longest wait: a signal that arrives just before a wait is handled only after the wait."""
 MOST_CHARACTERS: Final = 256 << 10
 """Longest candidate that is judged: the servers' limit."""
 
@@ -71,7 +71,7 @@ class Runner:
         at_once: concurrent evaluations.
         trials: correctness trials.
         timeout_s: deadline of a candidate's run, in seconds.
-        operators: what candidates may compute with torch beside their kernels.
+        operators: what candidates may compute with torch besides their kernels.
     """
 
     judge: SyncEvaluator

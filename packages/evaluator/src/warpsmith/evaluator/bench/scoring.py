@@ -231,7 +231,7 @@ def _score(level: int | None, answers: list[Answer], missing_fail: bool, baselin
 
 
 def _counted(answers: list[Answer], missing_fail: bool) -> list[Answer]:
-    """Return the answers that are a success or a failure; none of a refused problem, which could not be solved."""
+    """Return the answers that are a success or a failure; none for a refused problem, which could not be solved."""
     refused = {_problem(answer) for answer in answers if answer.state == "refused"}
     states = {"judged", "missing"} if missing_fail else {"judged"}
     return [answer for answer in answers if answer.state in states and _problem(answer) not in refused]
@@ -261,7 +261,7 @@ def _pass_at(problems: Sequence[Sequence[Answer]]) -> tuple[dict[int, float], di
 
 
 def _is_timed(answers: Sequence[Answer]) -> bool:
-    """Whether times were taken: for any correct answer, or if none is correct, whether the device allows it."""
+    """Whether times were measured: for any correct answer, or if none is correct, whether the device allows it."""
     verdicts = [answer.verdict for answer in answers if answer.verdict is not None]
     correct = [verdict for verdict in verdicts if verdict.correct]
     if correct:

@@ -1,7 +1,7 @@
 """The inputs of a bench on a data set of traces: solutions in its own form, or candidates in ours, as generations.
 
 The rest of a bench knows problems by level and number, and answers by sample. So definitions that have answers are
-numbered by their names in one level, and the answers to each by theirs.
+numbered by name in one level, and so are the answers to each.
 """
 
 from collections.abc import Iterator
@@ -178,7 +178,7 @@ def _answers(dataset: TraceDataset, folder: Path, set_aside: list[str]) -> Itera
     for path in files_in(folder, {".py"}):
         name = _definition_of(dataset, path)
         if name is None:
-            # The data set's own folders hold Python files that are no answers.
+            # The data set's own folders hold Python files that are not answers.
             if folder.resolve() != dataset.root.resolve():
                 set_aside.append(f"{path.name}: no definition has this name")
             continue

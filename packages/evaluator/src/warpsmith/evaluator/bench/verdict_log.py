@@ -17,7 +17,7 @@ FORMAT: Final = 1
 
 
 class VerdictLogError(WarpsmithError):
-    """The log of verdicts cannot be read: another process uses it, or a line of it is damaged."""
+    """The log of verdicts cannot be read: another process uses it, or a line is damaged."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class VerdictLog:
         outcomes: the recorded outcomes by key; the last line of a key counts.
 
     Raises:
-        VerdictLogError: another process writes it, or a line of it is damaged.
+        VerdictLogError: another process writes it, or a line is damaged.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -1,7 +1,7 @@
 """A bounded queue in front of the devices: a request gets a place in it, or a refusal that says when to retry.
 
-Each client has a queue of its own, and whose turn it is depends on what each has used (`fair_share`): one that sends
-more than the devices can judge delays itself alone.
+Each client has its own queue, and whose turn it is depends on what each has used (`fair_share`): a client that sends
+more than the devices can judge delays only itself.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from warpsmith.evaluator.server.errors import RefusalError
 from warpsmith.evaluator.server.fair_share import FairShare
 
 FULL_QUEUES: Final = 16
-"""As many full queues of clients fit: a bound on memory, since every request holds its sources."""
+"""How many full client queues fit: a bound on memory, since every request holds its sources."""
 _LONGEST_RETRY_S: Final = 60
 _MEMORY: Final = 0.9
 """Weight of the past in the running mean of seconds per evaluation."""
@@ -59,7 +59,7 @@ class Place:
         self._leaves = False
 
     async def turn(self, preferred: int | None = None, avoided: Collection[int] = ()) -> Lane:
-        """Wait for a device and return its lane: the client's that has used least, and of one client the first come.
+        """Wait for a device and return its lane: the client that has used least goes first, then the oldest.
 
         Args:
             preferred: number of the device to wait for; another one is used if it is not open.
@@ -83,7 +83,7 @@ class Place:
                 self._admission.forget(self._client)
 
     def leave(self) -> None:
-        """Release the place: at once if it is in the queue, else together with the device."""
+        """Release the place: at once if it is in the queue, otherwise together with the device."""
         if not self._leaves:
             self._leaves = True
             if self._lane is None:
@@ -94,7 +94,7 @@ class _Waiter:
     """An evaluation in the queue, and the future of its lane.
 
     Attributes:
-        again: it had a device before, which was lost: it goes before all others.
+        again: it had a device before, which was lost, so it goes first.
         expected_s: what it was expected to take when it got a lane.
     """
 
@@ -146,7 +146,7 @@ class Admission:
         return self.admitted - self.running
 
     def admit(self, count: int = 1, client: str = "") -> list[Place]:
-        """Return places for `count` evaluations of a client, all or none.
+        """Return places for `count` evaluations of a client, all or nothing.
 
         Raises:
             RefusalError: 429 with a time to retry; 413 if so many never fit; 503 if no device is left.

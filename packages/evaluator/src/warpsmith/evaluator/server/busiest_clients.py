@@ -14,11 +14,11 @@ from prometheus_client.registry import Collector
 Result = Literal["admitted", "refused"]
 OTHERS: Final = "other"
 NAMED: Final = 20
-"""Clients with a series of their own."""
+"""Clients with their own series."""
 _REMEMBERED: Final = 1024
 """Clients whose activity is known."""
 _HALF_LIFE: Final = 4096
-"""After so many evaluations, those before count half, so that clients of last week give way."""
+"""After this many evaluations, earlier ones count half, so that last week's clients give way."""
 _AHEAD: Final = 2.0
 """How much busier than the least busy named client another must be to take its place."""
 

@@ -45,7 +45,7 @@ def raise_descriptor_limit() -> int:
 
 
 def room_for(descriptors: int) -> int:
-    """Return how many half-open connections a process with so many descriptors can have: at most a quarter."""
+    """Return how many half-open connections a process with this many descriptors can have: at most a quarter."""
     return max(FEWEST, min(MOST_HALF_OPEN, descriptors // 4))
 
 

@@ -1,4 +1,4 @@
-"""The evaluators: one per device, with its faults and failures counted; a reset replaces it by a fresh one."""
+"""The evaluators: one per device, with its faults and failures counted; a reset replaces it with a new one."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ MEMORY_FAULTS: Final = frozenset({"memory_fault", "segmentation_fault", "illegal
 NEAR_LIMIT: Final = 0.8
 RETRY_S: Final = 5
 MOST_WAITING: Final = 64
-"""Most requests that wait for one reset; each holds a connection that no other bound counts."""
+"""Maximum requests that wait for one reset; each holds a connection that no other bound counts."""
 _LOST_IN_A_ROW: Final = 3
 
 
@@ -108,7 +108,7 @@ class Device:
             self._quarantine(error.message)
 
     async def reset(self, drain_s: float) -> int:
-        """Replace the evaluator by a fresh one, and put the device in service once it passes its probe.
+        """Replace the evaluator with a new one, and put the device in service once it passes its probe.
 
         Meanwhile the device takes no evaluations: two judges would disturb each other's times. Running evaluations get
         `drain_s` seconds, then end as `invalid`.
@@ -139,7 +139,7 @@ class Device:
         return faults
 
     async def close(self) -> None:
-        """End the evaluator; evaluations under way end as `invalid`."""
+        """End the evaluator; running evaluations end as `invalid`."""
         if self._checking is not None:
             self._checking.cancel()
         await asyncio.to_thread(self._evaluator.close)
@@ -153,7 +153,7 @@ class Device:
             self._evaluator = fresh = Evaluator(self._evaluator.config)
             await self._probed(fresh)
         except BaseException as error:
-            # Whatever failed, the device must not stay in the state `restarting`.
+            # No matter what failed, the device must not stay in the state `restarting`.
             self._quarantine(str(error))
             raise
         finally:
@@ -181,7 +181,7 @@ class Device:
         Args:
             evaluator: the evaluator that was used.
             failure: what failed; None if nothing did.
-            of_device: whether no request can have caused it.
+            of_device: whether it cannot have been caused by a request.
         """
         if evaluator is not self._evaluator or self.lane.state != "open":
             return

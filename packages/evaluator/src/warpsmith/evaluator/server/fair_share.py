@@ -1,4 +1,4 @@
-"""Whose evaluation is next: the client's that has used the devices least."""
+"""Decides whose evaluation is next: that of the client that has used the devices least."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 class FairShare:
     """Seconds of device use by client, comparable among the clients that are present.
 
-    While several clients wait, each gets the same time of the devices, whatever it sends and however long its
-    evaluations take. Time in which a client was absent is not saved for later: it continues where the least served
-    present client is. What it has used beyond that stays counted, so that leaving and coming back gains nothing.
-    This is start-time fair queueing. What a running evaluation will cost is expected until it is known; the
-    expectation orders clients, but only known costs say where a newcomer begins.
+    While several clients wait, each gets the same device time, whatever it sends and however long its evaluations take.
+    Time in which a client was absent is not saved for later: it continues where the least served present client is.
+    Its use beyond that stays counted, so that leaving and returning gains nothing. This is start-time fair queueing.
+    The cost of a running evaluation is estimated until it is known; estimates order clients, but only known costs
+    determine where a newcomer starts.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class FairShare:
         self._present[client] += 1
 
     def leave(self, client: str) -> None:
-        """Count one evaluation of a client less."""
+        """Count one evaluation of a client fewer."""
         self._advance()
         self._present[client] -= 1
         if self._present[client]:
@@ -58,12 +58,12 @@ class FairShare:
         self._expected[client] += expected_s
 
     def end(self, client: str, expected_s: float, seconds: float) -> None:
-        """Count what it took, in place of what was expected."""
+        """Count what it took, instead of the estimate."""
         self._expected[client] -= expected_s
         self._used[client] += seconds
 
     def used(self, client: str) -> float:
-        """Return a present client's known and expected use in seconds, since a moment that all have in common."""
+        """Return a present client's known and expected use in seconds, from an origin common to all."""
         return self._used[client] + self._expected[client]
 
     def next_of(self, clients: Iterable[str]) -> str:

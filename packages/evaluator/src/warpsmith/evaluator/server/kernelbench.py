@@ -1,7 +1,7 @@
 """The routes of TritonForge's evaluation server, in its own format; see docs/serving.md for what each field means here.
 
 A failed kernel is a normal response (200, `compiled` or `correctness` false), unless the server runs with
-`legacy_errors`. A failure of the evaluator is 503, so that no client takes it for a score.
+`legacy_errors`. A failure of the evaluator is 503, so that no client mistakes it for a score.
 """
 
 import contextlib

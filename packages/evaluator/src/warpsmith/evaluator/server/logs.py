@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on stderr. Sources of problems and candidates are never logged."""
+"""Structured logs: one JSON object per line on stderr. Sources of problems and candidates are never logged."""
 
 import json
 import logging
@@ -36,7 +36,7 @@ class StderrHandler(logging.Handler):
         self._patience_s = PATIENCE_S
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line. After a line was not read in time, do not wait until the reader reads again."""
+        """Write one line. Once a line was not read in time, do not wait until the reader reads again."""
         written = report(self.format(record) + "\n", self._patience_s)
         self._patience_s = PATIENCE_S if written else 0.0
 

@@ -13,7 +13,7 @@ from warpsmith.evaluator.verdict import Seconds, Verdict
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 PHASES: Final = tuple(field.name for field in fields(Seconds) if field.name not in {"wait", "age"})
-"""Of these `workers` has the births of workers and of their contexts, `lease` what is waited for the device.
+"""Of these, `workers` has the starts of workers and of their contexts, `lease` the time spent waiting for the device.
 
 `alone`, `shared` and `driver` say how evaluations had the device, and the same with `_wait` how long they waited."""
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)

@@ -24,7 +24,7 @@ OPEN_PATHS: Final = frozenset({"/health"})
 """Paths that load balancers poll without a token."""
 
 POLLED_PATHS: Final = frozenset({"/health", "/metrics"})
-"""Paths that are polled, and make no spans."""
+"""Paths that are polled, and create no spans."""
 
 _MOST_PATH: Final = 200
 """Longest logged path: the client may not have sent a valid token."""
@@ -49,7 +49,7 @@ class RequestMiddleware:
         visit = _Visit(scope, send, self._headers)
         try:
             self._check(scope["path"], scope["method"], Headers(scope=scope))
-            # Only now: who has no token makes no spans, and joins nobody's.
+            # Only now: a request without a token creates no spans, and joins no one's.
             with visit.traced():
                 await self._app(scope, _bounded(receive, self._settings.max_body_bytes), visit.send)
         except RefusalError as refusal:

@@ -30,7 +30,7 @@ def add_log_fields(request: Request, **fields: Any) -> None:
 
 
 def client_of(request: Request) -> str:
-    """Return who shares the devices with others: an address, and the name that it gave, which was checked."""
+    """Return the client for fair sharing: its address, and the name that it gave, which was checked."""
     host = request.client.host if request.client else ""
     return f"{host} {request.headers.get(CLIENT_HEADER, '')}".strip()
 

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse
 
 
 class WellFormedJSON(JSONResponse):
-    """A JSON response in which half of a pair of surrogates is an escape, in place of an error after all work."""
+    """A JSON response that escapes a lone surrogate instead of failing after all the work."""
 
     def render(self, content: Any) -> bytes:
         """Return the body in UTF-8; a lone surrogate becomes its escape, which is JSON's own."""

@@ -51,7 +51,7 @@ def serve(configs: Sequence[EvaluatorConfig], settings: ServerSettings, host: st
             evaluators = [Evaluator(config) for config in configs]
             for evaluator in evaluators:
                 stack.callback(evaluator.close)
-            # Each start is seconds of imports, in processes of its own.
+            # Each start takes seconds of imports, in its own processes.
             with ThreadPoolExecutor(len(evaluators)) as threads:
                 list(threads.map(Evaluator.__enter__, evaluators))
             asyncio.run(_serve(evaluators, settings, listener))

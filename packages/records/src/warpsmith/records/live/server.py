@@ -41,7 +41,7 @@ def serve(
     """Serve runs until interrupted.
 
     Args:
-        readers: one per run; they should skip damage, since a page that shows the rest is of more use than none.
+        readers: one per run; they should skip damage, since a page that shows the rest is more useful than none.
         host: address to listen on.
         port: port to listen on; 0 chooses a free one.
         announce: called with the page's address once the server listens.
@@ -68,7 +68,7 @@ def application_of(runs: LiveRuns, host: str = "127.0.0.1") -> "Starlette":
     Args:
         runs: what it shows.
         host: the address that it is served on. On a loopback address only requests to a loopback name are answered,
-            so that no other site's name can be made to lead here.
+            so that no other site's name can be made to point here.
 
     Raises:
         ReportError: starlette or plotly is not installed.

@@ -7,8 +7,8 @@ RUN/lock/3/
     rank-0.json ...
 
 A generation without members is free. To take over a directory, a process creates the next generation by renaming a
-finished directory to its name: of many processes that try, one succeeds, on any file system with atomic renames. No
-process removes or changes the entry of another that may be alive, so a takeover cannot hit the wrong one.
+finished directory to its name: of many processes that try, exactly one succeeds, on any file system with atomic
+renames. No process removes or changes the entry of another that may be alive, so a takeover cannot hit the wrong one.
 """
 
 import json
@@ -107,7 +107,7 @@ def make(run_dir: Path, number: int, members: Mapping[str, ProcessIdentity]) -> 
         unfinished.path.rename(made.path)
     except OSError:
         shutil.rmtree(unfinished.path, ignore_errors=True)
-        # A non-empty directory is in the way; NFS can also report this for a rename that it did and then repeated.
+        # A non-empty directory is in the way; NFS can also report this for a rename that it did and then retried.
         if not made.path.is_dir():
             raise
         return made if made.is_intact() else None

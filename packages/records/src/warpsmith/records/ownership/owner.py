@@ -142,7 +142,7 @@ def _shared(run_dir: Path) -> Generation | None:
 
 
 def _joined(generation: Generation) -> Ownership:
-    """Add this process beside its command, unless the command died and another process is about to take over."""
+    """Add this process next to its command, unless the command died and another process is about to take over."""
     ownership = Ownership(generation, _RANK)
     ownership.check()
     generation.add(_RANK, this_process())

@@ -46,7 +46,7 @@ class ProcessIdentity:
 
     @property
     def lives(self) -> bool:
-        """Whether it is alive; only valid if `is_local`. A zombie counts as dead: it writes nothing any more."""
+        """Whether it is alive; only valid if `is_local`. A zombie counts as dead: it no longer writes anything."""
         return _started(self.pid) == self.started
 
     def __str__(self) -> str:

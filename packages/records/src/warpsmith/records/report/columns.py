@@ -1,6 +1,6 @@
 """Columns as bytes for the page: a JSON header, then each column's values, little-endian and aligned to 8 bytes.
 
-Integers are 32-bit with the least for null, floats NaN for null, strings codes into a list with -1 for null.
+Integers are 32-bit with the smallest for null, floats use NaN for null, strings are codes into a list with -1 for null.
 """
 
 import json
@@ -50,7 +50,7 @@ def encode(table: pa.Table) -> bytes:
 
 
 def flat_steps(steps: pa.Table) -> pa.Table:
-    """Return `steps` with `started` in seconds, and each metric that is no column as a column of its own."""
+    """Return `steps` with `started` in seconds, and each metric that is not a column as its own column."""
     started = pc.divide(pc.cast(pc.cast(steps.column("started_at"), pa.int64()), pa.float64()), 1e6)
     found = steps.drop_columns(["metrics", "started_at"]).append_column("started", started)
     rows = [dict(pairs) for pairs in steps.column("metrics").to_pylist()]

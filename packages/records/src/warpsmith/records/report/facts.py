@@ -55,7 +55,7 @@ def facts(run_dir: Path, config: dict[str, Any], turns: pa.Table, steps: pa.Tabl
 
 
 def extent(turns: pa.Table, steps: pa.Table) -> tuple[float | None, float]:
-    """Return when the run began (seconds since 1970 UTC; None if nothing is recorded), and how long it took so far."""
+    """Return when the run began (seconds since 1970 UTC; None if nothing is recorded), and its duration so far."""
     begins, ends = [], []
     for table, durations in ((turns, ("generate_s", "wait_s", "evaluate_s")), (steps, ("seconds",))):
         if table.num_rows:
@@ -74,7 +74,7 @@ def problem_texts(run_dir: Path) -> dict[str, dict[str, str]]:
     A line that a killed run left unfinished at the end is skipped.
 
     Raises:
-        ReportError: another line has not the expected form.
+        ReportError: another line does not have the expected form.
     """
     file = run_dir / PROBLEMS_FILE
     if not file.is_file():

@@ -26,7 +26,7 @@ T = TypeVar("T")
 MOST_BYTES: Final = 20_000_000
 _BLOCK_TRAJECTORIES: Final = 24
 _READ_TOKENS: Final = 1_000_000
-"""Tokens of trajectories that are read at once: few readings, since each one goes through most batches of the records,
+"""Tokens of trajectories that are read at once: few passes, since each one goes through most batches of the records,
 and bounded memory."""
 _PAGE_BYTES: Final = 300_000
 """Room for what is not counted while texts are chosen: markup and the overview."""
@@ -108,7 +108,7 @@ def wire_turns(turns: pa.Table) -> pa.Table:
 def readings(turns: pa.Table, count: int) -> list[Reading]:
     """Choose trajectories to read: per part the best, most improved, latest not solved, and random, each once.
 
-    Those of one problem are alike, so each kind has as many problems as it can.
+    Trajectories of one problem are similar, so each kind has as many problems as possible.
     """
     found: list[Reading] = []
     shown: set[str] = set()
@@ -169,7 +169,7 @@ def _texts(follower: Follower, chosen: Sequence[Reading], room: int) -> tuple[li
     details, blocks, index = Details(follower), list[str](), dict[str, int]()
     first = [key for reading in chosen for key in reading.keys]
     for keys in (first, *_at_once(follower.turns, _others(follower.turns, first))):
-        # Alike texts share a block, where each is stored once.
+        # Similar texts share a block, where each is stored once.
         read = sorted(details.trajectories(keys), key=lambda entry: (entry["problem"], entry["key"]))
         for group in _batches(read, _BLOCK_TRAJECTORIES):
             block = packed(json.dumps(shared_texts(group), separators=(",", ":")).encode())

@@ -1,4 +1,4 @@
-"""Which characters of a completion each token wrote, by the vocabulary of the run's tokenizer."""
+"""Which characters of a completion each token produced, by the vocabulary of the run's tokenizer."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class Vocabulary:
 
     Args:
         tokens: token text by id, as the tokenizer's file has it.
-        special: ids that write nothing.
+        special: ids that produce no text.
     """
 
     def __init__(self, tokens: Mapping[int, str], special: frozenset[int]) -> None:
@@ -36,7 +36,7 @@ class Vocabulary:
         ends, at = [], 0
         for token in ids:
             piece = self._piece(token)
-            # Trailing special tokens are decoded or not, as the sampler pleased.
+            # Trailing special tokens may or may not be decoded, depending on the sampler.
             if wanted[at : at + len(piece)] != piece:
                 if token not in self._special:
                     return None

@@ -110,7 +110,7 @@ def _curves(rows: Sequence[Mapping[str, Any]], column: str, name: str) -> list[C
 
 def _advantages(credits: pa.Table) -> Trend:
     """The spread of each step's advantages: how much signal there was."""
-    # Sorted once and sliced: a filter for each step would take minutes of a run of thousands of steps.
+    # Sorted once and sliced: a filter for each step would take minutes for a run of thousands of steps.
     ordered = credits.select(["step", "advantage"]).sort_by("step")
     at, spreads, begin = [], [], 0
     for found in pc.value_counts(ordered.column("step")).to_pylist():
@@ -123,7 +123,7 @@ def _advantages(credits: pa.Table) -> Trend:
 
 
 def _use(steps: pa.Table) -> list[Trend]:
-    """How busy GPUs, evaluator and processors were; none in a run that recorded nothing of it."""
+    """How busy GPUs, evaluator and processors were; none in a run that did not record it."""
     points: dict[str, dict[int, float]] = {}
     for step, metrics in zip(steps.column("step").to_pylist(), steps.column("metrics").to_pylist(), strict=True):
         for name, value in metrics:

@@ -249,7 +249,7 @@ class AlgorithmSection(Section):
 
 
 def with_defaults(section: type[AlgorithmSection], given: Mapping[str, Any], algorithm: Algorithm) -> dict[str, Any]:
-    """Return an `[algorithm]` table with the algorithm's values where the file gives none."""
+    """Return an `[algorithm]` table with the algorithm's values for keys that the file leaves out."""
     filled = dict(given)
     for name, field in section.model_fields.items():
         models, own = models_in(field.annotation), algorithm.defaults.get(name)
@@ -269,13 +269,13 @@ def _table(value: Any) -> Any:
 
 
 def _completed(models: list[type[BaseModel]], given: Any, own: Mapping[str, Any], default: str | None) -> Any:
-    """Return one table of the file with the algorithm's own keys under it, if both are of one type.
+    """Return one table of the file, completed with the algorithm's own keys if both have the same type.
 
     Args:
         models: the tables that it may be.
         given: what the file has; None if nothing.
         own: what the algorithm has.
-        default: type of a table for which neither names one; None for a table without types.
+        default: type of the table if neither names one; None for a table without types.
     """
     if given is not None and not isinstance(given, dict):
         return given

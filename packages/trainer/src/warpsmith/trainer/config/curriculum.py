@@ -1,4 +1,4 @@
-"""`[curriculum]`: which problems a step trains on, and for how many turns, by what the policy solves so far."""
+"""`[curriculum]`: which problems a step trains on, and for how many turns, by what the policy has solved so far."""
 
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
@@ -97,7 +97,7 @@ class StagedCurriculum(_Curriculum):
         return self
 
     def obstacle(self, steps: int) -> str | None:
-        """Return why a run of `steps` cannot come to the last stage, as a sentence; None if it can."""
+        """Return why a run of `steps` cannot reach the last stage, as a sentence; None if it can."""
         if steps > (needed := self.window * (len(self.stages) - 1)):
             return None
         return (

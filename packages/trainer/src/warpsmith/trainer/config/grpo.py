@@ -143,12 +143,12 @@ class TrainerConfig(Section):
 
     @property
     def sends_adapter(self) -> bool:
-        """Whether samplers get the adapter alone, and not whole weights."""
+        """Whether samplers get only the adapter instead of whole weights."""
         return self.policy.lora is not None and not self.policy.lora.bits and self.sync.lora != "merged"
 
     @property
     def device_obstacle(self) -> str | None:
-        """What here keeps weights from going from GPU to GPU, as a clause; None if nothing does."""
+        """What prevents weights from going from GPU to GPU, as a clause; None if nothing does."""
         sampler, lora = self.rollout.sampler, self.policy.lora
         reasons = {
             "adapters alone are sent, which are small": self.sends_adapter,
@@ -224,7 +224,7 @@ class TrainerConfig(Section):
 
     @model_validator(mode="after")
     def _samples_every_token(self) -> Self:
-        """Refuse to sample from a part of the tokens: the trainer's probabilities are over all of them."""
+        """Refuse to sample from a subset of the tokens: the trainer's probabilities are over all of them."""
         sampling = self.rollout.sampling
         cuts = {
             "top_p": sampling.top_p is not None and sampling.top_p < 1,

@@ -55,7 +55,7 @@ def with_overrides(kind: type[C], values: dict[str, Any], overrides: Sequence[st
     """Return a checked configuration of these tables and of overrides, which are put into them.
 
     Raises:
-        ConfigError: an override is of no known form, or removes a key that no file has.
+        ConfigError: an override has no known form, or removes a key that no file has.
         SettingsError: tables and overrides together cannot be used.
     """
     for given in overrides:
@@ -67,7 +67,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     """Return the file's tables.
 
     Raises:
-        ConfigError: there is no such file, or it is no TOML.
+        ConfigError: there is no such file, or it is not TOML.
     """
     text = read_text(path, ConfigError, "configuration file", "Name a TOML file; configs/ holds examples.")
     try:

@@ -34,7 +34,7 @@ class ParallelSection(Section):
         return self.tensor * self.sequence
 
     def check_world(self, world: int) -> None:
-        """Reject a number of ranks that is no multiple of a team's.
+        """Reject a number of ranks that is not a multiple of a team's.
 
         Raises:
             ConfigError: says what would fit.
@@ -47,7 +47,7 @@ class ParallelSection(Section):
             )
 
     def check_model(self, config: Mapping[str, Any], name: object) -> None:
-        """Reject a model whose layers or heads cannot be dealt to the ranks.
+        """Reject a model whose layers or heads cannot be divided among the ranks.
 
         Args:
             config: its config.json.
@@ -81,7 +81,7 @@ class ParallelSection(Section):
                 )
 
     def _check_heads(self, name: object, heads: int, keys: int) -> None:
-        """Reject heads, those of one rank's part of the layers, that cannot be dealt to the ranks that share a row."""
+        """Reject heads (of one rank's part of the layers) that cannot be divided among the ranks that share a row."""
         each = " on each rank" if self.tensor > 1 else ""
         if heads % self.sequence:
             raise ConfigError(

@@ -42,12 +42,12 @@ class PlacementSection(Section):
         return tuple(sorted(set(ours)))
 
     def evaluator(self, given: "EvaluatorConfig") -> "EvaluatorConfig":
-        """Return the evaluator's settings with the GPU that is named here."""
+        """Return the evaluator's settings with the GPU named here."""
         return given.model_copy(update={"gpu": self.evaluation[0]}) if self.evaluation else given
 
 
 def times_beside_sampling(placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig") -> bool:
-    """Return whether candidates are timed on a GPU that samples too, so that sampling must stand still meanwhile.
+    """Return whether candidates are timed on a GPU that also samples, so that sampling must pause meanwhile.
 
     True also where the file does not name the samplers' GPUs.
     """
@@ -79,7 +79,7 @@ def check_placement(
         max_staleness: above 0, candidates are judged while the ranks train.
 
     Raises:
-        ValueError: saying which key is wrong, and what it should be.
+        ValueError: says which key is wrong, and what it should be.
     """
     if placement.rollout:
         _check_rollout(placement, rollout, ray_address)
@@ -122,7 +122,7 @@ def _check_evaluation(placement: PlacementSection, rollout: "RolloutConfig", eva
 def _check_ray_judges(
     placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig", actors: int
 ) -> None:
-    """Refuse what has a local Ray give evaluators GPUs that train, or wait for one that never gets free."""
+    """Refuse placements where a local Ray gives evaluators GPUs that train, or waits for one that never gets free."""
     unnamed = [] if placement.evaluation else [f"placement.evaluation ({actors} of evaluators)"]
     if rollout.sampler.device == "cuda" and not placement.rollout:
         wanted = rollout.samplers * rollout.sampler.tensor_parallel_size
@@ -154,7 +154,7 @@ def _check_ray_timing(placement: PlacementSection, evaluator: "EvaluatorConfig")
 def _check_timing(
     placement: PlacementSection, rollout: "RolloutConfig", evaluator: "EvaluatorConfig", max_staleness: int
 ) -> None:
-    """Refuse to time on a GPU that trains meanwhile; sampling on it can be paused, see `times_beside_sampling`."""
+    """Refuse to time on a GPU that is training meanwhile; sampling on it can be paused, see `times_beside_sampling`."""
     if not _times_here(rollout, evaluator) or not max_staleness:
         return
     shared = sorted(set(placement.evaluation or (evaluator.gpu,)) & set(placement.train))

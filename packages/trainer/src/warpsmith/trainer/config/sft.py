@@ -37,7 +37,7 @@ class SftRunSection(RunSection):
     @model_validator(mode="before")
     @classmethod
     def _some_end(cls, values: Any) -> Any:
-        """Put 300 steps where no end is given, so that a checkpoint tells this from a run that `epochs` alone ends."""
+        """Put 300 steps where no end is given, so that a checkpoint can tell this from a run ended only by `epochs`."""
         if not isinstance(values, dict) or values.get("steps") is not None or values.get("epochs") is not None:
             return values
         return {**values, "steps": 300}
@@ -90,7 +90,7 @@ class SftDataSection(Section):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """A name of each source, no two the same."""
+        """A name for each source, no two the same."""
         named = [part.name or part.type for part in self.parts]
         return tuple(
             name if named.count(name) == 1 else f"{name}-{named[: number + 1].count(name)}"

@@ -35,7 +35,7 @@ T = TypeVar("T", bound=TrainingFile)
 
 
 def trainable(config: T) -> T:
-    """Refuse what this trainer would train wrongly or not at all."""
+    """Refuse what this trainer would train incorrectly or not at all."""
     if config.policy.dtype == "float16":
         raise ValueError('policy.dtype: float16 needs loss scaling, which is missing; use "bfloat16" or "float32"')
     if config.policy.dtype == "bfloat16" and config.zero.stage == 0:
@@ -50,7 +50,7 @@ def trainable(config: T) -> T:
 
 
 def _check_offload(zero: ZeroSection, optimizer: OptimizerSection) -> None:
-    """Refuse what DeepSpeed refuses once everything has started, and what it does nothing about."""
+    """Refuse what DeepSpeed would refuse only after everything has started, and what it silently ignores."""
     if zero.offload_optimizer and zero.stage == 0:
         raise ValueError("zero.offload_optimizer: stage 0 keeps its state where it trains; use zero.stage = 1, 2 or 3")
     if zero.offload_parameters and zero.stage < 3:
@@ -70,7 +70,7 @@ def _check_quantized(config: TrainingFile) -> None:
 
 
 def _check_split(config: TrainingFile) -> None:
-    """Refuse what ranks that share layers or rows would compute wrongly, or were not seen to compute rightly."""
+    """Refuse what ranks that share layers or rows would compute wrongly, or were never tested to compute correctly."""
     policy, zero = config.policy, config.zero
     if config.parallel.sequence > 1 and policy.attention != "varlen":
         raise ValueError(

@@ -75,7 +75,7 @@ def encode_sources(config: SftConfig, chat: ChatFormat, folder: Path) -> TokenSt
             if label not in bars:
                 shown.close()
                 bars[label] = shown.enter_context(Bar(f"read {label}", max(expected, done)))
-            # The total is an estimate; print a line now and then, not one per row.
+            # The total is an estimate; print a line occasionally, not one per row.
             bars[label].total = max(bars[label].total, done + 1)
             bars[label].advance(to=done)
 

@@ -94,7 +94,7 @@ def sft_examples(
         agent: who is asked; an optimizer starts from the problem's naive solution, with made-up figures. `both` draws
             one of them for each problem from `seed`.
         language: kernel language of the solutions, which prompts ask for.
-        timed: whether these figures are times, or else bytes moved, as where nothing is timed.
+        timed: whether these figures are times; otherwise bytes moved, as where nothing is timed.
 
     Raises:
         DatasetError: a problem has no solution, or for an optimizer no naive one.
@@ -107,7 +107,7 @@ def sft_examples(
 
 
 def answer_text(solution: str, style: PromptStyle) -> str:
-    """Return a solution as an answer of the style: bare code where compact, else in a Python block."""
+    """Return a solution as an answer in the style: bare code if compact, otherwise in a Python block."""
     return solution.strip() if style == "compact" else f"```python\n{solution.strip()}\n```"
 
 
@@ -166,7 +166,7 @@ def _example(
 
 
 def _attempt(exercise: _Exercise, rng: random.Random) -> Attempt:
-    """Return a wrong attempt other than the answer, which may be flawed: a repair changes something."""
+    """Return a wrong attempt that differs from the answer, which may be flawed: a repair changes something."""
     while True:
         attempt = wrong_attempt(exercise.problem.text, exercise.solution, rng)
         if attempt.kernel != exercise.answer:

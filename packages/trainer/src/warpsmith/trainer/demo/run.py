@@ -93,7 +93,7 @@ def _run_phases(
 
 
 def _opening(settings: DemoSettings) -> str:
-    """Return where the demo writes and, if it runs as it was measured, what it takes (benchmarks/LOG.md)."""
+    """Return where the demo writes and, if it runs as measured, what it takes (benchmarks/LOG.md)."""
     changed = settings.sft_overrides or settings.grpo_overrides
     own = (settings.sft, settings.grpo) == (OWN_SFT, OWN_GRPO) and not changed
     return f"Demo in {settings.out}: {_MEASURED}." if own else f"Demo in {settings.out}."

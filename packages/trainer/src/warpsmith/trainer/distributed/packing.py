@@ -114,7 +114,7 @@ class Scorer:
         return TokenFigures(unpack(found.logprobs_BT, packed), unpack(found.entropy_BT, packed), value_BT, greedy_BT)
 
     def _check(self, device: torch.device) -> None:
-        """Check once, whatever the rows, that the model computes what it is asked for; every rank must call it."""
+        """Check once, independently of the rows, that the model computes what is requested; every rank must call it."""
         if self._checked:
             return
         key = "zero.packing = false"

@@ -28,7 +28,7 @@ _SPECS: dict[str, dict[str, Any]] = {
 
 
 def tensor_parallel(model: nn.Module, ranks: "Ranks") -> dict[str, Any]:
-    """Return what DeepSpeed's configuration needs besides to split a model's layers; empty if ranks share none.
+    """Return what DeepSpeed's configuration needs in addition to split a model's layers; empty if ranks share none.
 
     The split is that of transformers' own plan for the architecture.
 

@@ -169,7 +169,7 @@ def _need(config: Config, resume: bool) -> DiskNeed:
     each = max(1, len(config.policy.adapters))
     trained = whole if lora is None else each * adapters.count_parameters(config.policy.path, lora)
     if config.parallel.tensor > 1:
-        # Each of the ranks that share layers writes what it has, and all of them have all but the projections.
+        # Each of the ranks that share layers writes what it has, and each has everything but the projections.
         trained += (config.parallel.tensor - 1) * (whole - read_shape(config.policy.path).projected)
     # The one of step 0 has no weights.
     there = sum(checkpoint.read_state(path)["progress"]["step"] > 0 for path in _written(config, resume))

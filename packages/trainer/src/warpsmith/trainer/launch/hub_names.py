@@ -19,7 +19,7 @@ C = TypeVar("C", SftConfig, TrainerConfig)
 def with_local_models(
     config: C, *, resume: bool, say: Callable[[str], None] = lambda step: typer.echo(step, err=True)
 ) -> tuple[C, list[str]]:
-    """Return the configuration with directories in place of hub names, and overrides that give ranks the same.
+    """Return the configuration with directories instead of hub names, and overrides that give ranks the same.
 
     A model is downloaded if it is not in the hub's cache. A resumed run takes the commits that it began with, unless
     `policy.revision` names another commit, which a later check refuses.

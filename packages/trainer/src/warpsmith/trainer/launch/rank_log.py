@@ -56,7 +56,7 @@ class _Shown(logging.Handler):
 
 
 def discard_if_alone(run_dir: Path) -> None:
-    """Remove the ranks' logs if the run wrote nothing else: its ranks rejected the run, and have printed why.
+    """Remove the ranks' logs if the run wrote nothing else: its ranks rejected the run, and printed why.
 
     If a sampler or evaluator actor has a log, all stay: the printed error may name it.
     """

@@ -135,7 +135,7 @@ def _place_training(made: MemoryPlan, run: Training, places: Places) -> None:
 
 
 def _disk_facts(config: TrainerConfig | SftConfig, made: MemoryPlan) -> dict[str, float]:
-    # Of ranks that share layers each writes what it has.
+    # Each of the ranks that share layers writes what it has.
     trained = int(made.facts["trained_parameters"])
     trained += (config.parallel.tensor - 1) * (made.shape.parameters - made.shape.projected)
     need = disk_need(config.checkpoint, config.zero, config.policy.dtype, trained=trained, whole=made.shape.parameters)

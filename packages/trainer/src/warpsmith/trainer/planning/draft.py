@@ -104,9 +104,9 @@ def _style(shape: ModelShape) -> str:
 
 
 def _parts(machine: Machine, dtype: str) -> tuple[Tables, int, Tables, Tables]:
-    """Return `[placement]`, the number of samplers, and what `[rollout.sampler]` and `[evaluator]` say of devices.
+    """Return `[placement]`, the number of samplers, and what `[rollout.sampler]` and `[evaluator]` say about devices.
 
-    The last GPU judges, for what it times must have it alone; of the others half train and half sample. One GPU does
+    The last GPU judges, since timed work must have it alone; half of the others train and half sample. One GPU does
     everything, in turns.
     """
     if not machine.gpus:

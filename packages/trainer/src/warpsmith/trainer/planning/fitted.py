@@ -1,4 +1,4 @@
-"""A file that fits a machine: a draft, or the nearest change of it under which the plan fits."""
+"""A file that fits a machine: a draft, or the nearest variant under which the plan fits."""
 
 from collections.abc import Sequence
 from copy import deepcopy

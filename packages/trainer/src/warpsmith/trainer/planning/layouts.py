@@ -108,7 +108,7 @@ def _sizes(now: _Sizes, gpus: int, processes: int | None, *, may_share: bool) ->
 
 
 def _beside(now: _Sizes, gpus: int, rest: _Sizes) -> list[tuple[int, int]]:
-    """Return possible numbers of samplers and evaluators beside the rest: the smallest loss, and the fewest.
+    """Return possible numbers of samplers and evaluators besides the rest: the smallest loss, and the fewest.
 
     Fewer than fit reduce the load of the host, as fewer ranks do.
     """

@@ -101,5 +101,5 @@ def _disturbed(config: TrainerConfig, places: Places) -> list[str]:
 
 
 def may_time_beside(config: TrainerConfig) -> bool:
-    """Return whether candidates can be timed on a GPU that trains and samples: it then does one after the other."""
+    """Return whether candidates can be timed on a GPU that trains and samples: it then does one after another."""
     return config.rollout.evaluation.type == "process" and not config.algorithm.max_staleness

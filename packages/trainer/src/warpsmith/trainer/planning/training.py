@@ -196,7 +196,7 @@ def layer_token_bytes(run: Training) -> int:
 
 
 def _norm_bytes(run: Training, width: int, vectors: int = 1) -> int:
-    """Return what norms of vectors with `width` numbers in total save of one token besides their output."""
+    """Return what norms of vectors with `width` numbers in total save per token besides their output."""
     if run.kernels == LIGER:
         return run.width * width + _FP32 * vectors
     return (_FP32 + run.width) * width

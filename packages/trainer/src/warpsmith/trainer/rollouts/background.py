@@ -1,4 +1,4 @@
-"""Enters a context manager in a thread, so that what it starts does so beside other work."""
+"""Enters a context manager in a thread, so that whatever it starts can start during other work."""
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +13,7 @@ class EnteredInBackground(Generic[T]):
     """A context manager around another: entering returns at once, leaving waits for both.
 
     Args:
-        manager: entered in a thread, left in that of the caller. Its entry needs a deadline of its own.
+        manager: entered in a thread, left in that of the caller. Its entry needs its own deadline.
 
     Attributes:
         began, ended: when its entry did, by `time.time`.

@@ -14,11 +14,11 @@ from warpsmith.trainer.rollouts.staleness import Admission
 from warpsmith.trainer.weights.checkpoint import Progress
 
 _STOP_S = 60.0
-"""Time for a cancelled collection to end; a run that ends must not wait for one that hangs."""
+"""Time for a cancelled collection to end; a run that ends must not wait for a hanging one."""
 
 
 class RunAhead:
-    """Collects the batches of the next steps, one after the other, each as soon as the bound admits it.
+    """Collects the batches of the next steps, one after another, each as soon as the bound admits it.
 
     Args:
         collect: samples the batch of a step, `BatchSource.collect`.

@@ -206,7 +206,7 @@ class RolloutSession:
             self._window_tally[name] += value
 
     def window_figures(self) -> dict[str, float]:
-        """Return the figures of windows since the last call; empty where candidates are not timed beside sampling."""
+        """Return the figures of windows since the last call; empty if candidates are not timed during sampling."""
         if self._windows is None:
             return {}
         tally, self._window_tally = self._window_tally, dict.fromkeys(_WINDOW_FIGURES, 0.0)

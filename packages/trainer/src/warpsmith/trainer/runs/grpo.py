@@ -331,7 +331,7 @@ class GrpoRun:
 
 
 def _opening(config: TrainerConfig, resume: bool) -> str:
-    """Return what a run will do, where its logs are, the disk space that it needs, and what is known of its time."""
+    """Return what a run will do, where its logs are, the disk space that it needs, and what is known about its time."""
     run, algorithm = config.run, config.algorithm
     said = (
         f"{run.title}: {run.steps} steps of {algorithm.prompts_per_step} problems x {algorithm.samples_per_prompt} "
@@ -353,7 +353,7 @@ def _turns_of_a_step(config: TrainerConfig) -> int:
 
 
 def _expected_time(config: TrainerConfig, resume: bool) -> str:
-    """Return what is known of a run's time before it starts: a limit, and the pace of its earlier starts."""
+    """Return what is known about a run's time before it starts: a limit, and the pace of its earlier starts."""
     run = config.run
     limit = "" if run.seconds is None else f"at most {duration(run.seconds)} (run.seconds), then a checkpoint; "
     before = _recorded_progress(run.dir) if resume else None

@@ -121,8 +121,8 @@ class PolicyUpdate:
     def run(self, turns: TrainingTurns, done: int, progress: Callable[[int, int], None] | None = None) -> Updated:
         """Make the batch's updates; collective.
 
-        With an adapter for each agent, each adapter gets an update of its own, on its agent's turns alone: normalised
-        over them, clipped by itself, with the optimizer's state of this adapter. One without turns stays as it is.
+        With an adapter for each agent, each adapter gets its own update, on its agent's turns only: normalised over
+        them, clipped separately, with this adapter's optimizer state. One without turns is unchanged.
 
         The learning rate depends on an update's place in the run's plan, so that its schedule ends as planned although
         updates without a gradient are skipped.

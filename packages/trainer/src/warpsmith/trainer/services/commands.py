@@ -1,4 +1,4 @@
-"""`up`, `status`, `logs` and `down`: a run that goes on without a terminal."""
+"""`up`, `status`, `logs` and `down`: a run that continues without a terminal."""
 
 import json
 import shlex

@@ -123,7 +123,7 @@ def is_ready(address: str, health: str | None) -> bool:
 
 
 def start_all(run_dir: Path, services: Sequence[Service], say: Callable[[str], None]) -> list[ServiceState]:
-    """Start services one after the other, each once the one before is ready; on failure end those that were started.
+    """Start services one after another, each once the previous one is ready; on failure end those that were started.
 
     Raises:
         ServiceError: one ended, or was not ready in time; the error quotes its log.

@@ -14,7 +14,7 @@ class EvaluationPlaces:
     """Where evaluations run.
 
     Args:
-        slots: how many run at once, over all evaluators; None on servers, which do not tell.
+        slots: how many run at once, over all evaluators; None on servers, which do not say.
         devices: how many devices there are, one for each evaluator; None on servers.
     """
 

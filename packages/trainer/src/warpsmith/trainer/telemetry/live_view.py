@@ -76,7 +76,7 @@ def _progress(work: RecentWork) -> RenderableType:
 
 
 def _left(work: RecentWork) -> str:
-    if work.done >= work.steps:  # An evaluation may follow, of which no step shows how long it takes.
+    if work.done >= work.steps:  # An evaluation may follow, and no step shows how long that takes.
         return ""
     left = work.left_s()
     if left is not None:

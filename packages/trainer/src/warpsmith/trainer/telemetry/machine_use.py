@@ -102,7 +102,7 @@ def _gpus() -> tuple[Any, Sequence[Any]]:
 
 
 def _gpu(nvml: Any, number: int, gpu: Any) -> dict[str, float]:
-    """Return the use of a GPU; empty if the driver does not tell it, for example of a part of a GPU."""
+    """Return the use of a GPU; empty if the driver does not report it, for example for a part of a GPU."""
     try:
         busy, memory = nvml.nvmlDeviceGetUtilizationRates(gpu).gpu, nvml.nvmlDeviceGetMemoryInfo(gpu)
     except nvml.NVMLError:

@@ -1,4 +1,4 @@
-"""What a report needs to know of a run beside its tables: how it was started, and the problems that it sampled."""
+"""What a report needs to know about a run besides its tables: how it was started, and the problems that it sampled."""
 
 import json
 import shlex

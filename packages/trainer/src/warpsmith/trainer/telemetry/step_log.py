@@ -26,8 +26,8 @@ class StepLog:
         writer: the run's records.
         run: directory and title.
         wandb: settings of Weights & Biases.
-        config: written to `config.json` in the run directory, and passed to trackers. `start.json` beside it has
-            the command and versions.
+        config: written to `config.json` in the run directory, and passed to trackers. `start.json` next to it has the
+            command and versions.
         trackers: settings of other trackers; none by default.
 
     If a tracker fails during the run, this is reported once and the run continues without it: the `steps` table has

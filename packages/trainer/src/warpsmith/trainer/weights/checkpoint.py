@@ -387,7 +387,7 @@ def _recorded_name(config: Mapping[str, Any]) -> str:
 
 
 def _is_under(key: str, name: str) -> bool:
-    """Whether a dotted key is `name`, or stands in the table of that name."""
+    """Whether a dotted key is `name`, or is in the table of that name."""
     return key == name or key.startswith(f"{name}.")
 
 

@@ -13,7 +13,7 @@ _HIGH = 0.9
 _RESOLVED = 2.0
 """A sampler's changes are checked if the trainer's mean change is this many times the mean rounding gap."""
 _FLAT = 0.05
-"""How far from 1 the slope may be if rounding is negligible beside the change."""
+"""How far from 1 the slope may be if rounding is negligible compared with the change."""
 _DEVIATIONS = 4.0
 """Limit of the slope's distance, in standard deviations of the median: rejects one right update in 30,000."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from warpsmith.rollout.samplers.pool import Member
 
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.02}
-"""Gap explained by rounding, by the coarser dtype of the two sides: of any token in float32, else the mean."""
+"""Gap explained by rounding, by the coarser dtype of the two sides: of any token in float32, otherwise the mean."""
 
 ROUNDING = {"float32": 5e-5, "bfloat16": 0.01, "float16": 2e-3}
 """Gap that counts as rounding however little an update changed; keys as above."""

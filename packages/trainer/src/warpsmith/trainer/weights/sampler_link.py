@@ -69,7 +69,7 @@ class SamplerLink:
         self.loop.run(sync.publish(payload, self._pool, self.deadline_s, self._dtype))
 
     def update_seconds(self) -> UpdateSeconds:
-        """Return where the samplers' time of the last update went; they update side by side."""
+        """Return where the samplers' time of the last update went; they update concurrently."""
         return self.loop.run(self._update_seconds())
 
     async def _update_seconds(self) -> UpdateSeconds:

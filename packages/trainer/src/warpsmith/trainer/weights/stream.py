@@ -143,7 +143,7 @@ class HostCopy:
     """A copy of the weights sent last, in host memory, for samplers that restart before the next update.
 
     It is needed where the ranks cannot be asked for them: under ZeRO stage 3 and where ranks share layers, whose gather
-    needs all ranks, and while they train beside the rollouts.
+    needs all ranks, and while they train during rollouts.
 
     Args:
         nbytes: size of the stream.

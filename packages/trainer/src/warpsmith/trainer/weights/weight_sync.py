@@ -99,7 +99,7 @@ class WeightSync:
         return seconds
 
     def _by_stream(self, version: int) -> Synced:
-        """Gather and send the weights side by side, while no completion runs."""
+        """Gather and send the weights concurrently, while no completion runs."""
         with nullcontext() if self.link is None else self.link.paused():
             seconds = self._streamed(version)
             if self.link is None:
@@ -108,7 +108,7 @@ class WeightSync:
             return self._probed_beside(self.link, seconds)
 
     def _probed_beside(self, link: "SamplerLink", seconds: dict[str, float]) -> Synced:
-        """Compute both sides of the probe side by side."""
+        """Compute both sides of the probe concurrently."""
         began = time.monotonic()
         begun = link.begin_probe()
         try:

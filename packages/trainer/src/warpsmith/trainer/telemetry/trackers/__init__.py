@@ -1,1 +1,1 @@
-"""Trackers: what shows a run's steps outside of it, behind one interface. The `steps` table has all, whatever fails."""
+"""Trackers: show a run's steps elsewhere, behind one interface. The `steps` table has everything, whatever fails."""

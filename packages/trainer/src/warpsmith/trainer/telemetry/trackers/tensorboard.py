@@ -25,7 +25,7 @@ class TensorBoard:
         """Write a scalar for each figure."""
         for name, value in figures.items():
             self._writer.add_scalar(name, value, step)
-        # A run that is killed must not lose what it has shown.
+        # A killed run must not lose what it has shown.
         self._writer.flush()
 
     def warn(self, title: str, text: str) -> None:

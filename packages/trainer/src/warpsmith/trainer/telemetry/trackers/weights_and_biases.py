@@ -73,7 +73,7 @@ def start_wandb(run: RunSection, section: WandbSection, config: Mapping[str, Any
 
 
 def _define(run: Any) -> None:
-    """Tell W&B the horizontal axis, and what a table of runs shows: the last value, and of some figures the best."""
+    """Tell W&B the horizontal axis, and what a table of runs shows: the last value, and for some figures the best."""
     run.define_metric(STEP, hidden=True)
     run.define_metric("*", step_metric=STEP)
     for name, aggregate in SUMMARIES.items():

@@ -218,7 +218,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
 )
 
 OTHER: Final = Section("Other", (Panel("Other figures", (".+",), ""),))
-"""What no section has: figures of a package beside these, such as an algorithm of one's own."""
+"""Figures in no section: those of another package, such as your own algorithm."""
 
 _HIGHEST: Final = (
     "reward_mean", "solved_rate", "correct_rate", "speedup_mean", "held_out/solved_rate", "held_out/best_score_mean",
@@ -227,7 +227,7 @@ _HIGHEST: Final = (
 _LOWEST: Final = ("loss", "eval_loss", "entropy")
 
 SUMMARIES: Final[dict[str, str]] = dict.fromkeys(_HIGHEST, "max") | dict.fromkeys(_LOWEST, "min")
-"""The aggregate of a figure that a table of runs shows beside its last value."""
+"""The aggregate of a figure that a table of runs shows next to its last value."""
 
 
 def shown_sections(names: Iterable[str], sections: Sequence[Section] = SECTIONS) -> list[ShownSection]:
