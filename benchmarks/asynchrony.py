@@ -1,7 +1,7 @@
 """The same small GRPO run synchronous and ahead by one and two versions: speed, overlap, age of tokens, reward.
 
 Uses the demo's policy after a short SFT, the demo's problems, and the real sampler and evaluator. Each round makes
-every run once, one after the other, so that other load affects all of them. What the runs learn is shown but not
+every run once, one after another, so that other load affects all of them. What the runs learn is shown but not
 compared: that takes more steps and several seeds.
 
     python benchmarks/asynchrony.py --rounds 2

@@ -2,7 +2,7 @@
 
 `health`: /health is requested every 20 ms on one connection while all slots run evaluations, first of candidates that
 sleep, then of honest ones that keep all cores busy. `faults`: kernels that write beyond their output, each with another
-text, one after the other per slot. `mixed`: an equal mix of correct, wrong, raising and faulting kernels and modules
+text, one after another per slot. `mixed`: an equal mix of correct, wrong, raising and faulting kernels and modules
 without a kernel. Each must get the right status and category, and afterwards the server must be healthy, with the same
 processes, descriptors and private memory as before.
 

@@ -39,7 +39,7 @@ BUILD_DEADLINE_S: Final = 300.0
 LAST_WORDS: Final = 2000
 OUR_LANGUAGES: Final = {"triton": "triton", "cuda": "cuda_cpp"}
 NOT_JUDGED: Final = frozenset({"invalid", "undecided", "refused"})
-"""Ends of an evaluation that say nothing of the candidate."""
+"""Ends of an evaluation that say nothing about the candidate."""
 
 NOTES_OF_FAILURE: Final = ("compilation_error", "runtime_error", "correctness_issue", "max_difference")
 LONGEST_REASON: Final = 300
@@ -191,7 +191,7 @@ def ratios(row: Row, by: str = "median") -> tuple[float | None, float | None]:
 
 
 def reason(row: Row) -> str:
-    """What each evaluator says of a row."""
+    """What each evaluator says about a row."""
     mine, theirs = row.get("warpsmith", {}), row.get("kernelbench")
     ours_says = ": ".join(_first_line(mine[name]) for name in ("status", "message") if mine.get(name))
     if theirs is None:
@@ -327,7 +327,7 @@ def judge_there(peer: Peer, builds: Builds, rows: list["Judged"], until: float) 
 
 
 class Judged:
-    """A solution with its problem and what is known of it.
+    """A solution with its problem and what is known about it.
 
     Args:
         solution: the solution.

@@ -2,7 +2,7 @@
 
 Processes are forked from one that has imported torch, as workers are, and go through the stages of a start together:
 `driver` (`cuInit`, and what torch keeps about devices), `context`, `first` (torch's first kernel), `end`. Between two
-stages all wait. Meanwhile another process replays graphs of kernels of several lengths one after the other and notes
+stages all wait. Meanwhile another process replays graphs of kernels of several lengths one after another and notes
 when each replay began and how long it took on the device. `apart` has the times of the replays that overlapped a
 stage, over the median of those that overlapped none. `context_after_driver` tells whether the first stage made one.
 

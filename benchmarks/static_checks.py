@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 def checked(validate: Any, language: str, path: Path) -> Row:
-    """Return what the checks say of a file, for float32 problems."""
+    """Return what the checks say about a file, for float32 problems."""
     valid, errors, warnings = validate(path.read_text(encoding="utf-8"), BACKENDS[language], "fp32")
     return {"forbidden": not valid, "errors": sorted(errors), "warnings": sorted(warnings)}
 

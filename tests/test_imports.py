@@ -55,7 +55,7 @@ def imported(node: ast.Import | ast.ImportFrom, module: str, is_package: bool, k
 def import_graph(source: Path) -> dict[str, set[str]]:
     """Return which modules of a source tree import which others, by their dotted names.
 
-    To import `a.b.c` runs `a.b` first, so a module depends on the packages above what it imports too, but for those
+    To import `a.b.c` runs `a.b` first, so a module depends on the packages above what it imports too, except for those
     that it stands in itself: they are being imported already.
     """
     files = {path: ".".join(path.relative_to(source).with_suffix("").parts) for path in sorted(source.rglob("*.py"))}

@@ -69,7 +69,7 @@ def lock(variant: Variant, upgrade: bool) -> None:
 
 
 def resolve(variant: Variant, place: Place, known: str) -> list[str]:
-    """Return the pins of one Python on one machine; wheels alone count, but for what has none."""
+    """Return the pins of one Python on one machine; wheels alone count, except for what has none."""
     python, machine = place
     command = [ROOT / ".venv/bin/uv", "pip", "compile", f"{variant.name}.in", "--python-version", python]
     command += ["--python-platform", f"{machine}-{GLIBC}", "--only-binary", ":all:", "--no-binary", "deepspeed"]

@@ -1,7 +1,7 @@
 """The environment `recorded_answers`: the policy samples, and known answers are judged in place of its text.
 
 A policy with random weights writes no kernel, so its evaluator would have nothing to do. Here each completion draws an
-answer from what is known of the problem: right and fast, right and slow, wrong, not compiling, or no code at all. So
+answer from what is known about the problem: right and fast, right and slow, wrong, not compiling, or no code at all. So
 evaluator, feedback, rewards and training have the load of a policy that has learned something. Every episode takes all
 turns.
 """

@@ -19,7 +19,7 @@ import psutil
 
 STEP = re.compile(r"^\[Step (\d+) of", re.MULTILINE)
 SLOW_INPUTS = "def get_inputs():\n    time.sleep(0.1)\n"
-"""The reference's inputs take a while, so that a blow at a random moment meets evaluations under way."""
+"""The reference's inputs take a while, so that a blow at a random moment meets evaluations in progress."""
 
 START_S = 400.0
 STEP_S = 240.0

@@ -1,6 +1,6 @@
 """Every part of a small GRPO run is killed, stopped or starved in turn, at a random moment of a running step.
 
-The run goes on, or it ends within a deadline with one paragraph that names the cause, and goes on with --resume. A
+The run goes on, or it ends within a deadline with one paragraph that names the cause, and continues with --resume. A
 run serves several faults, in the order of the file, since a start takes most of a minute; each test resumes it where
 it does not run, so any of them may be picked by itself.
 """

@@ -165,7 +165,7 @@ def check_step(config, out):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    # Tokens, mask and log-probabilities belong together: the model says of them what was sampled.
+    # Tokens, mask and log-probabilities belong together: the model says about them what was sampled.
     assert losses[0][1] < 1e-4 < losses[1][1], losses
     assert losses[1][0] < losses[0][0], losses
     return losses

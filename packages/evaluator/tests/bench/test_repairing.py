@@ -1,4 +1,4 @@
-"""Datasets of repaired problems: what is written, what an audit finds in them, what a bench says of them."""
+"""Datasets of repaired problems: what is written, what an audit finds in them, what a bench says about them."""
 
 import json
 import sys

@@ -267,7 +267,7 @@ struck_folder = pytest.fixture(scope="module", name="struck_folder")(temporary_f
 
 @pytest.fixture(scope="module")
 def struck_evaluator(struck_folder):
-    """One for all tests that kill its parts: each of them leaves it at work, but for the last."""
+    """One for all tests that kill its parts: each of them leaves it at work, except for the last."""
     running = Evaluator(EvaluatorConfig(slots=1, ready_workers=1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(struck_folder))

@@ -76,7 +76,7 @@ def test_a_problem_that_cannot_be_run_says_why_and_what_to_do(request, add_candi
     judge = request.getfixturevalue("lenient" if name in ENDLESS else "evaluator")
     with pytest.raises(BadProblemError) as caught:
         for _ in range(ATTEMPTS):
-            # Where others had the processors, nothing is known of who did not end.
+            # Where others had the processors, nothing is known about who did not end.
             assert judge.evaluate(Problem.from_source(source, name), add_candidate).status == "invalid"
             assert name in ENDLESS
     assert says in str(caught.value)

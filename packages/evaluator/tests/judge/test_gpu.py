@@ -321,7 +321,7 @@ def test_what_breaks_a_device_breaks_its_own_worker_alone(judge, broken, status,
 
 
 def test_memory_of_the_device_is_given_back(judge, gpu):
-    """After a hog and after tens of evaluations as much is free as before, but for what is kept ready."""
+    """After a hog and after tens of evaluations as much is free as before, except for what is kept ready."""
     judge.evaluate(SUM, ADD)
     free = gpu.free_bytes()
     judge.evaluate(SUM, HOG, timeout_s=SHORT_S)

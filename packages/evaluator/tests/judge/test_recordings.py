@@ -72,7 +72,7 @@ def running(config):
 
 @pytest.fixture
 def judge(running, monkeypatch):
-    """A judge whose `why` says of each candidate that could not be recorded detached why that was."""
+    """A judge whose `why` says about each candidate that could not be recorded detached why that was."""
     running.why = []
 
     def noting(step):

@@ -1,4 +1,4 @@
-"""Many workers one after the other leave nothing behind, and pidfds behave."""
+"""Many workers one after another leave nothing behind, and pidfds behave."""
 
 import os
 import signal

@@ -12,7 +12,7 @@ SERIAL = itertools.count()
 
 
 def judged(evaluator, problem: str, candidate: str):
-    # A source of its own, so that nothing is known of it.
+    # A source of its own, so that nothing is known about it.
     return evaluator.evaluate(Problem.from_source(PROBLEM + problem), f"{KERNEL}{candidate}\n# {next(SERIAL)}\n")
 
 

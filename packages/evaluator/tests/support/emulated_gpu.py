@@ -1,4 +1,4 @@
-"""A device whose kernels are host code: g++ compiles them, and the threads of a launch run one after the other.
+"""A device whose kernels are host code: g++ compiles them, and the threads of a launch run one after another.
 
 So what runs on a GPU can be tried without one: real kernels on real memory, with their mangled names and the bytes of
 their arguments. There are no barriers, no shared memory, no twins, and no protection of memory.

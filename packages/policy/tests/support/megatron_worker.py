@@ -3,7 +3,7 @@
     python megatron_worker.py save CASE.json   # {family, tied, tp, pp, out}: torch_dist, mp_rank, log-probabilities
     python megatron_worker.py load CASE.json   # the same keys; reads `out`/release, writes log-probabilities
 
-Several cases run one after the other. Megatron-Core must be importable.
+Several cases run one after another. Megatron-Core must be importable.
 """
 
 import hashlib

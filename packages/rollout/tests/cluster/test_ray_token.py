@@ -1,4 +1,4 @@
-"""The token that Ray authenticates with: what is refused before Ray starts, and what Ray itself says of the same."""
+"""The token that Ray authenticates with: what is refused before Ray starts, and what Ray itself says about the same."""
 
 import subprocess
 import sys

@@ -28,7 +28,7 @@ async def until_running(judge, count):
 
 
 def slowed(problem):
-    """Return a problem whose evaluation takes some seconds, so that one is under way when its actor ends."""
+    """Return a problem whose evaluation takes some seconds, so that one is in progress when its actor ends."""
     text = problem.text.replace("def get_inputs():\n", "def get_inputs():\n    import time; time.sleep(0.5)\n")
     assert text != problem.text
     return replace(problem, text=text).to_problem()

@@ -84,7 +84,7 @@ PAIRS = (
     *("0:40:padded:dapo", "1:40:packed:ppo", "2:40:packed:dapo", "3:40:packed:ppo"),
     *("0:10000:packed:ppo", "1:10000:padded:dapo", "2:10000:packed:ppo", "3:10000:packed:dapo", "3:10000:padded:dapo"),
 )
-"""Every stage with both budgets, both presets and, but for one, both layouts."""
+"""Every stage with both budgets, both presets and, except for one, both layouts."""
 ALL = tuple(
     ":".join(case)
     for case in [

@@ -104,7 +104,7 @@ def test_so_are_those_by_liger_kernel(model: Path, dtype: str, monkeypatch: pyte
         run = Training(shape, width, ZeroSection(micro_batch_tokens=TOKENS), 1, TOKENS, False, kernels=name)
         planned.append(activations(run))
     assert kept[1] == pytest.approx(planned[1], rel=0.12)
-    # The difference is what the formula says of the kernels, and nothing of it is hidden in what both keep.
+    # The difference is what the formula says about the kernels, and nothing of it is hidden in what both keep.
     assert kept[0] - kept[1] == pytest.approx(planned[0] - planned[1], rel=0.25)
 
 

@@ -163,7 +163,7 @@ def test_a_resumed_run_trains_the_rounds_that_were_recorded(turns_table: Table, 
     assert after.asked == before.asked[-1:]
     assert len(said) == len(before.asked) - 1
     assert resumed.problems == whole.problems
-    # The time that it took is that of the last round alone, and says nothing of the others' speed.
+    # The time that it took is that of the last round alone, and says nothing about the others' speed.
     assert (whole.recorded, resumed.recorded) == (False, True)
     columns = ["group", "trajectory", "reward"]
     assert (

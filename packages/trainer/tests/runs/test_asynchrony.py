@@ -117,7 +117,7 @@ def test_two_ranks_under_stage_3_train_a_value_head_ahead_until_a_signal(
     run, said = check_signal(config, tmp_path, 1, 3, *more)
     assert "value loss" in said
     assert re.search(r"Dropout in \d+ places of the model is switched off", said)
-    # Before the first update the ratio to what the sampler said is one, but for the two programs' rounding.
+    # Before the first update the ratio to what the sampler said is one, except for the two programs' rounding.
     credits = RunReader(run).table("credits", latest=True).to_pylist()
     ratios = [row["ratio_mean"] for row in credits if row["step"] == 1]
     assert ratios

@@ -25,7 +25,7 @@ Part = TypeVar("Part")
 def judged_on_each(
     parts: Mapping[str, Part], judge: Callable[[Part], Verdict], in_own_words: Callable[[str, Part], str]
 ) -> Verdict:
-    """Return the combined verdict over workloads, judged one after the other.
+    """Return the combined verdict over workloads, judged one after another.
 
     Args:
         parts: what to judge, by the workload's name; at least one.
@@ -63,7 +63,7 @@ def combined(verdicts: Mapping[str, Verdict]) -> Verdict:
     Its status is `correct` if all are; else that of the first `invalid` one, the first that is neither correct nor
     undecided, or the first undecided one, whose message and category it has. Times are geometric means over all
     workloads, so that `speedup` is the geometric mean of the speedups; None unless every workload is correct and timed.
-    The bound, bytes moved, kernels and clock of one workload say nothing of the others, and are left out.
+    The bound, bytes moved, kernels and clock of one workload say nothing about the others, and are left out.
     """
     ones = list(verdicts.values())
     name, decisive = min(verdicts.items(), key=lambda item: _rank(item[1]))

@@ -214,7 +214,7 @@ class EvaluatorConfig(BaseModel):
 
     @property
     def device_kind(self) -> DeviceKind:
-        """What is known of the device before it is opened."""
+        """What is known about the device before it is opened."""
         return device_kind(self.device)
 
     @model_validator(mode="after")

@@ -108,7 +108,7 @@ class Seconds:
         correctness: trials and replays.
         mapping: giving each tensor of the timed calls its own memory.
         timing: timing candidate and reference.
-        baselines: compiling the reference for baselines and timing it, once a problem; or waiting for another thread
+        baselines: compiling the reference for baselines and timing it, once per problem; or waiting for another thread
             that does.
         alone: having the device alone, to time.
         alone_wait: waiting for that.
@@ -140,7 +140,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadResult:
-    """What the verdict on a problem with several workloads says of one of them; its fields are those of a `Verdict`.
+    """What the verdict on a problem with several workloads says about one of them; its fields are those of a `Verdict`.
 
     Attributes:
         name: the workload's.

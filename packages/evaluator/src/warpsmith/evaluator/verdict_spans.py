@@ -63,7 +63,7 @@ def add_verdict(span: tracing.Span, verdict: Verdict, ended_ns: int) -> None:
 
 
 def attributes_of(verdict: Verdict) -> tracing.Attributes:
-    """Return what a span tells of a verdict; nothing that quotes the candidate."""
+    """Return what a span says about a verdict; nothing that quotes the candidate."""
     return {
         "warpsmith.status": verdict.status,
         "warpsmith.correct": verdict.correct,

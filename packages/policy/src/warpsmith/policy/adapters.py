@@ -76,7 +76,7 @@ def attach_named(policy: Policy, settings: LoraSettings, starts: Mapping[str, st
         policy: the policy; its model is changed in place.
         settings: of each adapter.
         starts: by name the directory of an adapter that was trained on `policy.path`, or `new`.
-        seed: as for `attach`; each new adapter has factors of its own.
+        seed: as for `attach`; each new adapter has its own factors.
 
     Raises:
         AdapterError, BaseMismatchError: as for `attach` and `read_adapter`; then nothing is attached.
@@ -123,7 +123,7 @@ def read_adapter(path: str | Path, base: str | Path, settings: LoraSettings) -> 
         settings: what its rank and alpha must be.
 
     Raises:
-        AdapterError: it is no such directory, is damaged, or has another rank or alpha.
+        AdapterError: it is not such a directory, is damaged, or has another rank or alpha.
         BaseMismatchError: it was trained on other weights than `base`.
     """
     from safetensors import SafetensorError

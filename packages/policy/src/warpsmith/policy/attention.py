@@ -71,7 +71,7 @@ def attend(
         query_BHTD: queries of H heads; keys and values may have fewer, G, each shared by H / G query heads.
         cu_seq_lens_q: starts of the sequences among the B T positions, then B T; without it each row is a sequence.
             With `split` the positions are those of the whole row.
-        split: the ranks that share the row, of which the arguments then have this rank's part; None if it is whole.
+        split: the ranks that share the row, in which case the arguments hold this rank's part; None if it is whole.
         sliding_window: how many positions a token sees, including itself; None for all.
 
     Returns:

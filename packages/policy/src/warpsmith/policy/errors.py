@@ -56,4 +56,4 @@ class FetchError(PolicyError):
 
 
 class ConversionError(PolicyError):
-    """A checkpoint cannot be converted: its architecture is not supported, or its weights are not those of it."""
+    """A checkpoint cannot be converted: its architecture is not supported, or its weights do not match it."""

@@ -15,7 +15,7 @@ from warpsmith.policy.hub_download import download
 from warpsmith.policy.loading import check_directory, check_weights
 
 RECORD: Final = "hub.json"
-"""File beside the weights, or in a run's directory, that names the commit they are of."""
+"""File next to the weights, or in a run's directory, that names the commit they come from."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -119,8 +119,8 @@ def fetch(
     if `out` is on the same disk.
 
     Raises:
-        FetchError: as `local_directory`; or `name` is no name.
-        CheckpointError: `out` is not empty, or the files are no complete model.
+        FetchError: as `local_directory`; or `name` is not a hub name.
+        CheckpointError: `out` is not empty, or the files are not a complete model.
     """
     if _NAME.fullmatch(name) is None:
         raise FetchError(f"{name} is no name on the hub.", "Give owner and name, such as Qwen/Qwen3-8B.")

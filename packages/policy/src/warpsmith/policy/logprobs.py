@@ -93,8 +93,8 @@ class TokenFigures(NamedTuple):
     """Per-token results of one forward pass; each (B, T) in fp32.
 
     `value_BT`, like the others, is indexed by the predicted token: it is the value of the hidden state that predicts
-    the token; None without a value head. `greedy_BT` is 1 where the token is the likeliest one, else 0; None unless
-    requested.
+    the token; None without a value head. `greedy_BT` is 1 where the token is the likeliest one, otherwise 0; None
+    unless requested.
     """
 
     logprobs_BT: Tensor

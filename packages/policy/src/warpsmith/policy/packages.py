@@ -78,7 +78,7 @@ def _installed(name: str) -> Version | None:
 
 
 def _is_suspect(name: str, found: Version, torch: Version) -> bool:
-    """Whether a package is of another build than torch, or requires another version of it."""
+    """Whether a package belongs to a different build than torch, or requires another version of it."""
     if torch.local != found.local and "cpu" in (torch.local, found.local):
         return True
     wanted = [Requirement(text) for text in requires(name) or ()]

@@ -1,7 +1,7 @@
 """When a run started, generated, evaluated, trained and synced, from its records, and how much of that overlapped.
 
 Turns and steps have start times by rank 0's clock and durations, so every recorded run has a timeline. The phases of a
-start, and the windows in which candidates were timed while sampling stood still, are in a file beside the records.
+start, and the windows in which candidates were timed while sampling stood still, are in a file next to the records.
 """
 
 import datetime as dt

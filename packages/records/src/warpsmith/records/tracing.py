@@ -183,7 +183,7 @@ def headers() -> dict[str, str]:
 def sent(received: Mapping[str, str]) -> Place | None:
     """Return the place that a request's headers name, by lower-case name; None where nothing is traced.
 
-    Without a valid `traceparent` it is no span's.
+    Without a valid `traceparent` it has no parent span.
     """
     if _tracer() is None:
         return None

@@ -1,4 +1,4 @@
-"""Coroutines side by side."""
+"""Concurrent coroutines."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence

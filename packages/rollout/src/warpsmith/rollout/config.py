@@ -272,7 +272,7 @@ class RolloutConfig(_Section):
 
     @property
     def prompt_budget(self) -> int:
-        """Most tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves beside a completion."""
+        """Most tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves next to a completion."""
         return self.prompt_tokens or self.sampler.max_model_len - self.sampling.max_tokens
 
     def operators_for(self, problem: "ProblemRow") -> OperatorPolicy:

@@ -1,4 +1,4 @@
-"""What the spans of an episode and of its turns tell: names, states and figures, never a prompt or an answer."""
+"""What the spans of an episode and of its turns contain: names, states and figures, never a prompt or an answer."""
 
 from collections.abc import Sequence
 

@@ -97,7 +97,7 @@ def build_prompt(
     Args:
         problem: the problem to solve.
         attempts: earlier turns, oldest first.
-        operators: what `forward` may compute with PyTorch beside its kernels.
+        operators: what `forward` may compute with PyTorch besides its kernels.
         style: `full` explains the task to a general model; `compact` gives a tiny model only the essential lines.
         count_tokens: counts a prompt's tokens; required if there is a budget.
         budget: maximum tokens of the prompt; None for no limit.

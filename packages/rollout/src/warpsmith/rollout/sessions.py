@@ -85,7 +85,7 @@ class _BesideTiming:
 
 
 def _may_share_gpu(config: RolloutConfig, evaluator: EvaluatorConfig) -> bool:
-    """Return whether candidates are timed by this process's evaluator, beside a sampler on a GPU, perhaps the same."""
+    """Return whether this process's evaluator times candidates while a sampler uses a GPU, perhaps the same one."""
     timed = evaluator.device != "cpu" and evaluator.timing and config.evaluation.type == "process"
     return timed and config.sampler.device != "cpu"
 

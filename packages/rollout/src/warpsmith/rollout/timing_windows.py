@@ -1,6 +1,6 @@
 """Windows in which an evaluator times on the GPU that also samples: sampling is paused while one is open.
 
-Loading, compiling and the trials of candidates go on beside sampling. Only their timings wait, and are gathered, so
+Loading, compiling and the trials of candidates continue during sampling. Only their timings wait, and are gathered, so
 that one pause serves several.
 """
 

@@ -1,4 +1,4 @@
-"""The longest sequence a model takes: compared with what vLLM itself says of the same config.json."""
+"""The longest sequence a model takes: compared with what vLLM itself says about the same config.json."""
 
 import json
 import shutil

@@ -134,7 +134,7 @@ class LevelScore:
         compiled_rate, correct_rate: mean over problems of the share of counted answers, 0 to 1; None if none counts.
         pass_at: by k, unbiased pass@k over the problems with at least k counted answers.
         pass_over: by k, number of those problems.
-        speed: speedups over the reference timed beside each candidate; None if nothing was timed.
+        speed: speedups over the reference timed with each candidate; None if nothing was timed.
         baseline_speed: speedups over a stored baseline; None without one, or if nothing was timed.
         speed_over: speedups over each form of the reference that was timed, by its name as in `evaluator.baseline`.
     """

@@ -119,8 +119,8 @@ class Client:
         cache: whether a server's cached verdict is accepted; None leaves it to each server.
         minimum_isolation: weakest accepted containment. A server that turns out weaker, also after a restart, is no
             longer used.
-        name: tells a server this client from others at the same address, of printable ASCII: each gets its share of the
-            server's devices. None shares with all at this address that have no name.
+        name: distinguishes this client from others at the same address for a server, in printable ASCII: each gets its
+            share of the server's devices. None shares with all at this address that have no name.
         conditions: required `conditions` in a server's `/health`; None accepts any. A server that judges under others
             is no longer used.
 

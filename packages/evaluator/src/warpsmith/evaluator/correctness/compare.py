@@ -159,7 +159,7 @@ class Expected:
 class Comparison:
     """The result of comparing one output. `where` and both values are the worst element's; None if all agree.
 
-    `flipped` is the name of an fp8 dtype of which no element is wrong, but more are off by a step than may be.
+    `flipped` is the name of an fp8 dtype in which no element is wrong, but more are off by a step than allowed.
     """
 
     ok: bool
@@ -259,7 +259,7 @@ class _Limits:
 
 @dataclass(frozen=True)
 class _Terms:
-    """What is known of each element, in float64; complex numbers as their two parts.
+    """What is known about each element, in float64; complex numbers as their two parts.
 
     Attributes:
         value: the reference's own result.
@@ -346,7 +346,7 @@ def usual(expected: Expected) -> torch.Tensor | None:
 def _scale(truth: torch.Tensor, dims: int) -> torch.Tensor:
     """Return the smallest mean magnitude of the slices that contain an element, and of the whole.
 
-    So a column of small numbers beside large ones is bounded by the usual magnitude in that column.
+    So a column of small numbers next to large ones is bounded by the usual magnitude in that column.
     """
     sizes = torch.where(torch.isfinite(truth), truth, 0.0).abs()
     whole = tuple(range(truth.dim()))

@@ -85,7 +85,7 @@ TEXTBOOK: Final[dict[str, Callable[..., torch.Tensor]]] = {
     "tanh": lambda x: 2 / (1 + torch.exp(-2 * x)) - 1,
     "gelu": lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5))),
 }
-"""Textbook forms with a single largest intermediate number, which all ways to write them round alike."""
+"""Textbook forms with a single largest intermediate number, which every way of writing them rounds the same."""
 
 
 def _first(result: Any) -> Any:
@@ -116,7 +116,7 @@ class PlainFormFinder(OperatorMode):
             self.shares[name] = max(self.shares.get(name, 0.0), float(step.amax()))
         elif size is not None and made.numel():
             share = float(_mean(made.abs())) / max(float(_mean(size)), torch.finfo(size.dtype).tiny)
-            # Where a result is not finite, nothing is known of it.
+            # Where a result is not finite, nothing is known about it.
             self.shares[name] = max(self.shares.get(name, 0.0), min(share, 1.0) if math.isfinite(share) else 1.0)
         return result
 
@@ -192,7 +192,7 @@ def _step(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Ten
         scale = kwargs.get("scale")
         scale = one.shape[-1] ** -0.5 if scale is None else abs(scale)
         largest = _longest(one) * _longest(args[1]) * scale
-    # Nothing is known of a row without a finite number.
+    # Nothing is known about a row without a finite number.
     return torch.nan_to_num_(largest.to(kind) * torch.finfo(kind).eps, nan=0.0, posinf=0.0)
 
 

@@ -49,9 +49,9 @@ SAME: Final = frozenset(
 """Arithmetic that rounds in no dtype."""
 NEVER_ROUND: Final = SAME | SELECTING | MOVES
 ALIKE: Final = NEVER_ROUND | {"add", "sub", "rsub", "mul", "div", "sqrt", "reciprocal"}
-"""Operators that round the exact result of each element once, so that whoever computes alike has the same bits.
+"""Operators that round the exact result of each element once, so that the same computation gives the same bits.
 
-Sums of scaled numbers (`_scales`) and `addcmul` are no such, since who computes them in one step rounds less often.
+Sums of scaled numbers (`_scales`) and `addcmul` are excluded: computing them in one step rounds less often.
 """
 SUMS: Final = frozenset({"add", "sub", "rsub"})
 CONSTANTS: Final = frozenset(

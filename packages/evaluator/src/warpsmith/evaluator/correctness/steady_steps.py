@@ -24,7 +24,7 @@ RANKINGS: Final = frozenset(
     | {"cummin", "max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d"}
     | {"fractional_max_pool2d", "fractional_max_pool3d", "msort"}
 )
-"""Steps of which ties make no defined order; their values are selected, and not rounded."""
+"""Steps whose ties have no defined order; their values are selected, not rounded."""
 SCALES: Final = frozenset({"mul", "div"})
 """Exact by a power of two."""
 READS: Final = "_local_scalar_dense"
@@ -34,7 +34,7 @@ MOST_HELD: Final = 1 << 28
 """Bytes of held results; later ones are not held."""
 
 Steps = Mapping[tuple[str, int], list[torch.Tensor | None]]
-"""By operator and its number among the calls of it: its results in a flat list, None for those that are no step."""
+"""By operator and its number among the calls of it: its results in a flat list, None for those that are not a step."""
 
 
 class _Counting(OperatorMode):
@@ -105,7 +105,7 @@ class StepFinder(_Counting):
                 # Memory of a tensor that is gone may be used again.
                 self._rounded.discard(_storage(tensor))
         if not steady:
-            # A comparison of rounded numbers is no exact truth value.
+            # A comparison of rounded numbers is not an exact truth value.
             self._rounded.update(_storage(tensor) for tensor in written)
         return result
 

@@ -44,7 +44,7 @@ class Repair(BaseModel):
 
 
 class ProblemRepairs(BaseModel):
-    """What is known of one problem.
+    """What is known about one problem.
 
     Attributes:
         level, number, name: the problem.

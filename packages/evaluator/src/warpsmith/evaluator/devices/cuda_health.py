@@ -63,7 +63,7 @@ class DeviceHealth:
         self._lock = threading.Lock()
 
     def note(self, category: str | None) -> None:
-        """Count a fault and probe the device; ignores categories that are no faults."""
+        """Count a fault and probe the device; ignores categories that are not faults."""
         if category not in FAULTS:
             return
         with self._lock:

@@ -28,8 +28,8 @@ class CudaKind(DeviceKind):
     shares_memory = True
     is_numbered = True
     roles = MappingProxyType({"plain": ("reference", "compile", "host", "candidate")})
-    # The driver makes contexts one after the other; what a start takes besides runs beside another's (on an H100 6.2
-    # starts a second one by one, 10.2 by twos, 13.5 by fours).
+    # The driver creates contexts one after another; the rest of a start overlaps with others' (on an H100 6.2 starts a
+    # second one by one, 10.2 by twos, 13.5 by fours).
     workers_at_once = 4
     max_tensor_bytes = 16 << 30
     most_exact_bytes = 1 << 30

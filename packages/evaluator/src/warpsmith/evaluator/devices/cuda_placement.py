@@ -47,7 +47,7 @@ class Placement:
     """Where the result of one operator goes.
 
     Args:
-        device: a GPU; its regions hold what the operator allocates beside its result.
+        device: a GPU; its regions hold what the operator allocates besides its result.
         into: the tensor for the result. Its memory must be writable and outlive this.
     """
 

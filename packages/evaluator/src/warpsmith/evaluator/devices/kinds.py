@@ -101,7 +101,7 @@ class DeviceKind(ABC):
 
     @abstractmethod
     def prepare_worker(self, *, context: bool) -> None:
-        """Do in a worker what opening the device needs and runs nothing on it, beside whatever others do there.
+        """Do in a worker the part of opening the device that runs nothing on it, concurrently with others' work there.
 
         Args:
             context: whether that includes a context.

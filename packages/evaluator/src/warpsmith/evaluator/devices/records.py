@@ -6,7 +6,7 @@
 
 They are dataclasses, named tuples, namespaces, members of enumerations, and objects of classes that have no methods of
 their own. Neither a class nor its code is sent: what is made has a class of the same name and kind, with the same
-fields. Attributes beside the fields, constants of the class and the values of its properties are sent too; methods are
+fields. Attributes besides the fields, constants of the class and the values of its properties are sent too; methods are
 not.
 """
 
@@ -39,11 +39,11 @@ _PLAIN_ENTRIES: Final = frozenset({
     "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__init__", "__repr__",
     "__str__", "__eq__", "__hash__", "__firstlineno__", "__static_attributes__",
 })  # fmt: skip
-"""What a class without methods of its own may define beside constants and properties."""
+"""What a class without methods of its own may define besides constants and properties."""
 
 
 def taken(value: Any) -> Record | None:
-    """Return a record's kind, name and fields, these as they are; None for what is no record."""
+    """Return a record's kind, name and fields, unchanged; None for anything else."""
     if type(value) in _NO_RECORDS or isinstance(value, type | torch.Tensor | torch.nn.Module | Mapping):
         return None
     if isinstance(value, enum.Enum):
@@ -127,7 +127,7 @@ def _named_tuple(name: str, fields: dict[str, Any]) -> Any:
 
 @lru_cache(maxsize=256)
 def _tuple_class(name: str, fields: tuple[str, ...]) -> type:
-    # The named tuple's own class has no room for what is beside its fields.
+    # The named tuple's own class has no room for attributes besides its fields.
     return type(name, (namedtuple(name, fields),), {})
 
 

@@ -46,7 +46,7 @@ class _Episode:
         logprobs: as sampled, 0.0 where the mask is 0; None if the server gives none.
         grades: one a turn.
         timings: seconds of generation and of judging, over all turns.
-        reported: what the server reports beside tokens, such as the weights' version.
+        reported: what the server reports besides tokens, such as the weights' version.
     """
 
     messages: list[dict[str, Any]]

@@ -29,10 +29,10 @@ class Record:
     """A value with named fields, as a value in a tree; nothing here makes an object of it.
 
     Attributes:
-        kind: such as `dataclass`, for whoever makes it again.
+        kind: such as `dataclass`, for the code that rebuilds it.
         name: of its class.
         fields: its fields by name, in their order.
-        others: attributes that are no fields.
+        others: attributes that are not fields.
     """
 
     kind: str

@@ -138,7 +138,7 @@ def check_slot(slot: TensorSlot, max_bytes: int) -> TensorSlot:
         raise LayoutError(f"Negative size or stride in shape {slot.shape}, stride {slot.stride}.")
     if slot.offset < 0 or slot.offset % ITEM_BYTES[slot.dtype]:
         raise LayoutError(f"A tensor {slot} begins at byte {slot.offset}; a multiple of its item was expected.")
-    # A stride of 0 makes a large tensor of a small memory, and whoever computes with it needs memory for all of it.
+    # A stride of 0 makes a large tensor from little memory, and computing with it needs memory for all of it.
     size = slot.dense_bytes
     if size > max_bytes:
         raise LayoutError(

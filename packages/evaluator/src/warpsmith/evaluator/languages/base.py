@@ -105,7 +105,8 @@ class HostServices:
 
     Attributes:
         build: sends the judge the fields of a BUILD message, and returns those of its answer.
-        streams: the process's streams and events, which note what nobody waits for (`workers.fake_cuda.Streams`).
+        streams: the process's streams and events, which note work that is never waited for
+            (`workers.fake_cuda.Streams`).
     """
 
     build: RequestBuild
@@ -274,7 +275,7 @@ class KernelLanguage(ABC):
         return False
 
     def autotuner_skips(self, category: str | None, message: str) -> bool:
-        """Whether the language's own autotuner goes on with other configurations when one fails in this way."""
+        """Whether the language's own autotuner continues with other configurations when one fails in this way."""
         return False
 
     # Zygotes -------------------------------------------------------------------------------------------------------

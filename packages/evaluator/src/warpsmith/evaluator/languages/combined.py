@@ -154,7 +154,7 @@ class Combined(KernelLanguage):
             part.check(config)
 
     def is_in(self, source: str) -> bool | None:
-        """See `KernelLanguage`: whether it uses the first language, perhaps beside others."""
+        """See `KernelLanguage`: whether it uses the first language, perhaps alongside others."""
         return self._first.is_in(source)
 
     def version(self) -> str:
@@ -243,7 +243,7 @@ class Combined(KernelLanguage):
     def record_on_device(
         self, device: "Device", compiled: Callable[[dict[str, Any]], Any], *, services: HostServices | None = None
     ) -> Hooks:
-        """See `KernelLanguage`: as `record_detached`; whoever asks for the code of a launch names its language."""
+        """See `KernelLanguage`: like `record_detached`; a request for a launch's code names its language."""
 
         def asks(name: str) -> Callable[[dict[str, Any]], Any]:
             return lambda launch: compiled(launch | {OPTION: name})

@@ -8,7 +8,7 @@ from warpsmith.records.registry import RegistryError
 def other_language(source: str, language: KernelLanguage) -> KernelLanguage | None:
     """Return the language that a source is written in instead of `language`; None if it may be in that one.
 
-    A source that uses several, or none that its text tells, may be in `language`.
+    A source that uses several, or none that its text reveals, may be in `language`.
     """
     if language.is_in(source) is not False:
         return None
@@ -16,7 +16,7 @@ def other_language(source: str, language: KernelLanguage) -> KernelLanguage | No
 
 
 def wider_language(source: str, language: KernelLanguage) -> KernelLanguage | None:
-    """Return the language that takes kernels of `language` beside its own, if a source uses both; None otherwise."""
+    """Return the language that takes kernels of `language` besides its own, if a source uses both; None otherwise."""
     if not language.is_in(source):
         return None
     others = (other for other in map(_known, LANGUAGES.names()) if other and other.name != language.name)

@@ -63,7 +63,7 @@ MOST_RELATED: Final = 4096
 """Share and most integers of a draw that become a sum or a difference of earlier ones and of special numbers."""
 OFFSETS: Final = 3
 MOST_OFFSETS: Final = 16
-"""Special integers that are tried at each of them, and so many of the first ones twice as often as the others."""
+"""Special integers that are tried at each of them, and the number of first ones tried twice as often as the others."""
 CARRIES: Final = 2
 CARRIED: Final = 2
 """Rows in which a carry runs, and the digits that it runs through."""

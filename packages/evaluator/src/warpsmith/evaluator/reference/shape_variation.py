@@ -447,7 +447,7 @@ def _groups(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Yield the occurrences of a literal that may differ from the others, by their numbers.
 
     These are all in one place of a shape, then two in different places, as the inner sizes of a product, and all in two
-    places. Two in the same place of the same shape never differ alone: that their tensors have one shape is no chance.
+    places. Two in the same place of the same shape never differ alone: their tensors have one shape on purpose.
     """
     if len(places) > MOST_OCCURRENCES:
         return

@@ -31,7 +31,7 @@ BELOW: Final = (-1, -1, 0, 1)
 AT: Final = (-1, 0, 0, 0, 1)
 """Distances from a special number."""
 LARGE_OF: Final = 3
-"""The largest of so many random numbers of a source is taken: random draws meet a large one least."""
+"""The largest of this many random numbers of a source is taken: random draws rarely hit large ones."""
 MEETINGS: Final = 4
 """Attempts for each meeting that is wanted: many have no place in the range."""
 LONGEST: Final = (

@@ -49,7 +49,7 @@ class GradingRules:
         score: what a verdict is worth; `SpeedScore()` by default.
         on_invalid: what an `invalid` verdict gives: a grade whose score is None, or an InvalidVerdictError.
         extract: takes the candidate out of a completion; by default its last Python block with `ModelNew`.
-        retries: how often a candidate whose verdict is `invalid` is judged again. `Client` retries by itself.
+        retries: how often a candidate whose verdict is `invalid` is judged again. `Client` does its own retries.
     """
 
     score: Score = field(default_factory=SpeedScore)

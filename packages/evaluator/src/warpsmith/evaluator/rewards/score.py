@@ -19,7 +19,7 @@ class BadScoreError(EvaluatorError):
 
 
 class InvalidVerdictError(EvaluatorError):
-    """The evaluator failed on a candidate, which is no reason to score it. `verdict` has the cause."""
+    """The evaluator failed on a candidate, which therefore gets no score. `verdict` has the cause."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(
@@ -65,7 +65,7 @@ def scored(score: Score, verdict: Verdict) -> float:
 
     Raises:
         InvalidVerdictError: the verdict is `invalid`.
-        BadScoreError: the score is no finite number.
+        BadScoreError: the score is not a finite number.
     """
     if verdict.status == "invalid":
         raise InvalidVerdictError(verdict)

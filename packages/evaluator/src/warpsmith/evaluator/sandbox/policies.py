@@ -28,7 +28,7 @@ SINGLE_THREADED: Final = {
 # Added to what a worker inherits; far more than honest workers map, with at most 128 MiB of page tables.
 ADDRESS_SPACE_BYTES: Final = 64 << 30
 DETACHED_DATA_BYTES: Final = 48 << 30
-"""What host code without a device can map beside one: its tensors are as large as on the device, but nobody reads them.
+"""What host code without a device can map where there is one: its tensors are as large as on the device, but unread.
 
 Judge and cgroup bound what it uses; see `processes/memory_watch.py`.
 """

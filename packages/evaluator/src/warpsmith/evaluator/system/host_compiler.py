@@ -47,7 +47,7 @@ class HostCompiler:
 
     @cached_property
     def folders(self) -> tuple[Path, ...]:
-        """Where it finds its own headers and the system's, and the linker's plugin, which lies beside its own programs.
+        """Where it finds its own headers and the system's, and the linker's plugin, which is next to its own programs.
 
         Since version 13 that is `libexec` on some systems, and not `lib`, which a sandbox has.
         """

@@ -226,7 +226,7 @@ class Side:
             median's interval is narrow, short rounds of graphs where they only confirm events, the number of replays
             found before the device is held alone, and a reference's earlier time although its events differ by less
             than they resolve.
-        beside: whether others may make contexts meanwhile, which stall the device now and then.
+        beside: whether others may create contexts meanwhile, which occasionally stalls the device.
 
     Attributes:
         times: times of the counted calls in milliseconds, by events.
@@ -367,7 +367,7 @@ class Side:
         return (min(self.walls[mode, many]) - min(self.walls[mode, few])) / (many - few)
 
     def is_confirmed(self, few: int, many: int) -> bool:
-        """Whether the two shortest rounds of many replays took alike, so that no stall is in them."""
+        """Whether the two shortest rounds of many replays took about the same time, so that neither has a stall."""
         one, other = sorted(self.walls["graph", many])[:2]
         return other - one <= ALIKE * self.slope("graph", few, many) * (many - few)
 

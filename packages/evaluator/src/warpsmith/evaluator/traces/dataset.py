@@ -73,7 +73,7 @@ def read_dataset(place: str | Path, format: FormatName, tensors: Path | None = N
     Args:
         place: FlashInfer-trace's root; SOL-ExecBench's folder of a problem, or any above such folders.
         format: whose layout it has.
-        tensors: a folder that paths of tensor files may be relative to, beside the layout's own.
+        tensors: a folder that paths of tensor files may be relative to, besides the layout's own.
 
     Raises:
         DatasetError: there is no definition.

@@ -1,7 +1,8 @@
 """Which numbers a random input has: the expression that draws them, as source.
 
-FlashInfer-trace draws every input alike, by dtype. SOL-ExecBench chooses by name and description, since a variance
-below zero or a mask of arbitrary numbers means nothing; its rules are taken up here as far as they are about values.
+FlashInfer-trace draws every input the same way, by dtype. SOL-ExecBench chooses by name and description, since a
+variance below zero or a mask of arbitrary numbers means nothing; its rules are taken up here as far as they are about
+values.
 """
 
 import re

@@ -15,7 +15,7 @@ LONGEST: Final = 400
 
 
 class ShapeExpressionError(ValueError):
-    """A text is no arithmetic expression over axes, or has no size as its value; the message says why."""
+    """A text is not an arithmetic expression over axes, or its value is not a size; the message says why."""
 
 
 def _power(base: Number, exponent: Number) -> Number:
@@ -51,7 +51,8 @@ def value_of(text: str, axes: Mapping[str, int]) -> int:
         axes: the axes by name.
 
     Raises:
-        ShapeExpressionError: it is no such expression, names another axis, or its value is no integer of 0 or more.
+        ShapeExpressionError: it is not such an expression, names another axis, or its value is not an integer of 0 or
+            more.
     """
     try:
         value = _value(_tree(text), axes)

@@ -23,7 +23,7 @@ def embedded(given: SafetensorsInput, tensor: Tensor, shape: Sequence[int], root
 
     Args:
         given: file and key.
-        tensor: what the definition says of it.
+        tensor: what the definition says about it.
         shape: its shape in this workload.
         roots: folders that the path may be relative to; the first that has the file counts.
         where: file and field that name the tensor, for errors.

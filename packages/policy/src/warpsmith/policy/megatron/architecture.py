@@ -1,4 +1,4 @@
-"""What a decoder is made of, from Megatron's arguments or from a `config.json`, and what of it is supported."""
+"""What a decoder is made of, from Megatron's arguments or from a `config.json`, and which of that is supported."""
 
 import math
 from collections.abc import Mapping
@@ -89,7 +89,7 @@ class Architecture:
         return self.family == "qwen3"
 
     def sized(self, vocab_size: int | None) -> "Architecture":
-        """Return it with another size of the vocabulary, or as it is if None."""
+        """Return it with another vocabulary size, or unchanged if None."""
         return self if vocab_size is None else replace(self, vocab_size=vocab_size)
 
 

@@ -161,7 +161,7 @@ def architecture_of(checkpoint: Checkpoint, options: Options) -> Architecture:
         ConversionError: it is not supported, unknown, or differs between the checkpoint and `options`.
     """
     arguments, where = checkpoint.arguments, checkpoint.directory
-    # A training's arguments always have this one; what others saved there says nothing of the model.
+    # A training's arguments always have this one; what others saved there says nothing about the model.
     trained = from_arguments(arguments, where, options.family) if "num_layers" in arguments else None
     named = None if options.config is None else from_config(options.config, options.family)
     if trained is not None and named is not None:

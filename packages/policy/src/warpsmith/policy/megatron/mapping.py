@@ -92,7 +92,7 @@ def _layer_rules(architecture: Architecture, layer: int) -> Iterator[Rule]:
 
 
 def _same(megatron: str, hugging_face: str, shape: Shape) -> Rule:
-    """Return the rule of a tensor that both have alike."""
+    """Return the rule of a tensor that both store the same way."""
     return Rule(megatron, shape, {hugging_face: shape}, lambda whole: (whole,), lambda parts: parts[0])
 
 

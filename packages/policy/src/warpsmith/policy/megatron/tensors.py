@@ -26,7 +26,7 @@ FC1, FC2 = "mlp.linear_fc1", "mlp.linear_fc2"
 ATTENTION_NORM, MLP_NORM = f"{QKV}.layer_norm_weight", f"{FC1}.layer_norm_weight"
 Q_NORM, K_NORM = "self_attention.q_layernorm.weight", "self_attention.k_layernorm.weight"
 
-# Without Transformer Engine the norms are modules of their own; distributed checkpoints call them as with it.
+# Without Transformer Engine the norms are separate modules; distributed checkpoints name them as with it.
 _LOCAL_NORMS: Final = {"input_layernorm.weight": ATTENTION_NORM, "pre_mlp_layernorm.weight": MLP_NORM}
 _LAYER: Final = re.compile(r"decoder\.layers\.(\d+)\.(.+)")
 _NO_WEIGHTS: Final = re.compile(r"(^|\.)(_extra_state|rotary_pos_emb\.inv_freq)(\d*$|/)")

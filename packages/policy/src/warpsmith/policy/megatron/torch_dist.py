@@ -32,7 +32,7 @@ METADATA: Final = ".metadata"
 COMMON: Final = "common.pt"
 FORMAT: Final = "metadata.json"
 
-# What a training saves beside the model: keys of these beginnings are no weights of it.
+# What training saves besides the model: keys with these prefixes are not weights of it.
 _NO_MODEL: Final = ("optimizer", "chained_", "rng_state", "rerun_state_machine_state", "opt_param_scheduler")
 _HALVES: Final = ("_w", "_v")
 
@@ -149,7 +149,7 @@ def _fills(entry: Entry) -> bool:
         for c in entry.chunks
     ):
         return False
-    # The edges of all chunks cut the tensor into cells, of which each chunk holds some completely.
+    # The edges of all chunks cut the tensor into cells, and each chunk holds some of them completely.
     edges = [
         sorted({0, whole, *(c.offsets[d] for c in entry.chunks), *(c.offsets[d] + c.sizes[d] for c in entry.chunks)})
         for d, whole in enumerate(entry.shape)

@@ -39,7 +39,7 @@ class TorchDistWriter:
             tensor: the data, with as many dimensions as `shape`.
             shape: the shape of the whole tensor; that of `tensor` if None.
             offsets: where the chunk begins in it.
-            file: the file to append to; Megatron's ranks write to files of their own.
+            file: the file to append to; each of Megatron's ranks writes to its own files.
         """
         import torch
         from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, TensorProperties, TensorStorageMetadata
@@ -54,7 +54,7 @@ class TorchDistWriter:
         self._append(key, tensor.detach().clone(memory_format=torch.contiguous_format), file, offsets)
 
     def add_object(self, key: str, value: Any) -> None:
-        """Append an object that is no tensor; Megatron keeps the state of a layer's kernels in such."""
+        """Append an object that is not a tensor; Megatron keeps the state of a layer's kernels in such objects."""
         from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
         self._entries[key] = BytesStorageMetadata()

@@ -24,7 +24,7 @@ class Details:
     """Reads trajectories of one run for the page's reader.
 
     Raises:
-        ReportError: a file beside the records does not have the form in docs/records.md.
+        ReportError: a file next to the records does not have the form in docs/records.md.
     """
 
     def __init__(self, follower: Follower) -> None:

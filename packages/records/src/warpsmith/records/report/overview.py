@@ -65,7 +65,7 @@ def overview(follower: Follower, by: str | None = None) -> dict[str, Any]:
 
     Raises:
         UsageError: `by` is not one of `parts.GROUPINGS`.
-        ReportError: a file beside the records does not have the form in docs/records.md.
+        ReportError: a file next to the records does not have the form in docs/records.md.
     """
     run_dir, turns = follower.reader.run_dir, follower.turns
     parts = parts_of(turns)

@@ -57,7 +57,7 @@ def write_report(
         by: a column of `parts.GROUPINGS` by which the page shows the figures too.
 
     Raises:
-        ReportError: plotly is not installed, a file beside the records does not have the form in docs/records.md, or
+        ReportError: plotly is not installed, a file next to the records does not have the form in docs/records.md, or
             the figures alone exceed `most_bytes`.
         UsageError: `by` is not such a column.
         SegmentError: damaged records, if the reader raises.

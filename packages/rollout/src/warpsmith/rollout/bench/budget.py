@@ -23,10 +23,10 @@ class Budget:
     answer_tokens: int
 
     def affordable(self, attempts: Sequence[Attempt], prompts: Sequence[int]) -> tuple[int, Spent | None]:
-        """Return how many of the next attempts may begin, and what else would be exceeded.
+        """Return how many of the next attempts may begin, and which limit stops the others.
 
-        An attempt begins only if its prompt and a whole answer fit in what is left, beside those that begin with it;
-        and only if it may be judged. So neither limit is exceeded, but for an error of the estimated prompt.
+        An attempt begins only if its prompt and a whole answer fit in what is left, along with those that begin with
+        it; and only if it may be judged. So neither limit is exceeded, except by an error in the prompt's estimate.
 
         Args:
             attempts: those that were made.

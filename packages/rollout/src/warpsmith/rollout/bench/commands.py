@@ -152,7 +152,7 @@ def compare(
     *,
     differing: Annotated[
         list[str],
-        typer.Option(metavar="SETTING", help="A setting that may differ beside model and strategy; repeatable."),
+        typer.Option(metavar="SETTING", help="A setting that may differ besides model and strategy; repeatable."),
     ] = [],  # noqa: B006 - typer reads it once and it is never changed
     resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,

@@ -48,7 +48,7 @@ def compare_results(
 
     Args:
         first, second: results as `read_result` returns them.
-        differing_too: settings that may differ beside model and strategy; a table includes its keys.
+        differing_too: settings that may differ besides model and strategy; a table includes its keys.
         resamples, seed: of the bootstrap over problems.
 
     Raises:

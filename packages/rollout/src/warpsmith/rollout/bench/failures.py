@@ -73,7 +73,7 @@ class Failures:
                 return ServerFailedError(f"The connection to {url} failed: {error or type(error).__name__}.")
 
     def refused(self, status: int, text: str, headers: "httpx.Headers") -> EndpointError:
-        """Return the typed error of a response that is none."""
+        """Return the typed error for a response that is not usable."""
         url, said = self.config.endpoint.base_url, message_of(text)
         if status == 429:
             return BusyError(

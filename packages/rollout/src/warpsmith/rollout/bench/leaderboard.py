@@ -74,14 +74,14 @@ def render(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def boards_of(results: Sequence[Mapping[str, Any]]) -> list[Board]:
-    """Return a board for each set of results whose problems, devices and settings but for model and strategy agree."""
+    """Return a board for each set of results that agree in problems, devices and settings except model and strategy."""
     groups: dict[str, dict[tuple[str, ...], list[Mapping[str, Any]]]] = {}
     for result in results:
         common = {name: value for name, value in result["settings"].items() if name not in COMPARED}
         key = json.dumps([result["problem_set"], common], sort_keys=True)
         groups.setdefault(key, {}).setdefault(tuple(result["devices"]), []).append(result)
     for by_devices in groups.values():
-        # A result without a correct kernel was timed on no device, and stands beside any.
+        # A result without a correct kernel was timed on no device, and is comparable with any.
         if () in by_devices and len(by_devices) > 1:
             untimed = by_devices.pop(())
             next(iter(by_devices.values())).extend(untimed)

@@ -175,7 +175,7 @@ class Recorder:
         return row | {
             "turn": made.plan.index,
             "num_turns": planned,
-            # An attempt is not credited with what later ones make of it.
+            # An attempt is not credited with what later attempts make of it.
             "return": made.score.value,
             "finish_reason": answer.finish_reason if answer else None,
         }

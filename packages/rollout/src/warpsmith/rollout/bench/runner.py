@@ -1,4 +1,4 @@
-"""All searches of a bench: opened together, bounded, recorded as they go, resumed after a kill."""
+"""All searches of a bench: opened together, bounded, recorded as they run, resumed after a kill."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ class BenchStoppedError(Exception):
 
 @dataclass
 class _Losses:
-    """Counts requests that failed one after the other.
+    """Counts requests that failed one after another.
 
     Args:
         most: how many end the bench.

@@ -172,7 +172,7 @@ class _Search:
         return tuple(attempt for _, attempt in sorted(self.attempts.items()))
 
     async def _round(self, plans: Sequence[Plan], prompts: Sequence[list[Message]]) -> None:
-        """Make the attempts of a round side by side. All of them end, even if one is lost."""
+        """Make the attempts of a round concurrently. All of them end, even if one is lost."""
         before, planned = dict(self.attempts), len(self.attempts) + len(plans)
         ended = await all_or_first_error(
             [
@@ -213,7 +213,7 @@ class _Attempting:
     before: dict[int, Attempt]
 
     async def run(self, messages: list[Message], row: RecordedAttempt | None) -> tuple[Made, Attempt | None]:
-        """Make the attempt, or take up the recorded one; return it, and what it is if it has a verdict."""
+        """Make the attempt, or continue the recorded one; return it, and its outcome if it has a verdict."""
         made = Made(self.plan, messages, seed=seed_of(self.parts.config, self.name, self.plan.index))
         if row is not None and (answer := answer_of(row)) is not None:
             # The prompt that was answered may be a shortened one.
@@ -264,7 +264,7 @@ class _Attempting:
     async def _judge(self, made: Made, answer: Answer, *, new: bool) -> bool:
         """Give the attempt its verdict and score; return whether it had to be judged.
 
-        A new answer is recorded before it is judged: it has its price, and a kill must not lose it.
+        A new answer is recorded before it is judged: it costs money, and a kill must not lose it.
         """
         made.kernel = extract_kernel(answer.text)
         if made.kernel is None:
@@ -328,7 +328,7 @@ class _Attempting:
 
 
 def _is_final(row: RecordedAttempt) -> bool:
-    """Return whether a recorded attempt has its verdict, or is of a problem that was refused."""
+    """Return whether a recorded attempt has its verdict, or belongs to a refused problem."""
     return row["invalid_reason"] is None or row["invalid_reason"].startswith(REFUSED)
 
 

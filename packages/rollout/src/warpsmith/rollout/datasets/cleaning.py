@@ -83,7 +83,7 @@ class Benchmarks:
 
 
 Computations = Mapping[str, Computation]
-"""What is known of a problem by running it, by the key of the problem."""
+"""What is known about a problem by running it, by the key of the problem."""
 
 
 def computations(

@@ -82,7 +82,7 @@ def verify(
     Kernels are in Triton or CUDA C++. Without a GPU those in CUDA C++ are compiled and end as `undecided`.
 
     Writes every verdict to the run directory --output as it comes, as turns of the role `dataset`: summaries, reports
-    and SFT read them like a policy's. Also rows.parquet, each row's claim beside its verdict, and summary.json.
+    and SFT read them like a policy's. Also rows.parquet, each row's claim next to its verdict, and summary.json.
 
     The same command continues after a stop or a kill. A kernel with a verdict is not judged again; one on which the
     evaluator failed is, and is never counted as wrong.

@@ -62,7 +62,7 @@ class Computation:
         """Whether two problems have equal outputs on their own inputs under each seed."""
         if not self.samples or self.shapes != other.shapes or len(self.samples) != len(other.samples):
             return False
-        # First what tells most of them apart: there may be millions of pairs.
+        # First what distinguishes most of them: there may be millions of pairs.
         if abs(self.scale - other.scale) > RELATIVE * max(self.scale, other.scale):
             return False
         return all(_close(one, two) for one, two in zip(self.samples, other.samples, strict=True))

@@ -50,7 +50,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a data set says of a kernel; None where it says nothing.
+    """What a data set says about a kernel; None where it says nothing.
 
     Attributes:
         correct: whether it is correct.
@@ -73,7 +73,7 @@ class Entry:
         level: its level, or None.
         kernel: the candidate, a module that defines `ModelNew`, or None.
         language: the candidate's kernel language.
-        claim: what the data set says of the kernel.
+        claim: what the data set says about the kernel.
         others: other published sources of the same problem.
         label: the row's own name in its data set, or an empty string.
         file: the file that it is from.
@@ -111,7 +111,7 @@ class Entry:
 
 
 def language_in(kernel: str) -> Language:
-    """Return the language of a kernel, by its text: CUDA C++ if it builds extensions, perhaps beside Triton."""
+    """Return the language of a kernel, by its text: CUDA C++ if it builds extensions, perhaps alongside Triton."""
     return "cuda_cpp" if CUDA_CPP.is_in(kernel) else "triton"
 
 
@@ -132,7 +132,7 @@ class Cells:
         self.row, self.columns = row, columns
 
     def value(self, field: str) -> Any:
-        """Return a value as it is; None for one that is missing.
+        """Return a value unchanged; None if it is missing.
 
         Raises:
             BadRow: it is missing and required.
@@ -150,7 +150,7 @@ class Cells:
         """Return a text, which may not be blank if it is required; an empty one for a missing one.
 
         Raises:
-            BadRow: it is missing and required, is no text, or cannot be encoded.
+            BadRow: it is missing and required, is not text, or cannot be encoded.
         """
         value, column = self.value(field), self.columns[field]
         if value is None:
@@ -165,7 +165,7 @@ class Cells:
         """Return a finite number; None for a missing one and for NaN or infinity.
 
         Raises:
-            BadRow: it is missing and required, or is no number.
+            BadRow: it is missing and required, or is not a number.
         """
         value = self.value(field)
         if value is None or value == "":

@@ -72,7 +72,7 @@ class ProblemRow:
     def usual_operators(self) -> OperatorPolicy:
         """What a kernel for it may compute with torch, unless a setting says so: its whole work if it is generated.
 
-        KernelBench asks for kernels for a part of the module, beside library operators.
+        KernelBench asks for kernels for a part of the module, alongside library operators.
         """
         return "none" if self.source.startswith(GENERATED) else "library"
 
@@ -153,7 +153,7 @@ def write_directory(
 ) -> list[Path]:
     """Write `level<L>/<number>_<name>.py`, numbered from 1 in each level as in KernelBench; return these files.
 
-    A known solution is written beside its problem as `<number>_<name>.solution.py`.
+    A known solution is written next to its problem as `<number>_<name>.solution.py`.
 
     Args:
         problems: a problem without a level is written as level 0.

@@ -61,7 +61,7 @@ def _shown(one: Refusal) -> str:
 def read_dataset(
     path: str | Path, type_: str | None = None, *, columns: Mapping[str, str] | None = None, limit: int | None = None
 ) -> Dataset:
-    """Read a data set. Unusable rows are listed, and are no error unless all rows are unusable.
+    """Read a data set. Unusable rows are listed, and are not an error unless all rows are unusable.
 
     Args:
         path: a file, a directory of files, a pattern, or a checkout of KernelBench.
@@ -106,7 +106,7 @@ def detect(path: Path) -> str:
         try:
             found += [name] if DATASETS.get(name).reads(path) else []
         except WarpsmithError as error:
-            # A checkout has files of JSON that are no rows, which only a reader of rows opens.
+            # A checkout has JSON files that are not rows, which only a reader of rows opens.
             errors.append(error)
     if errors and not found:
         raise errors[0]

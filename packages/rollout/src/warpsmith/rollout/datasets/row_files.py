@@ -189,7 +189,7 @@ def _damaged(place: str, error: ValueError) -> Refusal:
 
 
 def _plain(batch: Any) -> list[Any]:
-    """Return the rows of a batch; in place of one that is damaged or no UTF-8, the error, a ValueError."""
+    """Return the rows of a batch; instead of one that is damaged or not UTF-8, the error, a ValueError."""
     try:
         # Of a text with a negative length Python makes a SystemError, of one beyond the buffer anything.
         batch.validate(full=True)

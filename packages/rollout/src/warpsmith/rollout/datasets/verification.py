@@ -54,7 +54,7 @@ _UNSAMPLED: Final = Sampling(temperature=0.0, max_tokens=0)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is known of a kernel.
+    """What is known about a kernel.
 
     Attributes:
         status: the status of its verdict; `refused` if the problem cannot be judged.
@@ -267,7 +267,7 @@ class _Judging:
 
 
 def operators_of(config: SessionConfig) -> OperatorPolicy:
-    """Return what a kernel of a data set may compute with torch: published ones stand beside library operators."""
+    """Return what a data set's kernel may compute with torch: published ones accompany library operators."""
     return config.operators or "library"
 
 

@@ -16,12 +16,12 @@ SUMMARY: Final = "summary.json"
 ROWS: Final = "rows.parquet"
 CLAIMS: Final = ("correct", "wrong", "nothing")
 WRONG: Final = ("incorrect", "compile_error", "runtime_error", "timeout", "rejected")
-"""Statuses that a wrong kernel has; `undecided`, `invalid` and `refused` say nothing of a kernel."""
+"""Statuses that a wrong kernel has; `undecided`, `invalid` and `refused` say nothing about a kernel."""
 _WAITING: Final = Outcome("waiting")
 
 
 def claim_of(entry: Entry) -> str:
-    """Return what a data set says of a kernel: one of `CLAIMS`."""
+    """Return what a data set says about a kernel: one of `CLAIMS`."""
     return {True: "correct", False: "wrong", None: "nothing"}[entry.claim.correct]
 
 

@@ -61,7 +61,7 @@ def gain_of(verdict: Verdict, start: Verdict, gains: GainKeys) -> Score:
     if not verdict.correct:
         return Score(gains.wrong_score)
     if verdict.speedup and start.speedup:
-        # Each speedup is over a reference timed beside its kernel: a device that is slower today changes nothing.
+        # Each speedup is over a reference timed with its kernel: a device that is slower today changes nothing.
         over_start = verdict.speedup / start.speedup
         return Score(_bounded(over_start, gains), speedup_over_start=over_start)
     if verdict.bytes_moved and start.bytes_moved:

@@ -107,7 +107,7 @@ class SamplerPool:
         await asyncio.gather(*(self._resume_member(sampler) for sampler in self.samplers))
 
     async def _resume_member(self, sampler: RemoteSampler) -> None:
-        """Let a member continue. One that does not is killed: its requests would wait for their own deadlines."""
+        """Let a member continue. A member that does not is killed: its requests would wait for their own deadlines."""
         try:
             await _unless_dead(sampler.resume())
         except (SamplerError, DeadlinePassedError) as error:

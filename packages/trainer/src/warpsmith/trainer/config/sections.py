@@ -119,7 +119,7 @@ class WandbSection(Section):
 
 
 class TrackersSection(Section):
-    """`[trackers]`: what shows the steps beside W&B. Each needs the extra of its name."""
+    """`[trackers]`: what shows the steps besides W&B. Each needs the extra of its name."""
 
     tensorboard: bool = Field(default=False, description="Write event files for TensorBoard to RUN/tensorboard.")
     mlflow: str = Field(

@@ -26,7 +26,7 @@ from warpsmith.trainer.launch.rank_log import quote_dead_ranks
 T = TypeVar("T")
 
 _LAUNCHER_S = 5.0
-"""In this time DeepSpeed's launcher, which polls once a second, notices a dead rank and ends the others."""
+"""Within this time DeepSpeed's launcher, which polls once a second, notices a dead rank and ends the others."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Probe:
     """Fixed tokens to which samplers and trainer must give the same log-probabilities after every sync.
 
     A few tokens are sampled after them and discarded: scores are computed from scratch while a completion reads the
-    prefix cache, so the two agree only if the cache has nothing of older weights.
+    prefix cache, so the two agree only if the cache has nothing from older weights.
 
     Attributes:
         ids: the tokens, at least two; the prefix cache is checked if they fill more than one of its blocks.

@@ -52,7 +52,7 @@ _INCLUDED: Final = re.compile(r'^# \d+ "((?:[^"\\]|\\.)+)"', re.MULTILINE)
 _FILES_IN_ASSEMBLY: Final = re.compile(r"\.\s*(incbin|include)\b")
 _MOST_LIBRARY_BYTES: Final = 16 << 20
 NO_FATBIN: Final = "static int __fatDeviceText __attribute__((used)) = 0;\n"
-"""What the host's half includes in place of the kernels: nobody loads them from it."""
+"""What the host's half includes instead of the kernels, which are never loaded from it."""
 
 
 class CompileError(ValueError):
@@ -355,7 +355,7 @@ def _unfolded(text: str, folder: Path) -> str:
 
 
 def _joined(problems: list[BaseException]) -> BaseException:
-    """Return one error for all; what is no error of the sources comes first."""
+    """Return one error for all; errors that are not the sources' come first."""
     other = next((error for error in problems if not isinstance(error, CompileError)), None)
     if other is not None:
         return other

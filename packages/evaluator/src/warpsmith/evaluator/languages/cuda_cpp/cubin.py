@@ -46,7 +46,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What a cubin says of a kernel.
+    """What a cubin says about a kernel.
 
     Attributes:
         parameters: in order.

@@ -1,4 +1,4 @@
-"""What the CUDA runtime says of a GPU, by torch's properties of it: of the one in use, or the one pretended.
+"""What the CUDA runtime says about a GPU, by torch's properties of it: the one in use, or the pretended one.
 
 A detached process pretends to have one; see `workers/gpu_stand_in.py`.
 """

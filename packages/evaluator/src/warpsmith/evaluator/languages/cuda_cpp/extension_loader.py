@@ -198,7 +198,7 @@ def _read(path: Path) -> str:
 
 
 def _headers_beside(sources: list[Path], folders: Sequence[str]) -> list[tuple[str, str]]:
-    """Return headers that the candidate wrote: those beside its sources and in its include folders."""
+    """Return headers that the candidate wrote: those next to its sources and in its include folders."""
     found: dict[str, str] = {}
     for folder in dict.fromkeys([path.resolve().parent for path in sources] + [Path(one).resolve() for one in folders]):
         if not folder.is_relative_to(Path(tempfile.gettempdir()).resolve()) or not folder.is_dir():

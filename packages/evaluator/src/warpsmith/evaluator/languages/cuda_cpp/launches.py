@@ -15,7 +15,7 @@ def launches_of(events: list[Any]) -> list[dict[str, Any]]:
     """Return kernel and build of each launch, as `KernelLanguage.launches_of`.
 
     Raises:
-        WireError: an event is no list, or a launch or a copy to a variable has another form.
+        WireError: an event is not a list, or a launch or a copy to a variable has another form.
     """
     found = []
     for event in events:

@@ -1,7 +1,8 @@
 """Which memory of the candidate's process an address lies in: pointers in C++ become tensors of the recording.
 
-A pointer reaches as far as the storage that it points into. So whoever makes a tensor for host code gives it a storage
-of its own (`tensor_views.apart`): of one that lies in a larger arena, a kernel would seem to get all that follows.
+A pointer reaches as far as the storage that it points into. So code that makes a tensor for host code gives it a
+storage of its own (`tensor_views.apart`): of one that lies in a larger arena, a kernel would seem to get all that
+follows.
 """
 
 from bisect import bisect_right

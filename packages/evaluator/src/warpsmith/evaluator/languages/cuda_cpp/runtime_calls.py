@@ -206,7 +206,7 @@ class Runtime:
     # Memory --------------------------------------------------------------------------------------------------------
 
     def may_change(self, storage: torch.UntypedStorage) -> bool:
-        """Whether host code can write to a storage through a pointer, unseen: memory of the host beside a device."""
+        """Whether host code can write to a storage through a pointer, unseen: host memory where there is a device."""
         beside = self._execution.host_is_apart and storage.device.type == "cpu"
         return beside and self.memory.knows(storage.data_ptr())
 

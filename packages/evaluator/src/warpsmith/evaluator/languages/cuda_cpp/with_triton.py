@@ -8,7 +8,7 @@ from warpsmith.evaluator.languages.triton.language import TRITON
 
 
 class CudaCppWithTriton(Combined):
-    """CUDA C++, with Triton kernels beside."""
+    """CUDA C++, alongside Triton kernels."""
 
     name = ALONE.name
     title = ALONE.title

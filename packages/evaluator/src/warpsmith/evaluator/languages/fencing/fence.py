@@ -6,8 +6,8 @@ memory, or to an address of unknown space, is preceded by a check; an access tha
 returns all bits set, an asynchronous copy zeros, and a store does nothing; a bulk load traps, since the kernel would
 wait forever for its arrival.
 
-When a block starts, it finds nothing of an earlier call: the twin fills its shared memory, its local variables and its
-registers. Unknown instructions are rejected: the lists below name the supported ones.
+When a block starts, it finds nothing from an earlier call: the twin fills its shared memory, its local variables and
+its registers. Unknown instructions are rejected: the lists below name the supported ones.
 """
 
 import re
@@ -491,7 +491,7 @@ class _Body:
                 yield f"{_unreserved([declaration(one)])[0]};"
 
     def _filled_shared(self) -> Iterator[str]:
-        """Fill all shared memory of the block, of fixed and of given size, before any block of its cluster goes on."""
+        """Fill all shared memory of the block, of fixed and given size, before any block of its cluster continues."""
         uses = {one.name: _names(one) for one in (self._function, *self._module.functions)}
         reached = _reached(self._function.name, uses)
         known = [one for one, _ in self._module.variables if one.space == "shared" and one.items != 0]
@@ -542,7 +542,7 @@ class _Body:
             yield from ("barrier.cluster.arrive.aligned;", "barrier.cluster.wait.aligned;")
 
     def _filled_dynamic(self) -> Iterator[str]:
-        """Fill the block's shared memory, before any block of its cluster goes on: Triton's blocks have one axis."""
+        """Fill the block's shared memory before any block of its cluster continues: Triton's blocks have one axis."""
         name = next((one.name for one, _ in self._module.variables if one.space == "shared"), None)
         if name is None:
             return

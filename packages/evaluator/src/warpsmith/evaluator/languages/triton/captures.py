@@ -8,7 +8,7 @@
 
 Host code reports what `factor`, `act` and `SCALE` are when the kernel is launched, just as it reports the arguments of
 a launch; neither can hold more than plain values and functions of the source or of Triton. So a module may compute its
-constants in any way: what its text says of them matters only where a recording says nothing.
+constants in any way: what its text says about them matters only where a recording says nothing.
 
 In a launch they are one more argument, `ARGUMENT`, described as `["captured", {name: constant}]`. A constant is
 `["value", plain]`, `["dtype", name]`, `["tuple", constants]`, `["named", class, constants]`, `["constexpr", constant]`,

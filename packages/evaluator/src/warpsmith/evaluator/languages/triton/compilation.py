@@ -42,7 +42,7 @@ WITHOUT_EFFECT: Final = {
     "launch_cooperative_grid": (False,),
     "sanitize_overflow": (False,),
 }
-"""Launch options that are ignored, with the values for which they are: a replay's launches run one after the other, so
+"""Launch options that are ignored, with the values for which they are: a replay's launches run one after another, so
 that none starts early; grids are not cooperative, and the compiler's overflow checks belong to `debug`."""
 WARP: Final = 32
 MAX_THREADS: Final = 1024

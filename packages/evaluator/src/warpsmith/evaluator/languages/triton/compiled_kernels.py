@@ -30,7 +30,7 @@ Described = Mapping[str, list[Any]]
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A compiled kernel of which host code gets no facts.
+    """A compiled kernel whose facts host code does not get.
 
     Raises:
         DetachedError: on access to any attribute that Triton's own has.

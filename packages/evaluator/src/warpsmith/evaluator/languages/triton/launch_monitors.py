@@ -88,7 +88,7 @@ class DeviceMonitor:
         launch = {"kernel": name, "arguments": described, "options": options}
         key = repr(launch)
         if key not in self._loaded:
-            # The autotuner goes on with others if a configuration that it tries does not compile.
+            # The autotuner continues with others if a configuration that it tries does not compile.
             self._loaded[key] = LoadedKernel(self._device, self._compiled(launch | {"tried": self.silent}))
         return self._loaded[key]
 
@@ -190,7 +190,7 @@ def checked_grid(grid: Any) -> list[int]:
 
 
 class DeviceTuning:
-    """Times the configurations of autotuned kernels like Triton, but for a shorter time, outside the trace.
+    """Times the configurations of autotuned kernels like Triton, but for a shorter time and outside the trace.
 
     The choice need not be trusted: the chosen configuration is judged like any other kernel.
 

@@ -78,7 +78,7 @@ class Strategy(Protocol):
     """
 
     def plan(self, key: str, attempts: Sequence[Attempt]) -> list[Plan]:
-        """Return the next round, whose attempts are made side by side; empty when the search is over.
+        """Return the next round, whose attempts are made concurrently; empty when the search is over.
 
         Where the budget allows only the first ones of a round, the next call returns the others again.
 

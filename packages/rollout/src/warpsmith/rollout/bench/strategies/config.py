@@ -20,7 +20,7 @@ class SingleConfig(_Strategy):
 
 
 class RefineConfig(_Strategy):
-    """Attempts one after the other, each with the verdicts on those before it."""
+    """Attempts one after another, each with the verdicts on those before it."""
 
     type: Literal["refine"] = Field(default="refine", description="Attempts that each see the verdicts before them.")
     attempts: int = Field(default=4, ge=1, le=1000, description="Most attempts of a search.")

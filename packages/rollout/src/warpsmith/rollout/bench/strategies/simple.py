@@ -28,7 +28,7 @@ class Independent:
 
 @dataclass(frozen=True)
 class Refine:
-    """Attempts one after the other; each prompt shows those before it with their verdicts.
+    """Attempts one after another; each prompt shows those before it with their verdicts.
 
     It ends early at a correct attempt where nothing is timed.
 

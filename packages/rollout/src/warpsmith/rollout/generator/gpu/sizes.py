@@ -17,7 +17,7 @@ _MANY_ROWS: Final = 512
 """Enough rows that one program per row fills a GPU of 132 multiprocessors."""
 _NARROW: Final = 512
 _MULTIPLE: Final = 48
-"""Sizes that are a multiple of it stay aligned to 16 and are no power of two."""
+"""Sizes that are a multiple of it stay aligned to 16 and are not powers of two."""
 
 
 @dataclass(frozen=True)

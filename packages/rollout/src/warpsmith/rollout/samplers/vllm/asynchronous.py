@@ -309,7 +309,7 @@ class AsyncVllmSampler:
         self._updating.release()
 
     async def _typed(self, error: Exception) -> Exception:
-        """Return the workers' own error in place of vLLM's text of it."""
+        """Return the workers' own error instead of vLLM's text."""
         from vllm.v1.engine.exceptions import EngineDeadError
 
         if isinstance(error, EngineDeadError | RolloutError):

@@ -314,7 +314,7 @@ class VllmSampler:
 
     def _take(self, engine: "LLMEngine", item: _Request | _Scoring | _Update | _Stage | _Pause) -> None:
         if isinstance(item, _Pause):
-            # Also if nobody waits for it any more: a resume must not be lost.
+            # Even if nothing waits for it any more: a resume must not be lost.
             self._paused = item.paused
             _settle(item.future, lambda: None)
             return

@@ -154,7 +154,7 @@ class WeightPayload:
 
     @staticmethod
     def of_block(version: int, entries: Iterable[TensorEntry], data: npt.NDArray[np.uint8]) -> "WeightPayload":
-        """Return the payload of a block that is laid out already; its checksums are computed here."""
+        """Return the payload of a block that is already laid out; its checksums are computed here."""
         return WeightPayload(version, tuple(_checksummed(entry, data) for entry in entries), data)
 
     def check(self, expected: Mapping[str, tuple[int, ...]], *, optional: frozenset[str] = frozenset()) -> None:

@@ -20,6 +20,6 @@ class UpdateSeconds:
 
     @staticmethod
     def slowest(several: "Iterable[UpdateSeconds]") -> "UpdateSeconds":
-        """Return the longest of each phase: workers and samplers update side by side."""
+        """Return the longest of each phase: workers and samplers update concurrently."""
         dicts = [asdict(UpdateSeconds()), *(asdict(one) for one in several)]
         return UpdateSeconds(**{name: max(one[name] for one in dicts) for name in dicts[0]})

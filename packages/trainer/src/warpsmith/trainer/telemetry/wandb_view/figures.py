@@ -13,7 +13,7 @@ def figures_of_run(run_dir: Path) -> list[str]:
 
     Raises:
         UsageError: the run has no step yet.
-        WarpsmithError: it is no run, or cannot be read.
+        WarpsmithError: it is not a run, or cannot be read.
     """
     steps = RunReader(run_dir).table("steps", latest=True)
     found = {name for metrics in steps.column("metrics").to_pylist() for name, _ in metrics}

@@ -206,7 +206,7 @@ class KernelCheck:
         return ast.arguments(posonlyargs=[], args=parameters, kwonlyargs=[], kw_defaults=[], defaults=[])
 
     def _known_defaults(self) -> dict[str, Value]:
-        """Return the defaults that are known, of the last arguments: a launch tells each argument's value anyway."""
+        """Return the known defaults of the last arguments: a launch gives each argument's value anyway."""
         known: dict[str, Value] = {}
         for argument in reversed(self._arguments):
             default = self._kernel.defaults.get(argument.arg, _ABSENT)
@@ -216,7 +216,7 @@ class KernelCheck:
         return known
 
     def _annotation(self, argument: ast.arg) -> ast.expr | None:
-        """Return the annotation that tells Triton something: a constexpr, or the dtype of a number."""
+        """Return the annotation if it means something to Triton: a constexpr, or the dtype of a number."""
         kind = "" if argument.annotation is None else self._meaning(argument.annotation)
         if not kind:
             return None
@@ -319,7 +319,7 @@ class KernelCheck:
         )
 
     def _annotated(self, node: ast.AnnAssign) -> Iterator[ast.stmt]:
-        """`x: tl.constexpr = v` stays; of another annotation nothing is left, as nothing of it is compiled."""
+        """`x: tl.constexpr = v` stays; any other annotation is dropped, since it is not compiled."""
         target = self._target_name(node.target)
         static = self._meaning(node.annotation) == "constexpr"
         if node.value is None and static:
@@ -623,7 +623,8 @@ class KernelCheck:
     def _check_called(self, full: str, node: ast.expr) -> None:
         """Raise for a function of the library, or a builtin, that is not called and not passed to the library.
 
-        As a value it is another object to the interpreter than to the compiler, which `tl.exp == tl.math.exp` tells.
+        As a value it is a different object to the interpreter than to the compiler, which `tl.exp == tl.math.exp`
+        reveals.
         """
         if node not in self._called and (not full or library.is_function(full)):
             raise self.refused(node, f"the function {ast.unparse(node)} as a value", "Call it where it is needed.")
@@ -700,7 +701,7 @@ def _is_renderable(value: Value) -> bool:
         case tuple() | list():
             return all(map(_is_renderable, value))
         case Library(name=name):
-            # A function in a constant could be compared with another, which tells by what the kernel is run.
+            # A function in a constant could be compared with another, which reveals what runs the kernel.
             named = name.startswith(library.LANGUAGE) or library.number(name) is not None
             return named and not library.why_closed(name) and not library.is_function(name)
         case int() | str():

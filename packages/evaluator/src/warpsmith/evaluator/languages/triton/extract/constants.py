@@ -423,7 +423,7 @@ class Evaluator:
         if name in library.ANSWERS:
             return library.ANSWERS[name]
         if name in _ENVIRONMENT_CALLS and node.args:
-            # A candidate's environment holds nothing of its writer's.
+            # A candidate's environment holds none of its author's variables.
             default = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
             return self.known(default[0]) if default else None
         if name == "importlib.util.find_spec":

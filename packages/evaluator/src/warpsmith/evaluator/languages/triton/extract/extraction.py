@@ -8,7 +8,7 @@ the same compiled and interpreted (`grammar`, `flow`) and from the parts of Trit
 Triton's code generator runs Python while it compiles: it calls any function that a kernel's body names, reads any
 attribute of a module that the body can reach, and offers `getattr`. Its interpreter runs the body itself. So a kernel
 may only name what is allowed here, and of a value it may touch only listed attributes: none that leads out of the
-language, and none that tells interpretation from compilation.
+language, and none that distinguishes interpretation from compilation.
 """
 
 import ast
@@ -55,7 +55,7 @@ class Extracted:
         source: the text of the kernels and of the names that they reach.
         kernels: the names of the kernels in it.
         reached: dotted names of the library that the kernels reach.
-        refused: why kernels that the candidate defines beside them were refused, by name.
+        refused: why other kernels that the candidate defines were refused, by name.
         captured: the names that a kernel reaches and that are bound nowhere in `source`, by its name, with the line
             that first reads each: every launch reports what they are.
         bound: the constants and kernels of the module that a kernel reaches and that `source` binds, by its name. If
@@ -74,7 +74,7 @@ class Extracted:
     text_names: Mapping[str, str] = field(default_factory=_nothing)
 
     def text_name(self, recorded_name: str) -> str:
-        """Return the name of a kernel that a recording tells of; where there is none, that is in no mapping."""
+        """Return the name of a kernel in a recording; if there is none, a name that is in no mapping."""
         own = kernel_names.own_name(recorded_name)
         return self.text_names.get(recorded_name, own if own in self.refused else recorded_name)
 
@@ -116,7 +116,7 @@ def extract_usable(source: str) -> Extracted:
 
 
 def _constants(kernel: Checked) -> Iterator[str]:
-    """Yield the names of the module that a kernel reaches, but for what it imports and classes."""
+    """Yield the names of the module that a kernel reaches, except for what it imports and classes."""
     for name, bound in kernel.names.items():
         match bound.value:
             case Record():

@@ -19,7 +19,7 @@ def stored(statements: list[ast.stmt]) -> Iterator[str]:
 def read_where_unbound(function: ast.FunctionDef) -> set[str]:
     """Return the locals that are read where the compiler may know no binding of them: it takes a global's then.
 
-    What a branch or a loop binds first is forgotten after it, but for what both branches bind.
+    What a branch or a loop binds first is forgotten after it, except for what both branches bind.
     """
     arguments = frozenset(argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg))
     reads = _Reads(arguments | frozenset(stored(function.body)))

@@ -94,7 +94,7 @@ DEFINITION: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
         ast.arg: ("arg", "annotation"),
     }
 )
-"""What the definition of a kernel is made of, beside its body: positional-only arguments the compiler forgets."""
+"""What a kernel's definition consists of, besides its body: the compiler forgets positional-only arguments."""
 
 
 _NO_HELPER: Final = "Define helpers outside of the kernel, with @triton.jit."
@@ -122,7 +122,7 @@ INSTEAD: Final[Mapping[type[ast.AST], str]] = MappingProxyType(
         ast.Delete: "Leave it out.",
     }
 )
-"""What to write in place of what a kernel may not use."""
+"""What to write instead of constructs that a kernel may not use."""
 
 
 def unlisted(node: ast.AST, listed: Mapping[type[ast.AST], tuple[str, ...]]) -> str:

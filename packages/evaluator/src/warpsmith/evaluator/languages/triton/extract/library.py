@@ -1,4 +1,4 @@
-"""The libraries that kernels may use, and what is known of others without importing them."""
+"""The libraries that kernels may use, and what is known about others without importing them."""
 
 import functools
 import importlib
@@ -117,7 +117,7 @@ def version(package: str) -> str:
 
 
 def fact(name: str) -> Value:
-    """Return what is known of a dotted name of any library; a Foreign where it is nothing but its name."""
+    """Return what is known about a dotted name of any library; a Foreign where it is nothing but its name."""
     if name == "sys.version_info":
         return tuple(sys.version_info[:3])
     if name in _VERSIONS:
@@ -163,7 +163,7 @@ def module_exists(name: str) -> bool | None:
 
 @functools.lru_cache(maxsize=1024)
 def _is_installed(name: str) -> bool | None:
-    """Whether a module's file is there; None below a module that is no package. Nothing is run for it."""
+    """Whether a module's file is there; None below a module that is not a package. Nothing is run for it."""
     above, _, _last = name.rpartition(".")
     if not above:
         return name in sys.builtin_module_names or importlib.machinery.PathFinder.find_spec(name) is not None
@@ -175,7 +175,7 @@ def _is_installed(name: str) -> bool | None:
 
 @functools.lru_cache(maxsize=1024)
 def package_folders(name: str) -> list[str] | None:
-    """Return where the modules of an installed package lie; None for a module that is no package. Nothing is run."""
+    """Return where the modules of an installed package lie; None for a module that is not a package. Nothing is run."""
     above, _, _last = name.rpartition(".")
     if not above:
         spec = importlib.machinery.PathFinder.find_spec(name)

@@ -2,7 +2,7 @@
 
 Branches whose condition can be computed are followed; of the others both are, and a name that they bind differently is
 ambiguous. A kernel is refused only if it reaches such a name. What happens inside plain functions is host code: what
-they bind is known only where the source runs, but for what they import.
+they bind is known only where the source runs, except for what they import.
 """
 
 import ast
@@ -34,7 +34,7 @@ from warpsmith.evaluator.languages.triton.extract.values import (
 COMPILED_OPTIONS: Final = frozenset({"do_not_specialize", "do_not_specialize_on_alignment", "noinline"})
 """Arguments of `triton.jit` that change what is compiled."""
 DROPPED_OPTIONS: Final = frozenset({"debug", "repr", "launch_metadata", "version"})
-"""Those that only name, describe or check a launch: nothing of theirs is ever executed."""
+"""Those that only name, describe or check a launch: none of their code is ever executed."""
 MOST_DEPTH: Final = 1 << 30
 _ONLY_IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _IMPORT_ERRORS: Final = _ONLY_IMPORT_ERRORS | {"Exception", "BaseException"}
@@ -42,7 +42,7 @@ _IMPORT_ERRORS: Final = _ONLY_IMPORT_ERRORS | {"Exception", "BaseException"}
 
 @dataclass
 class Module:
-    """What is known of a module at its end.
+    """What is known about a module at its end.
 
     Attributes:
         names: what each of its names is bound to.
@@ -77,7 +77,7 @@ def follow(tree: ast.Module) -> Module:
 
 
 def _name_apart(kernels: list[Kernel]) -> None:
-    """Give kernels of one name a name of their own each in the rendered source, but for one at the module's level.
+    """Give kernels that share a name distinct names in the rendered source, except for one at module level.
 
     PTX has that name too, where the fence takes the names that begin with the prefix and an underscore.
     """
@@ -122,7 +122,7 @@ class _Scope:
             try:
                 self._step(statement)
             except _ImportFailsError:
-                # Outside of a `try` the candidate itself ends there, and nobody will ask for its kernels.
+                # Outside of a `try` the candidate itself ends there, and its kernels are never requested.
                 self._assume(statement)
 
     def find_made_in_functions(self, tree: ast.Module) -> None:
@@ -135,7 +135,7 @@ class _Scope:
                         self._jitted(bound.value.node, function if isinstance(function, ast.Call) else node)
 
     def _assume(self, statement: ast.stmt) -> None:
-        """Bind what a failing import would bind: names of another library, and nothing known of Triton."""
+        """Bind what a failing import would bind: names of another library, and nothing known about Triton."""
         _bind_all(self._names, statement, "its import fails")
         if isinstance(statement, ast.ImportFrom) and statement.module not in library.ALLOWED_MODULES:
             for alias in statement.names:
@@ -348,7 +348,7 @@ class _Scope:
             self._define(node)
 
     def _enter_class(self, statement: ast.ClassDef) -> None:
-        # Names of a class body are no globals: what is bound there must not be taken for one.
+        # Names in a class body are not globals: what is bound there must not be taken for one.
         inner = _Scope(self._module, dict(self._names), self._hidden, self._around or {})
         inner._follow_nested(statement.body)
         record = self._record_class(statement)
@@ -357,7 +357,7 @@ class _Scope:
         self._bind(statement.name, record or self._constants_class(statement), statement)
 
     def _constants_class(self, statement: ast.ClassDef) -> Value:
-        """Return what is known of a class of constants, an enumeration or a dataclass: its attributes."""
+        """Return what is known about a class of constants, an enumeration or a dataclass: its attributes."""
         decorators = [self._decorator(one) for one in statement.decorator_list]
         is_enumeration = bool(statement.bases) and self._decorator(statement.bases[-1]) in library.ENUMERATIONS
         methods = {part.name for part in statement.body if isinstance(part, ast.FunctionDef)}
@@ -581,7 +581,7 @@ def _is_for_imports(handler: ast.ExceptHandler) -> bool:
 def _either(one: Binding | None, other: Binding | None) -> Binding:
     """Return what a name is bound to that one of two branches binds so, and the other so."""
     if one is None or other is None:
-        # A branch that does not bind the name leaves it unbound: whoever reaches it needs the other.
+        # A branch that does not bind the name leaves it unbound: code that reads it needs the other branch.
         return one or other or Binding(Unknown("it is not bound"), 0)
     if one is other or same(one.value, other.value):
         return one
@@ -594,7 +594,7 @@ def _either(one: Binding | None, other: Binding | None) -> Binding:
 
 
 def _bind_all(names: Environment, node: ast.AST, why: str) -> None:
-    """Forget every name that `node` binds, but for those inside functions and classes."""
+    """Forget every name that `node` binds, except for those inside functions and classes."""
     line = int(getattr(node, "lineno", 0))
     for name in _bound_names(node):
         names[name] = Binding(Unknown(why), line)
@@ -647,7 +647,7 @@ def _imported(module: Module, imports: Sequence[ast.stmt], names: Environment, w
 
 
 def _own_statements(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a function, wherever they stand in it, but for those of functions and classes in it."""
+    """Yield all statements of a function at any depth, except for those of functions and classes in it."""
     for statement in statements:
         yield statement
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -127,7 +127,7 @@ def _number(value: float) -> ast.expr:
 
 
 def _member(full: str) -> ast.expr:
-    """Return the path to a member of the language, from the name that whoever executes the source provides."""
+    """Return the path to a member of the language, from the name provided by the code that executes the source."""
     node: ast.expr = ast.Name(id=LANGUAGE_NAME, ctx=ast.Load())
     for part in full.removeprefix(f"{library.LANGUAGE}.").split("."):
         node = ast.Attribute(value=node, attr=part, ctx=ast.Load())
@@ -145,7 +145,7 @@ class _Page:
         return "\n".join(self._lines) + "\n"
 
     def block(self, statements: Sequence[ast.stmt], depth: int, *, header: bool = False) -> None:
-        """Put statements one after the other; the first may follow a header on its line, and each another."""
+        """Put statements one after another; the first may follow a header on its line, and each another."""
         joins = header
         for statement in statements:
             joins = self._put(statement, depth, joins=joins, header=header and statement is statements[0])

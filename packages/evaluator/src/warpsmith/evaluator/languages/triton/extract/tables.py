@@ -2,7 +2,7 @@
 
 A list or a dict is what its literal says only while it is read. Whoever calls a method of it that changes it, gives it
 another name, passes it on or assigns to a part of it may change it, wherever that is written. A table in a table is
-handed on too by whoever goes through the outer one.
+passed on too by code that walks the outer one.
 """
 
 import ast
@@ -54,7 +54,7 @@ def exposed_depths(tree: ast.Module) -> dict[str, int]:
 
 
 def names_bound_within(node: ast.AST) -> Iterator[str]:
-    """Yield the names that `:=` binds in an expression or statement, but for those inside functions."""
+    """Yield the names that `:=` binds in an expression or statement, except for those inside functions."""
     if isinstance(node, ast.NamedExpr):
         yield node.target.id
     for child in ast.iter_child_nodes(node):
@@ -63,7 +63,7 @@ def names_bound_within(node: ast.AST) -> Iterator[str]:
 
 
 def _outside_kernels(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a module but for the bodies of kernels, whose statements are checked one by one."""
+    """Yield the nodes of a module except for the bodies of kernels, whose statements are checked one by one."""
     yield node
     checked = isinstance(node, ast.FunctionDef) and any(map(_makes_a_kernel, node.decorator_list))
     for child in ast.iter_child_nodes(node):

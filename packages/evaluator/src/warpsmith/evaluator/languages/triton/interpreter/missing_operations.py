@@ -74,7 +74,7 @@ def _refuse_scaled_product(_builder: Any, *_: Any) -> Any:
 
 
 def _do_nothing(*_: Any, **__: Any) -> None:
-    """Launches run one after the other here."""
+    """Launches run one after another here."""
 
 
 def _map_elementwise(scalar_fn: Operation, *args: Any, pack: int = 1, **_: Any) -> Any:

@@ -1,6 +1,6 @@
 """Runs the programs of a launch in a random order, and detects elements that one stores and another accesses.
 
-On a chip the programs of a grid run in any order and concurrently. The interpreter runs one after the other, so a sum
+On a chip the programs of a grid run in any order and concurrently. The interpreter runs one after another, so a sum
 without atomics, or a value taken from the previous program, would come out right. The same holds for the lanes of a
 program, the elements of its blocks: they are threads that wait for one another only at a barrier.
 

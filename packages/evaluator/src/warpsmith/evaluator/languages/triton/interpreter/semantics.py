@@ -206,7 +206,7 @@ class Rewriter(ast.NodeTransformer):
 
     Args:
         trusting: allow calls to return None, for Triton's own library: `tl.sum` gets a dtype from such a helper.
-        mapped: whether `tl.map_elementwise` calls it, for which a result that is no tensor does not compile.
+        mapped: whether `tl.map_elementwise` calls it, for which a result that is not a tensor does not compile.
     """
 
     def __init__(self, *, trusting: bool = False, mapped: bool = False) -> None:
@@ -442,7 +442,7 @@ def number_argument(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def is_tritons(function: Any) -> bool:
-    """Whether a function belongs to Triton's language. Its module name alone is no proof: any file can claim one."""
+    """Whether a function belongs to Triton's language. Its module name alone proves nothing: any file can claim one."""
     name = function.__module__ or ""
     return name.startswith(f"{tl.__name__}.") and function.__globals__ is vars(sys.modules.get(name, builtins))
 

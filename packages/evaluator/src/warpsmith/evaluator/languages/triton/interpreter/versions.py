@@ -1,4 +1,4 @@
-"""Makes the interpreters of all supported Triton versions alike, so that a verdict does not depend on the version.
+"""Makes the interpreters of all supported Triton versions behave alike, so that verdicts do not depend on the version.
 
 Two rules, and no branch on a version. A method of Triton's is called with what it computes from; its other parameters
 are hints to a chip, whose number changes, and get None. An operation that some version computes unlike the compiler is

@@ -1,8 +1,8 @@
 """A 64-bit digest of a tensor's bytes, computed on its own device and equal on all devices.
 
 The bytes are 32-bit words in rows. A row's digest is the sum of word times weight modulo 2^64, with a fixed odd random
-weight for each column; so every change of a single word changes it, and one of several words does but for chance. The
-row digests are mixed with their numbers and added up. It finds errors, not attacks.
+weight for each column; so every change of a single word changes it, and a change of several words does, except by
+chance. The row digests are mixed with their numbers and added up. It finds errors, not attacks.
 """
 
 from collections.abc import Iterable, Iterator

@@ -62,7 +62,7 @@ class CudaIpcSlots:
         self.slots: list[Tensor] = [torch.empty(nbytes, dtype=torch.uint8, device=device) for _ in range(count)]
 
     def export(self) -> Export:
-        """Return handles of the slots; torch counts the receivers, so each needs handles of its own."""
+        """Return handles of the slots; torch counts the receivers, so each needs its own handles."""
         from torch.multiprocessing.reductions import rebuild_cuda_tensor, reduce_tensor
 
         found = []
@@ -186,7 +186,7 @@ def slot_memory(device: "torch.device", count: int, nbytes: int) -> SlotMemory:
 
 
 def host_identity() -> str:
-    """Return what tells this host, and this boot of it, from others: CUDA IPC is for processes of one.
+    """Return what identifies this host and its current boot: CUDA IPC works only within one.
 
     Containers of one host have the same; whether memory can be mapped between them shows when it is tried.
     """

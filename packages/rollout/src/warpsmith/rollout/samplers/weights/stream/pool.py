@@ -55,7 +55,7 @@ class PoolStream:
     async def launch(self, bucket: Bucket) -> None:
         """Tell the samplers that a bucket is full; they read it while our caller fills the next slot."""
         self._in_flight = [asyncio.ensure_future(self._take(index, bucket)) for index in sorted(self._alive)]
-        # So that the calls are under way when our caller leaves the event loop.
+        # So that the calls are in progress when our caller leaves the event loop.
         await asyncio.sleep(0)
 
     async def arrived(self) -> None:
@@ -133,7 +133,7 @@ def exports(memory: SlotMemory, sampler: RemoteSampler) -> list[Export]:
 
 
 def slowest(receipts: Sequence[StreamReceipt]) -> UpdateSeconds:
-    """Return the longest of each phase: samplers update side by side."""
+    """Return the longest of each phase: samplers update concurrently."""
     return UpdateSeconds.slowest(receipt.seconds for receipt in receipts)
 
 

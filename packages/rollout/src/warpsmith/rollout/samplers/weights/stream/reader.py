@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class StreamReader:
-    """Copies each bucket to memory of its own and returns the tensors that are complete.
+    """Copies each bucket to its own memory and returns the complete tensors.
 
     Args:
         layout: what the stream has.
@@ -76,7 +76,7 @@ class StreamReader:
         return own
 
     def _part(self, span: Span, own: "Tensor") -> "tuple[str, Tensor] | None":
-        """Return a tensor that ends here; keep the part of one that goes on."""
+        """Return a tensor that ends here; keep the part of one that continues."""
         import torch
 
         entry = span.entry

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class StreamWriter:
     """Copies tensors into the slots in turn.
 
-    Whoever iterates over `add` and `end` must not go on before the slot after the yielded bucket's has been read.
+    The caller that iterates over `add` and `end` must not continue before the slot after the yielded bucket's has been
+    read.
 
     Args:
         layout: what the stream has.
