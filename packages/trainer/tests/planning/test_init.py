@@ -58,7 +58,7 @@ def test_every_key_has_its_meaning_above_it(command: Command, capsys: pytest.Cap
     # What the machine is too small for is said at the head, as plan would propose it.
     head = "\n".join(lines[: lines.index("")])
     assert "2xh100-80" in head and "so these keys differ from them:" in head
-    assert "# Most tokens of a prompt with its completion. Unit: tokens." in lines
+    assert "# Maximum tokens of a prompt with its completion. Unit: tokens." in lines
 
 
 @pytest.mark.parametrize("kind", ["grpo", "sft"])

@@ -49,7 +49,7 @@ Operators = Annotated[OperatorPolicy, typer.Option(help=POLICY_HELP)]
 MaxTensorBytes = Annotated[
     int | None,
     typer.Option(
-        min=1 << 16, help="Most bytes of one set of inputs or outputs; by default 1 GiB on the cpu, 16 GiB on a GPU."
+        min=1 << 16, help="Maximum bytes of one set of inputs or outputs; by default 1 GiB on the cpu, 16 GiB on a GPU."
     ),
 ]
 Baseline = Annotated[list[str] | None, typer.Option(help=BASELINE_HELP)]

@@ -145,13 +145,13 @@ class EvaluatorConfig(BaseModel):
     nice: int = Field(
         default=0, ge=0, le=19, description="Niceness of judge and workers: higher yields the processors to others."
     )
-    memory_bytes: int = Field(default=4 << 30, ge=64 << 20, description="Most memory of one worker.")
+    memory_bytes: int = Field(default=4 << 30, ge=64 << 20, description="Memory limit of one worker.")
     scratch_bytes: int = Field(default=256 << 20, ge=1 << 20, description="Scratch space of one worker.")
     processes: int = Field(default=64, ge=4, description="Processes and threads of one worker.")
     max_tensor_bytes: int = Field(
         default_factory=lambda fields: device_kind(fields.get("device", "cpu")).max_tensor_bytes,
         ge=1 << 16,
-        description="Most bytes of one set of inputs or outputs; by default 1 GiB on a CPU, 16 GiB on a GPU.",
+        description="Maximum bytes of one set of inputs or outputs; by default 1 GiB on a CPU, 16 GiB on a GPU.",
     )
     allow_degenerate: bool = Field(
         default=False,

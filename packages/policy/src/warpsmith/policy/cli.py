@@ -33,7 +33,7 @@ app = commands.new_app("warpsmith-policy", __version__, PURPOSE)
 
 ModelPath = Annotated[Path, typer.Argument(help="A Hugging Face directory.")]
 Template = Annotated[
-    str | None, typer.Option(help="Chat template in place of the model's: qwen, llama3, chatml, or a file.")
+    str | None, typer.Option(help="Chat template instead of the model's: qwen, llama3, chatml, or a file.")
 ]
 OutPath = Annotated[Path | None, typer.Argument(metavar="OUT", help="The directory to create.", show_default=False)]
 
@@ -49,7 +49,7 @@ def new_tiny(
     output: commands.OutputOption = None,
     *,
     corpus: Annotated[list[Path], typer.Option(help="Text file to train the tokenizer on; repeatable.")],
-    vocab_size: Annotated[int, typer.Option(help="Most tokens in the vocabulary.")] = 1024,
+    vocab_size: Annotated[int, typer.Option(help="Maximum tokens in the vocabulary.")] = 1024,
     layers: Annotated[int, typer.Option(help="Decoder layers.")] = 4,
     hidden: Annotated[int, typer.Option(help="Width of the residual stream.")] = 192,
     heads: Annotated[int, typer.Option(help="Attention heads; hidden / heads is the width of a head.")] = 6,

@@ -109,7 +109,7 @@ class PolicyConfig(_Settings):
         default=False, description="Recompute activations in the backward pass instead of keeping them."
     )
     lora: LoraSettings | None = Field(
-        default=None, description="Train adapters alone; without this table all weights are trained."
+        default=None, description="Train only adapters; without this table all weights are trained."
     )
     adapters: dict[AdapterName, str] = Field(
         default_factory=dict,

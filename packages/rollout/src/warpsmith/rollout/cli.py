@@ -77,14 +77,14 @@ Turns = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Most turns of an episode; default: 3. Not for kernelbench and kernelbench_two_role; see `schema`.",
+        help="Maximum turns per episode; default: 3. Not for kernelbench and kernelbench_two_role; see `schema`.",
     ),
 ]
-MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of a completion.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Maximum tokens per completion.")]
 Temperature = Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 takes the likeliest token.")]
 Device = Annotated[str, typer.Option(help="Where to sample: cpu or cuda.")]
 DType = Annotated[str, typer.Option(help="Type of the weights: float32, bfloat16 or float16.")]
-Length = Annotated[int, typer.Option(min=16, help="Most tokens of a prompt and its completion.")]
+Length = Annotated[int, typer.Option(min=16, help="Maximum tokens of a prompt and its completion.")]
 Set = Annotated[
     list[str],
     typer.Option(

@@ -55,7 +55,7 @@ class SamplingConfig(_Section):
         le=1,
         description="Sample from tokens this likely, relative to the likeliest one; from all when not given.",
     )
-    max_tokens: int = Field(default=1024, ge=1, description="Most tokens of one completion.")
+    max_tokens: int = Field(default=1024, ge=1, description="Maximum tokens per completion.")
 
 
 class SamplerConfig(_Section):
@@ -67,11 +67,11 @@ class SamplerConfig(_Section):
     max_model_len: int = Field(
         default=2048,
         ge=16,
-        description="Most tokens of a prompt with its completion.",
+        description="Maximum tokens of a prompt with its completion.",
         json_schema_extra={"unit": "tokens"},
     )
-    max_sequences: int = Field(default=32, ge=1, description="Most sequences that are sampled at once.")
-    max_batched_tokens: int = Field(default=32768, ge=64, description="Most tokens that vLLM computes in one step.")
+    max_sequences: int = Field(default=32, ge=1, description="Maximum sequences sampled at once.")
+    max_batched_tokens: int = Field(default=32768, ge=64, description="Maximum tokens that vLLM computes in one step.")
     enforce_eager: bool = Field(default=False, description="On a GPU: do not capture CUDA graphs. A CPU has none.")
     compile_model: bool = Field(
         default=True,
@@ -105,7 +105,7 @@ class SamplerConfig(_Section):
         default=0,
         ge=0,
         le=512,
-        description="Largest rank of the adapter that the sampler takes in place of whole weights; 0 takes whole ones. "
+        description="Largest rank of the adapter that the sampler takes instead of whole weights; 0 takes whole ones. "
         "A training run sets it.",
     )
     lora_agents: tuple[str, ...] = Field(
@@ -207,7 +207,7 @@ class RolloutConfig(_Section):
     prompt_tokens: int | None = Field(
         default=None,
         ge=16,
-        description="Most tokens of a prompt with its earlier turns; when not given, sampler.max_model_len less "
+        description="Maximum tokens of a prompt with its earlier turns; when not given, sampler.max_model_len less "
         "sampling.max_tokens.",
     )
     history: HistoryConfig = Field(
@@ -219,7 +219,7 @@ class RolloutConfig(_Section):
     gamma: float = Field(
         default=0.4, ge=0, le=1, description="Discount of a later turn's score in the return of an earlier turn."
     )
-    concurrency: int = Field(default=64, ge=1, description="Most episodes that run at once.")
+    concurrency: int = Field(default=64, ge=1, description="Maximum episodes that run at once.")
     generate_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one completion.")
     evaluate_timeout_s: float = Field(
         default=180.0, gt=0, description="Deadline of one evaluation, from when the evaluator has a free slot for it."
@@ -246,7 +246,7 @@ class RolloutConfig(_Section):
     )
     sampling: SamplingConfig = Field(default_factory=SamplingConfig, description="How completions are sampled.")
     sampler: SamplerConfig = Field(default_factory=SamplerConfig, description="What each sampler is.")
-    samplers: int = Field(default=1, ge=1, description="Number of samplers, each in a Ray actor of its own.")
+    samplers: int = Field(default=1, ge=1, description="Number of samplers, each in its own Ray actor.")
     evaluation: AnyEvaluation = Field(
         default_factory=ProcessEvaluation, description="Where candidates are judged; `[evaluator]` says how."
     )

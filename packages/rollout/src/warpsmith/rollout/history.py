@@ -37,12 +37,12 @@ class HistoryConfig(BaseModel):
     attempt_tokens: int | None = Field(
         default=None,
         ge=16,
-        description="Most tokens of the last attempt, and of the best one; no limit but the prompt's when not given.",
+        description="Maximum tokens of the last attempt, and of the best one; by default only the prompt limits them.",
     )
     earlier_tokens: int | None = Field(
         default=None,
         ge=0,
-        description="Most tokens of all other attempts; no limit but the prompt's when not given.",
+        description="Maximum tokens of all other attempts; by default only the prompt limits them.",
     )
 
 

@@ -67,7 +67,7 @@ MaxFailures = Annotated[
     typer.Option(min=1, max=1000, help="Consecutive failures before a device is probed and, if it fails, quarantined."),
 ]
 Cache = Annotated[bool, typer.Option(help="Answer from cached verdicts, unless a request says otherwise.")]
-CacheEntries = Annotated[int, typer.Option(min=0, max=MOST_CACHED, help="Most cached verdicts; 0 caches none.")]
+CacheEntries = Annotated[int, typer.Option(min=0, max=MOST_CACHED, help="Maximum cached verdicts; 0 caches none.")]
 Otel = Annotated[
     bool,
     typer.Option(

@@ -40,5 +40,7 @@ class ServerSettings(BaseModel):
         description="Consecutive failures after which a device is probed; if it fails, it is quarantined.",
     )
     cache: bool = Field(default=False, description="Whether to use cached verdicts if a request does not say.")
-    cache_entries: int = Field(default=4096, ge=0, le=MOST_CACHED, description="Most cached verdicts; 0 caches none.")
+    cache_entries: int = Field(
+        default=4096, ge=0, le=MOST_CACHED, description="Maximum cached verdicts; 0 caches none."
+    )
     legacy_errors: bool = Field(default=False, description="Kernel failures on /eval as HTTP 400, 500 and 504.")

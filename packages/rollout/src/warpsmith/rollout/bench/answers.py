@@ -7,18 +7,18 @@ from warpsmith.evaluator.verdict import well_formed
 from warpsmith.rollout.prompts import Message
 
 CHARACTERS_PER_TOKEN: Final = 3.0
-"""For estimates: code has three to four characters a token in the usual vocabularies."""
+"""For estimates: code has three to four characters per token in the usual vocabularies."""
 TOKENS_PER_MESSAGE: Final = 8
 """What a chat template adds to a message, at most."""
 
 
 def estimated_tokens(text: str) -> int:
-    """Return about how many tokens a text has; more rather than fewer."""
+    """Estimate how many tokens a text has; rather too many than too few."""
     return -int(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 def estimated_prompt(messages: list[Message]) -> int:
-    """Return about how many tokens a prompt has; more rather than fewer."""
+    """Estimate how many tokens a prompt has; rather too many than too few."""
     return sum(estimated_tokens(message["content"]) + TOKENS_PER_MESSAGE for message in messages)
 
 
@@ -33,7 +33,7 @@ class Answer:
         text: what the model said, after thoughts in tags where the endpoint sends them apart.
         finish_reason: why it ended: `stop`, `length`, or another word of the endpoint.
         prompt_tokens, completion_tokens: as the endpoint counts them, or estimated.
-        estimated: whether it did not count them.
+        estimated: whether the endpoint did not count them.
         seconds: of the request, with retries and the waits between them, but not its wait for a place.
     """
 
@@ -47,7 +47,7 @@ class Answer:
 
 @dataclass
 class Pieces:
-    """An answer as it comes."""
+    """An answer as it arrives."""
 
     text: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Pieces:
             self.finish_reason = _text(choice.get("finish_reason"), "`finish_reason`") or self.finish_reason
 
     def answer(self, messages: list[Message]) -> Answer:
-        """Return what came of the answer to a conversation."""
+        """Return the part of the answer that has arrived."""
         # JSON can hold half a surrogate pair, which no record can.
         text, thoughts = well_formed("".join(self.text)), well_formed("".join(self.thoughts))
         usage = self.usage or {}
@@ -102,5 +102,5 @@ def _text(value: Any, what: str) -> str:
 
 
 def _count(value: Any) -> int | None:
-    """Return a number of tokens; None for what is none."""
+    """Return a number of tokens; None if it is not a number."""
     return value if isinstance(value, int) and 0 <= value < _MOST_TOKENS else None

@@ -16,7 +16,7 @@ class Budget:
 
     Args:
         config: the limits.
-        answer_tokens: most tokens of an answer.
+        answer_tokens: maximum tokens of an answer.
     """
 
     config: BudgetConfig
@@ -29,7 +29,7 @@ class Budget:
         it; and only if it may be judged. So neither limit is exceeded, except by an error in the prompt's estimate.
 
         Args:
-            attempts: those that were made.
+            attempts: those made so far.
             prompts: estimated tokens of the prompts of the next ones.
         """
         tokens_left = _left(self.config.tokens, sum(attempt.tokens for attempt in attempts))

@@ -36,7 +36,7 @@ class _Section(BaseModel):
 
 
 class EndpointConfig(_Section):
-    """Where the model is asked: an OpenAI-compatible endpoint for chat completions."""
+    """Where the model runs: an OpenAI-compatible endpoint for chat completions."""
 
     base_url: str = Field(description="Address up to and including the version: `https://api.openai.com/v1`.")
     api_key_env: str = Field(
@@ -44,21 +44,21 @@ class EndpointConfig(_Section):
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description="Environment variable with the API key, which is in no file. If it is not set, none is sent.",
     )
-    in_flight: int = Field(default=16, ge=1, le=4096, description="Most requests at once.")
+    in_flight: int = Field(default=16, ge=1, le=4096, description="Maximum concurrent requests.")
     connect_timeout_s: float = Field(default=15.0, gt=0, description="Deadline of a connection.")
     idle_timeout_s: float = Field(default=300.0, gt=0, description="Longest time without a byte of an answer.")
     timeout_s: float = Field(default=1800.0, gt=0, description="Deadline of one whole answer.")
     retries: int = Field(default=6, ge=0, le=100, description="Times that a failed request is tried again.")
-    backoff_s: float = Field(default=1.0, gt=0, description="Wait before the first retry; each further one doubles it.")
+    backoff_s: float = Field(default=1.0, gt=0, description="Wait before the first retry; each retry doubles it.")
     max_backoff_s: float = Field(default=60.0, gt=0, description="Longest wait before a retry.")
     give_up_after: int = Field(
-        default=8, ge=1, description="The bench ends after so many requests in a row failed with all retries."
+        default=8, ge=1, description="The bench ends after this many requests in a row failed with all retries."
     )
     token_limit: Literal["max_tokens", "max_completion_tokens"] = Field(
         default="max_tokens", description="Name of the request's field for sampling.max_tokens."
     )
     stream: bool = Field(
-        default=True, description="Ask for the answer in pieces, so that a slow answer differs from a hanging server."
+        default=True, description="Stream the answer, so that a slow answer can be told from a hanging server."
     )
     omit: tuple[str, ...] = Field(
         default=(), description="Fields to leave out of requests, for endpoints that refuse them, such as temperature."
@@ -87,17 +87,17 @@ class BenchSamplingConfig(_Section):
     top_p: float | None = Field(
         default=None, gt=0, le=1, description="Sample from the likeliest tokens, up to this total probability."
     )
-    max_tokens: int = Field(default=8192, ge=1, description="Most tokens of one answer, reasoning included.")
-    seeded: bool = Field(default=False, description="Send a seed with each request, which not every endpoint takes.")
+    max_tokens: int = Field(default=8192, ge=1, description="Maximum tokens per answer, reasoning included.")
+    seeded: bool = Field(default=False, description="Send a seed with each request; not every endpoint accepts one.")
 
 
 class BudgetConfig(_Section):
     """What one search may spend; the first limit reached ends it. Without limits it ends after its attempts."""
 
     tokens: int | None = Field(
-        default=None, ge=1, description="Most tokens, prompts included. An attempt begins only if it fits in full."
+        default=None, ge=1, description="Maximum tokens, prompts included. An attempt begins only if it fits in full."
     )
-    evaluations: int | None = Field(default=None, ge=1, description="Most answers with code that are judged.")
+    evaluations: int | None = Field(default=None, ge=1, description="Maximum answers with code that are judged.")
 
 
 class PricesConfig(_Section):
@@ -121,10 +121,10 @@ class PricesConfig(_Section):
 
 
 class BenchConfig(_Section):
-    """What `warpsmith-rollout bench` takes behind `--set`."""
+    """What `warpsmith-rollout bench` takes after `--set`."""
 
     model: str = Field(description="Name of the model at the endpoint.")
-    endpoint: EndpointConfig = Field(description="Where the model is asked, and how.")
+    endpoint: EndpointConfig = Field(description="Where the model runs, and how it is queried.")
     strategy: AnyStrategy = Field(default_factory=SingleConfig, description="How a search spends its attempts.")
     samples: int = Field(default=1, ge=1, le=10_000, description="Independent searches of each problem, for pass@k.")
     budget: BudgetConfig = Field(default_factory=BudgetConfig, description="What one search may spend.")
@@ -132,7 +132,7 @@ class BenchConfig(_Section):
     sampling: BenchSamplingConfig = Field(default_factory=BenchSamplingConfig, description="How answers are sampled.")
     seed: int = Field(default=0, description="Seed of selection, mutation, and with sampling.seeded of the answers.")
     context_tokens: int = Field(
-        default=32768, ge=16, description="Most tokens of a prompt and its answer; what does not fit shortens history."
+        default=32768, ge=16, description="Maximum tokens of a prompt and its answer; history is shortened to fit."
     )
     prompt_style: PromptStyle = Field(
         default="full", description="How a prompt asks: `full` explains the task, `compact` is for tiny models."
@@ -158,7 +158,7 @@ class BenchConfig(_Section):
 
     @property
     def prompt_budget(self) -> int:
-        """Most tokens of a prompt."""
+        """Maximum tokens of a prompt."""
         return self.context_tokens - self.sampling.max_tokens
 
     def operators_for(self, problem: ProblemRow) -> OperatorPolicy:

@@ -9,7 +9,7 @@ class EndpointError(RolloutError):
 
 
 class FinalEndpointError(EndpointError, UsageError):
-    """An endpoint that no retry helps: the bench ends."""
+    """An endpoint failure that no retry can fix: the bench ends."""
 
 
 class NoServerError(FinalEndpointError):
@@ -29,7 +29,7 @@ class RequestRefusedError(FinalEndpointError):
 
 
 class EndpointFailingError(FinalEndpointError):
-    """One request after the other failed."""
+    """Several requests failed in a row."""
 
 
 class ContextTooLongError(EndpointError):
@@ -37,7 +37,7 @@ class ContextTooLongError(EndpointError):
 
 
 class RetryableError(EndpointError):
-    """A failure that may pass: the endpoint is busy, failed, was cut off, or is too slow.
+    """A failure that may be temporary: the endpoint is busy, failed, was cut off, or is too slow.
 
     Attributes:
         retry_after_s: how long the endpoint asks to wait; None if it does not say.

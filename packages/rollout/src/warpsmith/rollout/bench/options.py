@@ -17,11 +17,11 @@ Strategy = Annotated[
 ]
 Attempts = Annotated[
     int | None,
-    typer.Option(min=1, help="Most attempts of a search. Default: 4 for refine, 8 for best_of_n, 16 for evolve."),
+    typer.Option(min=1, help="Maximum attempts per search. Default: 4 for refine, 8 for best_of_n, 16 for evolve."),
 ]
 Samples = Annotated[int, typer.Option(min=1, help="Independent searches of each problem, for pass@k.")]
-Tokens = Annotated[int | None, typer.Option(min=1, help="Most tokens of a search, prompts included.")]
-Evaluations = Annotated[int | None, typer.Option(min=1, help="Most evaluations of a search.")]
+Tokens = Annotated[int | None, typer.Option(min=1, help="Maximum tokens per search, prompts included.")]
+Evaluations = Annotated[int | None, typer.Option(min=1, help="Maximum evaluations per search.")]
 Mutations = Annotated[Path | None, typer.Option(help="With evolve: TOML file of mutation prompts.")]
 Problems = Annotated[
     str, typer.Option(help="`generated`, a KernelBench directory, or a file (.jsonl, .json, .parquet).")
@@ -34,10 +34,10 @@ Levels = Annotated[str, typer.Option(help="Levels, such as 1,2 or 1-3; all by de
 Size = Annotated[str | None, typer.Option(help="Size of generated problems: cpu (default) or gpu.")]
 Seed = Annotated[int, typer.Option(help="Seed of generated problems, selection and mutation.")]
 PromptStyle = Annotated[str, typer.Option(help="full, or compact for tiny models.")]
-MaxTokens = Annotated[int, typer.Option(min=1, help="Most tokens of an answer, reasoning included.")]
-Context = Annotated[int, typer.Option("--context", min=16, help="Most tokens of a prompt and its answer.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Maximum tokens per answer, reasoning included.")]
+Context = Annotated[int, typer.Option("--context", min=16, help="Maximum tokens of a prompt and its answer.")]
 Temperature = Annotated[float, typer.Option(min=0.0, help="Sampling temperature.")]
-InFlight = Annotated[int, typer.Option(min=1, help="Most requests at once.")]
+InFlight = Annotated[int, typer.Option(min=1, help="Maximum concurrent requests.")]
 ApiKeyEnv = Annotated[str, typer.Option(help="Environment variable with the API key; if it is not set, none is sent.")]
 PriceInput = Annotated[float | None, typer.Option(min=0, help="Price of a million prompt tokens.")]
 PriceOutput = Annotated[float | None, typer.Option(min=0, help="Price of a million answer tokens.")]

@@ -13,7 +13,7 @@ from warpsmith.rollout.history import Attempt as ShownBefore
 from warpsmith.rollout.prompts import Message, build_prompt
 
 SHORTER: Final = 0.7
-"""Share of the tokens that is left where the endpoint has counted more of them than was estimated."""
+"""Share of the token budget to keep when the endpoint counts more tokens than were estimated."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Prompter:
 
 
 def inert(text: str) -> str:
-    """Return text of a model with what may be control tokens broken up; the endpoint's own ones are not known."""
+    """Return a model's text with possible control tokens broken up; the endpoint's own tokens are not known."""
     return text.replace("<|", "< |").replace("|>", "| >")
 
 

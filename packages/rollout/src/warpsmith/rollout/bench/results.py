@@ -25,7 +25,7 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class Described:
-    """What a result is of.
+    """What a result describes.
 
     Attributes:
         name: the name of its run.
@@ -51,7 +51,7 @@ def scores_of(problems: Sequence[ProblemRow], outcomes: Sequence[SearchOutcome])
 
 def _answer(outcome: SearchOutcome, places: Mapping[str, int]) -> Answer:
     row = outcome.name.problem
-    # Numbers tell problems apart; those of a file may have none.
+    # Numbers distinguish problems; those of a file may have none.
     problem = Problem(row.name, row.text, row.level, row.source, places[row.to_problem().key])
     if outcome.ended == "refused":
         return Answer(problem, outcome.name.sample, outcome=ended_now("", refusal=Refusal(outcome.reason, "")))
@@ -64,7 +64,7 @@ def _answer(outcome: SearchOutcome, places: Mapping[str, int]) -> Answer:
 def result_of(described: Described, outcomes: Sequence[SearchOutcome]) -> dict[str, Any]:
     """Return the result as JSON values; docs/model-bench.md describes it."""
     attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
-    # Of those that were timed: a candidate that never ran names no device.
+    # Only timed ones: a candidate that never ran names no device.
     devices = sorted({one.verdict.device for one in attempts if one.verdict.runtime_ms is not None})
     return {
         "format": FORMAT,
@@ -138,7 +138,7 @@ def read_result(path: Path) -> dict[str, Any]:
     """Read a result: a run directory of `bench`, or its result.json.
 
     Raises:
-        ResultError: it is none, or of another format.
+        ResultError: it is not a result, or has another format.
     """
     file = path / FILE if path.is_dir() else path
     remedy = "Name a directory that `warpsmith-rollout bench` wrote, or its result.json."

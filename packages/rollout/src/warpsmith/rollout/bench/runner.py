@@ -54,7 +54,7 @@ class _Losses:
     in_a_row: int = field(default=0)
 
     def see(self, error: RetryableError | None) -> None:
-        """Take note of a request's last error, or of an answer.
+        """Note a request's last error, or an answer.
 
         Raises:
             EndpointFailingError: too many requests in a row failed.
@@ -68,11 +68,11 @@ class _Losses:
 
 
 def describe(name: str, config: BenchConfig, problems: Sequence[ProblemRow]) -> Described:
-    """Return what the result of a bench will be of.
+    """Return what the result of a bench will describe.
 
     Raises:
         UsageError: a problem comes twice, or a file of mutations cannot be used.
-        BadProblemError: one of the problems is none.
+        BadProblemError: one of the problems is not valid.
         ServerError: no evaluation server answers.
     """
     found = problem_set(problems)
@@ -94,7 +94,7 @@ def run_bench(
 
     Args:
         config: the settings.
-        described: what the result will be of.
+        described: what the result will describe.
         output: the run directory.
         console: receives progress; stderr by default.
 

@@ -35,10 +35,10 @@ from warpsmith.rollout.turns import Turn
 
 Ended = Literal["attempts", "solved", "tokens", "evaluations", "lost", "refused"]
 SHORTENINGS: Final = 3
-"""Times that a prompt is made shorter because the endpoint counts more tokens than were estimated."""
+"""How often a prompt is shortened because the endpoint counts more tokens than were estimated."""
 UNJUDGED: Final = "The bench ended before there was a verdict; its next run judges the answer."
 REFUSED: Final = "problem: "
-"""How the reason of an attempt begins whose problem cannot be asked or judged."""
+"""Beginning of the reason of an attempt whose problem cannot be asked or judged."""
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ class _Attempting:
         if verdict is None:
             refusal = outcome.refusal or Refusal("The evaluator gave no verdict.", "")
             reason = f"{refusal.message} {refusal.remedy}".strip()
-            # A verdict all the same: it carries the figures of the answer.
+            # Still a verdict: it carries the figures of the answer.
             made.verdict, made.score = invalid(reason), Score(None, f"{REFUSED}{reason}")
             return
         history = [self.before[index].turn for index in self.plan.parents]
@@ -333,7 +333,7 @@ def _is_final(row: RecordedAttempt) -> bool:
 
 
 def _as_cached(known: Outcome) -> Outcome:
-    """Return the outcome for another answer with the same kernel, which took no time."""
+    """Return the outcome for another answer with the same kernel, which cost no time."""
     verdict = known.verdict
     return known if verdict is None else replace(known, verdict=replace(verdict, cached=True, seconds=Seconds()))
 

@@ -31,7 +31,7 @@ Columns = Annotated[
     list[str],
     typer.Option("--column", metavar="FIELD=NAME", help="Another name of a column; repeatable."),
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="Most usable rows to take, from the start.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Maximum usable rows to take, from the start.")]
 Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Evaluations at once; default: one per core, three on a GPU, 8 for each server."),

@@ -32,7 +32,7 @@ class MultiTurnConfig(_EnvironmentConfig):
     type: Literal["kernelbench_multiturn"] = Field(
         default="kernelbench_multiturn", description="Several turns, each with the verdict on the turn before."
     )
-    max_turns: int = Field(default=3, ge=1, le=64, description="Most turns of an episode.")
+    max_turns: int = Field(default=3, ge=1, le=64, description="Maximum turns per episode.")
     success_score: float = Field(default=1.3, gt=0, description="A turn with this score or more ends its episode.")
     max_consecutive_failures: int = Field(
         default=2, ge=1, description="An episode ends after this many turns in a row with a score of 0 or less."
@@ -45,7 +45,7 @@ class GenerateConfig(_EnvironmentConfig):
     type: Literal["kernelbench_generate"] = Field(
         default="kernelbench_generate", description="The generator alone; its first correct kernel ends the episode."
     )
-    max_turns: int = Field(default=3, ge=1, le=64, description="Most turns of the generator.")
+    max_turns: int = Field(default=3, ge=1, le=64, description="Maximum turns of the generator.")
     max_consecutive_failures: int = Field(
         default=2, ge=1, description="An episode ends after this many turns in a row with a score of 0 or less."
     )
@@ -61,10 +61,10 @@ class GainKeys(_EnvironmentConfig):
         default=2.0, gt=0, description="An optimizer's turn with this score or more ends its episode; 2 is four times."
     )
     gain_cap: float = Field(
-        default=3.0, gt=0, description="Most score of an optimizer's turn; 3 is a gain of eight times."
+        default=3.0, gt=0, description="Maximum score of an optimizer's turn; 3 is a gain of eight times."
     )
     loss_cap: float = Field(
-        default=0.5, ge=0, description="Most that a correct but worse kernel of the optimizer scores below 0."
+        default=0.5, ge=0, description="How far below 0 a correct but worse kernel of the optimizer can score."
     )
     wrong_score: float = Field(
         default=-1.0, le=0, description="Score of an optimizer's turn whose kernel is not correct; at most -loss_cap."
@@ -86,7 +86,7 @@ class OptimizeConfig(GainKeys):
     type: Literal["kernelbench_optimize"] = Field(
         default="kernelbench_optimize", description="The optimizer alone; it starts from the problem's own kernel."
     )
-    max_turns: int = Field(default=3, ge=1, le=64, description="Most turns of the optimizer.")
+    max_turns: int = Field(default=3, ge=1, le=64, description="Maximum turns of the optimizer.")
     max_consecutive_failures: int = Field(
         default=2, ge=1, description="An episode ends after this many turns in a row that gain nothing."
     )
@@ -98,13 +98,13 @@ class TwoRoleConfig(GainKeys):
     type: Literal["kernelbench_two_role"] = Field(
         default="kernelbench_two_role", description="The generator, then the optimizer from its first correct kernel."
     )
-    generator_turns: int = Field(default=3, ge=1, le=64, description="Most turns of the generator.")
+    generator_turns: int = Field(default=3, ge=1, le=64, description="Maximum turns of the generator.")
     generator_failures: int = Field(
         default=2,
         ge=1,
         description="An episode ends after this many generator's turns in a row with a score of 0 or less.",
     )
-    optimizer_turns: int = Field(default=2, ge=1, le=64, description="Most turns of the optimizer.")
+    optimizer_turns: int = Field(default=2, ge=1, le=64, description="Maximum turns of the optimizer.")
     optimizer_failures: int = Field(
         default=2, ge=1, description="An episode ends after this many optimizer's turns in a row that gain nothing."
     )

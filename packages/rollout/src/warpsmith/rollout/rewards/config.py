@@ -79,7 +79,7 @@ class PresetRewardConfig(BaseModel):
     speedup_weight: float = Field(default=1.0, ge=0, description="Score of each unit of speedup above speedup_from.")
     speedup_from: float = Field(default=1.0, ge=0, description="Speedup up to which nothing is added.")
     speedup_cap: float | None = Field(
-        default=2.0, gt=0, description="Most speedup above speedup_from that counts; all of it when unset."
+        default=2.0, gt=0, description="Maximum speedup above speedup_from that counts; all of it when unset."
     )
 
     baseline: BaselineName | None = Field(
@@ -109,7 +109,7 @@ class PresetRewardConfig(BaseModel):
         default=0.0,
         ge=0,
         le=1,
-        description="Least share of the device's time in the candidate's own kernels; a correct candidate below it "
+        description="Minimum share of the device's time in the candidate's own kernels; a correct candidate below it "
         "scores as one that only compiles. No effect where no GPU measured it.",
     )
     kernel_share_weight: float = Field(

@@ -71,7 +71,7 @@ class DynamicSamplingSection(Section):
     """
 
     refill_rounds: int = Field(
-        default=4, ge=0, description="Most rounds of sampling replacements; then the step takes what it has."
+        default=4, ge=0, description="Maximum rounds of sampling replacements; then the step takes what it has."
     )
 
 
@@ -122,7 +122,7 @@ class AlgorithmSection(Section):
     max_staleness: int = Field(
         default=0,
         ge=0,
-        description="Most weight versions by which a token may be older than the weights that it trains; from 1 on, "
+        description="Maximum weight versions by which a token may be older than the weights that it trains; from 1 on, "
         "rollouts run while the ranks train.",
     )
     baseline: Baseline = Field(

@@ -16,15 +16,15 @@ class HorizonSection(Section):
     """
 
     levels: dict[int, Turns] = Field(
-        default_factory=dict, description="Most turns by level, as `{1 = 2, 2 = 4}`; no limit for a level left out."
+        default_factory=dict, description="Maximum turns by level, as `{1 = 2, 2 = 4}`; omitted levels have no limit."
     )
     easy_at: float = Field(default=0.9, gt=0, le=1, description="Solve rate from which a problem is easy.")
     easy_turns: Turns | None = Field(
-        default=1, description="Most turns for an easy problem, whatever its level; those of its level when unset."
+        default=1, description="Maximum turns for an easy problem of any level; by default its level's."
     )
     hard_at: float = Field(default=0.1, ge=0, lt=1, description="Solve rate down to which a problem is hard.")
     hard_turns: Turns | None = Field(
-        default=None, description="Most turns for a hard problem, whatever its level; those of its level when unset."
+        default=None, description="Maximum turns for a hard problem of any level; by default its level's."
     )
     memory: float = Field(
         default=0.5, ge=0, lt=1, description="Share of a problem's earlier solve rate that a new attempt keeps."
@@ -64,7 +64,7 @@ class CurriculumStage(Section):
     turns: int | None = Field(
         default=None,
         ge=1,
-        description="Most turns of an episode in this stage; those of the environment when not given.",
+        description="Maximum turns per episode in this stage; by default the environment's.",
         json_schema_extra=unit("turns"),
     )
 

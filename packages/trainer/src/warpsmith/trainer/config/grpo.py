@@ -86,7 +86,7 @@ class SyncSection(Section):
     )
     lora: Literal["auto", "adapter", "merged"] = Field(
         default="auto",
-        description="With [policy.lora]: send the `adapter` alone, or whole weights with it `merged`; `auto` merges "
+        description="With [policy.lora]: send only the `adapter`, or whole weights with it `merged`; `auto` merges "
         "where policy.lora.bits is set.",
     )
     tolerance: float | None = Field(
@@ -112,7 +112,7 @@ class HeldOutSection(Section):
     every: int = Field(
         default=0,
         ge=0,
-        description="Evaluate after every so many steps too; 0: never. checkpoint.keep_best then goes by it.",
+        description="Also evaluate each time this many steps are done; 0: never. checkpoint.keep_best then uses it.",
         json_schema_extra=unit("steps"),
     )
     after: bool = Field(default=True, description="Evaluate after the last step.")

@@ -78,7 +78,7 @@ class ZeroSection(Section):
     )
     offload_optimizer: bool = Field(default=False, description="Keep the optimizer state in host memory.")
     offload_parameters: bool = Field(
-        default=False, description="Keep the parameters in host memory; with stage 3 alone."
+        default=False, description="Keep the parameters in host memory; only with stage 3."
     )
     bucket_elements: int = Field(
         default=50_000_000, ge=1024, description="Elements of one collective operation on gradients or parameters."
@@ -94,7 +94,7 @@ class CheckpointSection(Section):
     every: int = Field(
         default=50,
         ge=0,
-        description="Steps between checkpoints; 0 writes one at the end alone.",
+        description="Steps between checkpoints; 0 writes one only at the end.",
         json_schema_extra=unit("steps"),
     )
     keep: int = Field(default=2, ge=1, description="Newest checkpoints to keep.")
@@ -112,7 +112,7 @@ class WandbSection(Section):
 
     mode: Literal["offline", "online", "disabled"] = Field(
         default="offline",
-        description="`offline` writes files alone and needs no network and no account; `online` needs a login.",
+        description="`offline` only writes files and needs no network and no account; `online` needs a login.",
     )
     project: str = Field(default="warpsmith", description="Project name.")
     tags: tuple[str, ...] = Field(default=(), description="Tags of the run.")

@@ -51,14 +51,14 @@ class SftRunSection(RunSection):
 
 
 class SftDataSection(Section):
-    """`[data]`: chats to learn from; the loss is on the assistant's tokens alone."""
+    """`[data]`: chats to learn from; the loss is only on the assistant's tokens."""
 
     source: AnySource = Field(default=GeneratedSource(), description="Where examples come from.")
     sources: tuple[AnySource, ...] = Field(
-        default=(), description="Several sources in place of [data.source]; each has the keys of that table."
+        default=(), description="Several sources instead of [data.source]; each has the keys of that table."
     )
     limit: int | None = Field(
-        default=None, ge=1, description="Most examples of each source, the first ones, for a short trial; all if unset."
+        default=None, ge=1, description="Maximum examples per source, from its start, for a short trial; all if unset."
     )
     train_on: Literal["all", "last"] = Field(
         default="all", description="The assistant's turns that carry loss: `all`, or the `last` one of a chat."
@@ -68,12 +68,12 @@ class SftDataSection(Section):
     eval_examples: int = Field(
         default=64,
         ge=0,
-        description="Least number of held-out examples; a problem is held out with all of its examples.",
+        description="Minimum number of held-out examples; a problem is held out with all of its examples.",
     )
     eval_every: int = Field(
         default=100,
         ge=0,
-        description="Steps between evaluations; 0 evaluates at the end alone.",
+        description="Steps between evaluations; 0 evaluates only at the end.",
         json_schema_extra=unit("steps"),
     )
 

@@ -43,7 +43,7 @@ class _Source(Section):
         description="How often an example comes in an epoch; with 0.5, one takes half of them, the next the others.",
     )
     limit: int | None = Field(
-        default=None, ge=1, description="Most examples of this source, the first ones; data.limit when not given."
+        default=None, ge=1, description="Maximum examples of this source, taken from the start; by default data.limit."
     )
 
 
@@ -109,9 +109,9 @@ class RecordsSource(_Source):
         "`best` says; the first of each trajectory (`first_right`); or those whose turn before was not correct "
         "(`repairs`).",
     )
-    min_score: float | None = Field(default=None, description="Least reward of a turn.")
+    min_score: float | None = Field(default=None, description="Minimum reward of a turn.")
     min_speedup: float | None = Field(
-        default=None, gt=0, description="Least speedup; turns that were not timed are skipped."
+        default=None, gt=0, description="Minimum speedup; turns that were not timed are skipped."
     )
     without_flags: tuple[str, ...] = Field(
         default=(), description="Skip verdicts with one of these flags, for example torch_fallback."
@@ -152,7 +152,7 @@ class GeneratedSource(_Source):
         description="Share of examples whose prompt is that of a later turn: it shows wrong attempts and the feedback "
         "on them.",
     )
-    repair_attempts: int = Field(default=1, ge=1, description="Most wrong attempts that such a prompt shows.")
+    repair_attempts: int = Field(default=1, ge=1, description="Maximum wrong attempts that such a prompt shows.")
     prompt_style: PromptStyle = Field(default="full", description="Prompt template of the task.")
     agent: ExampleAgent | None = Field(
         default=None,

@@ -23,13 +23,13 @@ class RefineConfig(_Strategy):
     """Attempts one after another, each with the verdicts on those before it."""
 
     type: Literal["refine"] = Field(default="refine", description="Attempts that each see the verdicts before them.")
-    attempts: int = Field(default=4, ge=1, le=1000, description="Most attempts of a search.")
+    attempts: int = Field(default=4, ge=1, le=1000, description="Maximum attempts per search.")
 
 
 class BestOfNConfig(_Strategy):
     """Independent attempts; the best one by its verdict is the search's answer."""
 
-    type: Literal["best_of_n"] = Field(default="best_of_n", description="Independent attempts, of which the best.")
+    type: Literal["best_of_n"] = Field(default="best_of_n", description="Independent attempts; the best one counts.")
     attempts: int = Field(default=8, ge=1, le=1000, description="Attempts of a search.")
 
 
@@ -37,7 +37,7 @@ class EvolveConfig(_Strategy):
     """A population of attempts: the best survive, and new ones are asked for as changes of chosen parents."""
 
     type: Literal["evolve"] = Field(default="evolve", description="A population whose best attempts are changed.")
-    attempts: int = Field(default=16, ge=1, le=10_000, description="Most attempts of a search, first ones included.")
+    attempts: int = Field(default=16, ge=1, le=10_000, description="Maximum attempts per search, first ones included.")
     population: int = Field(default=4, ge=1, le=1000, description="First attempts, and survivors, of each island.")
     children: int = Field(default=4, ge=1, le=1000, description="New attempts of each island in a generation.")
     islands: int = Field(default=1, ge=1, le=100, description="Populations that evolve apart.")
@@ -45,7 +45,7 @@ class EvolveConfig(_Strategy):
         default=2, ge=1, description="With several islands: generations after which the best of each joins the next."
     )
     tournament: int = Field(
-        default=2, ge=1, description="Survivors drawn for each child, of which the best is its parent; 1 draws evenly."
+        default=2, ge=1, description="Survivors drawn for each child; the best of them is its parent; 1 draws evenly."
     )
     inspirations: int = Field(
         default=1, ge=0, le=16, description="Other survivors, the best ones, that a child's prompt shows as well."
