@@ -295,7 +295,7 @@ class Device:
 
     @property
     def block_shared_bytes(self) -> int:
-        """Most shared memory of one block, in bytes."""
+        """Maximum shared memory per block, in bytes."""
 
     def use(self) -> None:
         """Make the context current in the calling thread."""
@@ -433,7 +433,7 @@ class Kernel:
 
     @property
     def max_threads(self) -> int:
-        """Most threads of one block."""
+        """Maximum threads per block."""
 
     def prepare(
         self,

@@ -22,7 +22,7 @@ REQUIRED: Final = ("Model", "get_inputs")
 MOST_BRACES: Final = 10_000
 """Python's parsing time of an f-string is quadratic in its fields: 80,000 would block a server for ten seconds."""
 MOST_DIGITS: Final = 9
-"""Most digits of a problem's number: tables store 32 bits."""
+"""Maximum digits of a problem's number: tables store 32 bits."""
 BYTE_ORDER_MARK: Final = "\ufeff"
 _FILE_NAME: Final = re.compile(r"(?P<id>\d+)_(?P<name>.+)(?<!\.solution)")
 _LEVEL: Final = re.compile(r"level_?(?P<level>\d+)")

@@ -22,9 +22,9 @@ from warpsmith.records.wording import counted
 
 CONSTANT: Final = "WORKLOADS"
 MOST: Final = 512
-"""Most workloads of one problem."""
+"""Maximum workloads per problem."""
 LONGEST_QUOTED: Final = 60
-"""Most characters of a value in a message."""
+"""Maximum characters of a value in a message."""
 FORM: Final = 'Write WORKLOADS = {"small": {"ROWS": 4}, "large": {"ROWS": 4096}}, with constants of the module.'
 
 

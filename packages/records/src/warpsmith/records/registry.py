@@ -20,7 +20,7 @@ from warpsmith.records.errors import UsageError
 T = TypeVar("T")
 
 SIMILAR: Final = 0.7
-"""Least similarity of a name that is suggested; `gpu` and `cpu` have 0.67, and mean different things."""
+"""Minimum similarity of a suggested name; `gpu` and `cpu` have 0.67, and mean different things."""
 _WHAT_LOADING_RAISES = (Exception, SystemExit)
 """A module that calls `sys.exit()` on import must not end the command that listed it."""
 

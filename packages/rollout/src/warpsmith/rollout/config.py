@@ -37,7 +37,7 @@ _OWN_TRANSPORTS = (None, "in_process", "shared_file")
 
 
 class SamplingConfig(_Section):
-    """How completions are sampled. A training run refuses top_p, top_k and min_p, which bias its ratio."""
+    """How completions are sampled. A training run refuses top_p, top_k and min_p, which would bias its ratio."""
 
     temperature: float = Field(default=1.0, ge=0, le=10, description="Divides the logits; 0 takes the likeliest token.")
     top_p: float | None = Field(
@@ -62,7 +62,7 @@ class SamplerConfig(_Section):
     """Each sampler: vLLM in its own process on a CPU, asynchronous vLLM on a GPU, or one of another package."""
 
     type: SamplerName = Field(default="vllm", description="`vllm`, or a sampler of an installed package.")
-    device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where the model is sampled.")
+    device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where the model runs.")
     dtype: Literal["float32", "bfloat16", "float16"] = Field(default="bfloat16", description="Type of the weights.")
     max_model_len: int = Field(
         default=2048,
@@ -81,7 +81,7 @@ class SamplerConfig(_Section):
     gpu_memory_utilization: float = Field(
         default=0.85, gt=0, le=1, description="On a GPU: share of its memory that vLLM takes."
     )
-    tensor_parallel_size: int = Field(default=1, ge=1, description="On GPUs: number of them that share one model.")
+    tensor_parallel_size: int = Field(default=1, ge=1, description="Number of GPUs that share one model.")
     kv_cache_gib: int = Field(default=1, ge=1, description="On a CPU: memory of the KV cache.")
     gpu_kv_cache_gib: float | None = Field(
         default=None,
@@ -110,7 +110,7 @@ class SamplerConfig(_Section):
     )
     lora_agents: tuple[str, ...] = Field(
         default=(),
-        description="With lora_rank: the agents that have an adapter each; one adapter for all when empty. A training "
+        description="With lora_rank: the agents with their own adapter; one adapter for all when empty. A training "
         "run sets it.",
     )
     seed: int = Field(default=0, ge=0, description="Seed of the sampler.")
@@ -157,7 +157,7 @@ class RayEvaluation(_RemoteEvaluation):
 
 
 class ServerEvaluation(_RemoteEvaluation):
-    """Evaluation servers, which have settings of their own."""
+    """Evaluation servers, which have their own settings."""
 
     type: Literal["server"] = Field(default="server", description="Evaluation servers.")
     servers: tuple[str, ...] = Field(min_length=1, description="Addresses, for example `http://10.0.0.7:18188`.")
@@ -171,7 +171,7 @@ class ServerEvaluation(_RemoteEvaluation):
     @field_validator("servers", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        """Take `a,b` from a command line for a list of two."""
+        """Read `a,b` from a command line as a list of two."""
         return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
     @field_validator("servers")
@@ -196,7 +196,7 @@ AnyEvaluation = Annotated[Evaluation, Field(discriminator="type"), BeforeValidat
 
 
 class RolloutConfig(_Section):
-    """What is asked, how it is sampled, judged and scored, and when an episode ends."""
+    """What is asked, how answers are sampled, judged and scored, and when an episode ends."""
 
     environment: AnyEnvironment = Field(
         default_factory=MultiTurnConfig, description="What is asked for, in how many turns, and when an episode ends."
@@ -272,7 +272,7 @@ class RolloutConfig(_Section):
 
     @property
     def prompt_budget(self) -> int:
-        """Most tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves next to a completion."""
+        """Maximum tokens of a prompt: `prompt_tokens`, or what the sampler's length leaves next to a completion."""
         return self.prompt_tokens or self.sampler.max_model_len - self.sampling.max_tokens
 
     def operators_for(self, problem: "ProblemRow") -> OperatorPolicy:
@@ -299,7 +299,7 @@ class RolloutConfig(_Section):
 
 
 ASKED_OF_SERVERS: Final = ("language", "minimum_isolation", "timeout_s", "trials")
-"""Keys of `[evaluator]` that count where candidates are judged on servers, which have settings of their own."""
+"""Keys of `[evaluator]` that count if candidates are judged on servers, which have their own settings."""
 
 
 class Judged(Protocol):
@@ -315,9 +315,9 @@ class Judged(Protocol):
 
 
 def unheard_by_servers(rollout: Judged, evaluator: EvaluatorConfig) -> Iterator[str]:
-    """Yield what is wrong with each key of the evaluator that was given and that no server is asked for."""
+    """Yield what is wrong with each given key of the evaluator that is not sent to servers."""
     given = evaluator.model_fields_set
-    # A table with all of its keys is a dump and no file.
+    # A table with all of its keys is a dump, not a file.
     if rollout.evaluation.type != "server" or given >= EvaluatorConfig.model_fields.keys():
         return
     for key in sorted(given - set(ASKED_OF_SERVERS)):
@@ -330,7 +330,7 @@ def unheard_by_servers(rollout: Judged, evaluator: EvaluatorConfig) -> Iterator[
 def unasked_languages(rollout: RolloutConfig, evaluator: EvaluatorConfig) -> Iterator[str]:
     """Yield what is wrong with the kernel language, if no prompt of the environment asks for it.
 
-    An environment of another package has prompts of its own.
+    An environment of another package has its own prompts.
     """
     own = not isinstance(rollout.environment, OtherEnvironmentConfig)
     if own and (reason := unasked(evaluator.language)):
@@ -353,7 +353,7 @@ def late_baselines(rollout: Judged, evaluator: EvaluatorConfig) -> Iterator[str]
 
 
 class SessionConfig(RolloutConfig):
-    """What `warpsmith-rollout evaluate` and `generate` take behind `--set`."""
+    """What `warpsmith-rollout evaluate` and `generate` take after `--set`."""
 
     evaluator: EvaluatorConfig = Field(default_factory=EvaluatorConfig, description="How candidates are judged.")
 

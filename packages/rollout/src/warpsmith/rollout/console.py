@@ -13,7 +13,7 @@ def turn_line(row: Row) -> str:
     """Return a turn's line, for example
     `[Turn 1] kernelbench_1: Compile:✓ Correct:✗ Runtime:5.23ms Speedup:0.80x Reward:0.500`.
 
-    Unmeasured figures are `n/a`; an invalid turn shows its reason instead of figures. An agent stands before the
+    Unmeasured figures are `n/a`; an invalid turn shows its reason instead of figures. An agent is named before the
     problem, `[Turn 3] optimizer on kernelbench_1: ...`, and for an optimizer its speedup over the start at the end.
     """
     agent = f"{row['agent']} on " if row.get("agent") else ""

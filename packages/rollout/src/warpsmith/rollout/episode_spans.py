@@ -8,7 +8,7 @@ from warpsmith.rollout.turn_recording import EpisodeLabels, TurnRecord, TurnRow
 
 
 def labels_of(labels: EpisodeLabels) -> Attributes:
-    """Return the attributes that an episode has from its begin."""
+    """Return the attributes that an episode has from its start."""
     return {
         "warpsmith.run": labels.run,
         "warpsmith.environment": labels.task,

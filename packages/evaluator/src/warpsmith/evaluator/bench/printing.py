@@ -21,7 +21,7 @@ SHOWN_K: Final = frozenset({1, 2, 3, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 1
 """The values of k printed for pass@k, besides the largest; summary.json has all."""
 
 MOST_CANDIDATES: Final = 100
-"""Most lines of the table of candidates."""
+"""Maximum lines in the table of candidates."""
 
 MEAN: Final = "geometric mean over the correct"
 

@@ -37,7 +37,7 @@ later ones come from a trial, for example a constant row, and results computed f
 _TILES: Final = (65_537, 1_048_573)
 """Periods after which changes repeat, the shorter for small tensors: primes, so that they do not align with rows."""
 _MOST_SHORT: Final = 1 << 20
-"""Most elements for which the shorter period is used."""
+"""Maximum elements for which the shorter period is used."""
 _LEAST: Final = 0.5
 """Smallest change of an element as a share of the amplitude."""
 

@@ -27,7 +27,7 @@ MOST_LEFT_OUT: Final = 16
 MOST_SMALLER: Final = 2
 """Forms recorded in another order before the problem's own; plus one of the same shapes."""
 _QUOTED: Final = MAX_TEXT // 5
-"""Most characters of each of two messages: a trial's remark follows, after half of MAX_TEXT."""
+"""Maximum characters of each of two messages: a trial's remark follows, after half of MAX_TEXT."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 
 MOST_ELEMENTS: Final = 1 << 18
-"""Most elements of all outputs on one input set: they are sent to the client as numbers."""
+"""Maximum elements of all outputs for one input set: they are sent to the client as numbers."""
 
 
 def outputs_of(session: ReferenceSession, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:

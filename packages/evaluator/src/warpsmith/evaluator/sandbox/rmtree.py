@@ -21,7 +21,7 @@ from typing import Final
 AT_ONCE_S: Final = 0.02
 """Longest slice while other work waits, in seconds. A usual worker's folder takes a fraction of a millisecond."""
 AT_MOST: Final = 100
-"""Most folders per process: their names must fit a command line."""
+"""Maximum folders per process: their names must fit a command line."""
 YIELDING: Final = 10
 KILLED_S: Final = 10.0
 """Longest time a killed process takes to exit."""

@@ -10,7 +10,7 @@ DEFAULT_PORT: Final = 18188
 DEFAULT_TOKEN_ENV: Final = "WARPSMITH_EVALUATOR_TOKEN"
 
 MOST_TRIALS: Final = 100
-"""Most trials per request: the reference runs several times for each, on the server's time."""
+"""Maximum trials per request: the reference runs several times for each, on the server's time."""
 MOST_QUEUED: Final = 100_000
 MOST_CACHED: Final = 1_000_000
 MOST_DRAIN_S: Final = 86_400.0

@@ -51,7 +51,7 @@ WARM_UPS: Final = 3
 SEGMENTS: Final = 4
 REPEATS: Final = 2
 MOST_REPEATS: Final = 4
-"""Most repetitions if the clocks disagree: one delay of the host must not count against a kernel."""
+"""Maximum repetitions if the clocks disagree: a single delay of the host must not count against a kernel."""
 ALIKE: Final = 0.01
 """Largest difference of the two shortest of the longer rounds, as a share of their calls' time, where a stall of some
 tenths of a millisecond is likely."""

@@ -11,7 +11,7 @@ LARGEST: Final = 1 << 62
 """No size or part of one may be larger."""
 LARGEST_EXPONENT: Final = 62
 LONGEST: Final = 400
-"""Most characters of an expression."""
+"""Maximum characters of an expression."""
 
 
 class ShapeExpressionError(ValueError):

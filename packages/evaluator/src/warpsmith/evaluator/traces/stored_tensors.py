@@ -14,7 +14,7 @@ from warpsmith.evaluator.traces.schema import STORED_DTYPES, SafetensorsInput, T
 MOST_BYTES: Final = 64 << 20
 """Largest file that is read: tables of indices are small, and one embedded tensor may have far less."""
 MOST_CHARACTERS: Final = 3 << 20
-"""Most characters of one embedded tensor: a source has at most 4 Mi."""
+"""Maximum characters of one embedded tensor: a source has at most 4 Mi."""
 LFS_POINTER: Final = b"version https://git-lfs"
 
 

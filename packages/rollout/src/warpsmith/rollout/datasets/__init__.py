@@ -1,7 +1,7 @@
 """Problems, and data sets of problems with kernels: readers, verification, decontamination.
 
 `problems` is re-exported here. `registry` has the readers of published data sets, `verification` judges their kernels,
-`cleaning` removes what KernelBench has or what comes twice.
+`cleaning` removes KernelBench's problems and duplicates.
 """
 
 from warpsmith.rollout.datasets.problems import (

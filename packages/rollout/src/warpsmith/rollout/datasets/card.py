@@ -1,4 +1,4 @@
-"""The card of a cleaned data set: where it is from, what was removed and why, under which versions."""
+"""The card of a cleaned data set: where it comes from, what was removed and why, and with which versions."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class Card:
         reader: its type.
         benchmarks: what was removed from it.
         cleaning: the result.
-        root: the folder that everything is written to.
+        root: the output folder.
         computed: whether problems were also compared by what they compute.
         verdicts: the run directory with the verdicts, or None.
         statuses: the accepted verdicts.

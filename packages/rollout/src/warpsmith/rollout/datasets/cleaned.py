@@ -34,7 +34,7 @@ def write(card: Card) -> str:
     """Write everything; a folder without README.md is unfinished. Return the counts in words.
 
     Raises:
-        DatasetError: a file of the data set cannot be read any more.
+        DatasetError: a file of the data set can no longer be read.
         OutputError: the operating system refused to write.
     """
     output, dataset, cleaning = card.root, card.dataset, card.cleaning

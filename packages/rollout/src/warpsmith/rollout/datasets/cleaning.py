@@ -1,4 +1,4 @@
-"""Which rows of a data set to keep: without problems of a benchmark, repetitions and kernels that are not verified."""
+"""Which rows of a data set to keep: no benchmark problems, no duplicates and no unverified kernels."""
 
 import hashlib
 import json
@@ -62,7 +62,7 @@ class Benchmarks:
     """Problems that must not be in a training set.
 
     Args:
-        datasets: where they are from.
+        datasets: where they come from.
     """
 
     datasets: Sequence[Dataset]
@@ -73,7 +73,7 @@ class Benchmarks:
         return {entry.name: entry.problem for dataset in self.datasets for entry in dataset.entries}
 
     def by_form(self) -> dict[str, str]:
-        """Return the name of a problem for each form of its code, whatever its sizes."""
+        """Return a problem's name for each form of its code, independent of sizes."""
         return {
             problem_form(source): entry.name
             for dataset in self.datasets
@@ -93,10 +93,10 @@ def computations(
     config: EvaluatorConfig,
     console: Console | None = None,
 ) -> Computations:
-    """Run every problem once, several at once. Results are appended to a file of `output`, and found there again.
+    """Run every problem once, several at a time. Results are appended to a file of `output`, and reused from there.
 
     Args:
-        entries: rows; each different problem is run.
+        entries: rows; each distinct problem is run.
         known: sources of the problems to compare with, by name.
         output: the folder.
         config: of the evaluator, which runs `slots` problems at once.
@@ -152,7 +152,7 @@ def _in_words(computation: Computation) -> str:
 
 
 class _Log:
-    """Computations by problem in a file of JSON lines, each appended as it comes."""
+    """Computations by problem in a file of JSON lines, each appended as soon as it is known."""
 
     def __init__(self, path: Path, known: Mapping[str, str]) -> None:
         self._path = path
@@ -233,7 +233,7 @@ def clean(
 
 @dataclass
 class _Rules:
-    """Decides on one row after the other."""
+    """Decides on one row after another."""
 
     benchmark: Mapping[str, str]
     computed: Computations

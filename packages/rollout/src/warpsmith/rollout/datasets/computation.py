@@ -1,7 +1,7 @@
 """Compares what problems compute: both are run on the same seeded inputs in a contained reference worker.
 
 The inputs, and if possible the arguments of the constructor, are those of the examined problem. Parameters are made
-equal where both have the same shapes in the same order, so that the order of construction does not matter.
+equal if both have the same shapes in the same order, so that the order of construction does not matter.
 """
 
 import json
@@ -25,7 +25,7 @@ _MOST_CHARACTERS: Final = 3 << 20
 
 @dataclass(frozen=True)
 class Computation:
-    """What was found out by running a problem.
+    """What running a problem revealed.
 
     Attributes:
         same_as: names of the known problems that computed the same under each seed.
@@ -45,7 +45,7 @@ class Computation:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Return what `to_record` wrote; TypeError or KeyError if it is something else."""
+        """Read what `to_record` wrote; TypeError or KeyError if it is something else."""
         return cls(
             tuple(record["same_as"]),
             tuple(map(tuple, record["shapes"])),

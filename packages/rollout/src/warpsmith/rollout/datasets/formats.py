@@ -76,7 +76,7 @@ class Entry:
         claim: what the data set says about the kernel.
         others: other published sources of the same problem.
         label: the row's own name in its data set, or an empty string.
-        file: the file that it is from.
+        file: the file that it comes from.
         place: where it is, for example `row 3 of level_1.parquet`.
     """
 
@@ -147,7 +147,7 @@ class Cells:
         return value
 
     def text(self, field: str) -> str:
-        """Return a text, which may not be blank if it is required; an empty one for a missing one.
+        """Return a text, which may not be blank if it is required; an empty text if it is missing.
 
         Raises:
             BadRow: it is missing and required, is not text, or cannot be encoded.
@@ -162,7 +162,7 @@ class Cells:
         return checked_text(value)
 
     def number(self, field: str) -> float | None:
-        """Return a finite number; None for a missing one and for NaN or infinity.
+        """Return a finite number; None if it is missing, NaN or infinite.
 
         Raises:
             BadRow: it is missing and required, or is not a number.
@@ -218,7 +218,7 @@ class DatasetReader(ABC):
         """
 
     def columns(self, renamed: Mapping[str, str]) -> dict[str, Column]:
-        """Return the columns by field, some of them under other names.
+        """Return the columns by field, some of them renamed.
 
         Raises:
             UsageError: there is no such field.

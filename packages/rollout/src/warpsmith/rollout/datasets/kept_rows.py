@@ -17,7 +17,7 @@ from warpsmith.rollout.datasets.row_files import row_batches, stream_rows
 
 
 def write_kept(kept: Sequence[Entry], root: Path, folder: Path) -> list[Path]:
-    """Write the kept rows under `folder`, a file for each file that they are from; return these files.
+    """Write the kept rows under `folder`, one file for each source file; return these files.
 
     Args:
         kept: the rows.
@@ -25,7 +25,7 @@ def write_kept(kept: Sequence[Entry], root: Path, folder: Path) -> list[Path]:
         folder: an empty folder.
 
     Raises:
-        DatasetError: a file cannot be read any more.
+        DatasetError: a file can no longer be read.
         UsageError: two files would get the same name.
     """
     by_file: dict[Path, set[str]] = {}
@@ -77,7 +77,7 @@ def _write_csv(rows: Sequence[dict[str, Any]], target: Path) -> None:
 
 
 def _write_parquet(file: Path, places: Collection[str], target: Path) -> None:
-    """Filter batches as they are, so that types and metadata of the columns stay."""
+    """Filter batches without converting them, so that the columns keep their types and metadata."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

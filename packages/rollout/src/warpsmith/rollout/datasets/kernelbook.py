@@ -31,7 +31,7 @@ class KernelbookReader(DatasetReader):
         problem, kernel = renamed(entry_point, cells.text("problem"), cells.text("kernel"))
         label = cells.value("label")
         repository = cells.text("repository")
-        # A repository can have several modules of one name, and a name stands for one problem.
+        # A repository can have several modules of one name, but a name must identify one problem.
         key = Entry("", problem).problem_key[:8]
         name = f"{repository or 'kernelbook'}/{entry_point}-{key}"
         return Entry(name, problem, kernel=kernel, label="" if label is None else str(label))

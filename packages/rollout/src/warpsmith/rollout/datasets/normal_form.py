@@ -1,6 +1,6 @@
-"""A module's code without what does not change what it computes: names, docstrings, annotations, imports, comments.
+"""A module's code without the parts that do not affect its results: names, docstrings, annotations, imports, comments.
 
-Two forms: with constants, to find the same problem or kernel twice, and without, to find a problem under other sizes.
+Two forms: with constants, to find duplicate problems or kernels, and without, to find a problem with other sizes.
 """
 
 import ast
@@ -19,7 +19,7 @@ _KEPT_METHODS: Final = frozenset({"forward"})
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _SPACE: Final = re.compile(r"\s+")
 _LONG: Final = 200
-"""Text constants longer than this are code of another language, whose comments and spaces do not count."""
+"""Text constants longer than this are code in another language, whose comments and spaces do not count."""
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 
@@ -27,7 +27,7 @@ Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign 
 def normal_form(source: str, roots: Sequence[str], *, constants: bool) -> str:
     """Return a digest of what a module's definitions `roots` compute, 32 hexadecimal digits.
 
-    What they use of the module's own definitions is part of it; unused ones are not.
+    The module's own definitions that they use are included; unused ones are not.
 
     Args:
         source: the module's source.
@@ -49,7 +49,7 @@ def normal_form(source: str, roots: Sequence[str], *, constants: bool) -> str:
 
 
 def problem_form(source: str) -> str:
-    """Return the form of a problem whatever its sizes and other constants: the digest of `Model` alone."""
+    """Return the form of a problem regardless of sizes and other constants: the digest of `Model` alone."""
     return normal_form(source, ["Model"], constants=False)
 
 
@@ -126,7 +126,7 @@ def _is_named_freely(method: ast.FunctionDef) -> bool:
 
 
 class _Namer(ast.NodeTransformer):
-    """Gives the module's own names numbers in the order of their first use, and drops what does not compute."""
+    """Numbers the module's own names in the order of first use, and drops what does not compute."""
 
     def __init__(self, module: _Module, *, constants: bool) -> None:
         self._module, self._constants = module, constants
@@ -152,7 +152,7 @@ class _Namer(ast.NodeTransformer):
         return ast.Name(self._named(node.id), ast.Load())
 
     def _local(self, name: str) -> str | None:
-        """Return the number of a name of the innermost function that binds it; equal names of two are different."""
+        """Return the number of a name in the innermost function that binds it; equal names in two functions differ."""
         for function, bound in reversed(self._scopes):
             if name in bound:
                 return self._named(f"{function} {name}")

@@ -49,7 +49,7 @@ class ProblemRow:
 
     @property
     def start(self) -> str | None:
-        """The correct kernel that an optimizer starts from: the slow answer if one is known, else the known answer."""
+        """The correct kernel that an optimizer starts from: the slow answer if known, otherwise the known answer."""
         return self.naive or self.solution
 
     @property
@@ -95,7 +95,7 @@ def generated(
     language: SolutionLanguage = "triton",
     touched: ByteRange = GPU_BYTES,
 ) -> list[ProblemRow]:
-    """Return generated problems as of `generator.generate`; `source` is `generated/<split>`."""
+    """Return generated problems, as by `generator.generate`; `source` is `generated/<split>`."""
     problems = generate(
         seed=seed, count=count, split=split, levels=levels, size=size, language=language, touched=touched
     )
@@ -116,10 +116,10 @@ def from_generated(problem: GeneratedProblem, split: str) -> ProblemRow:
 
 
 def with_solution(row: ProblemRow, grade: Grade) -> ProblemRow:
-    """Return a problem whose known answer is of a grade.
+    """Return a problem whose known answer has a given grade.
 
     Raises:
-        UsageError: the naive answer is asked for, and the problem has none.
+        UsageError: the naive answer is requested, and the problem has none.
     """
     if grade == "good":
         return row

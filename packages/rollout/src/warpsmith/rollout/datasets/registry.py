@@ -20,7 +20,7 @@ def _check(part: Any) -> str:
 
 DATASETS: Final[Registry[DatasetReader]] = Registry("warpsmith.datasets", "data set type", _check)
 _GENERIC: Final = frozenset({"pairs", "kernelllm"})
-"""Types whose columns have common names; they are only guessed if no other fits."""
+"""Types whose columns have common names; they are guessed only if no other type fits."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def _is_left(file: Path) -> bool:
 
 
 def count_rows(file: Path, error: type[WarpsmithError] = DatasetError) -> int:
-    """Return about how many rows a file has; only a JSON list and Arrow are decoded for this.
+    """Estimate how many rows a file has; only a JSON list and Arrow are decoded for this.
 
     Raises:
         WarpsmithError: as `error`; it cannot be read.
@@ -191,7 +191,7 @@ def _damaged(place: str, error: ValueError) -> Refusal:
 def _plain(batch: Any) -> list[Any]:
     """Return the rows of a batch; instead of one that is damaged or not UTF-8, the error, a ValueError."""
     try:
-        # Of a text with a negative length Python makes a SystemError, of one beyond the buffer anything.
+        # For a text with a negative length Python raises a SystemError, for one beyond the buffer anything can happen.
         batch.validate(full=True)
         return list(batch.to_pylist())
     except ValueError as error:

@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 from warpsmith.rollout.datasets.formats import Cells, Claim, Column, DatasetReader, Entry
 
-# The archive's kernels were built from a .cu file with these flags, and called in place of `module_fn`, which the
+# The archive's kernels were built from a .cu file with these flags, and called instead of `module_fn`, which the
 # functional form of a problem takes as the default of `fn`.
 _CANDIDATE: Final = """\
 {functional}
@@ -30,7 +30,7 @@ class ModelNew(Model):
 
 
 class SakanaReader(DatasetReader):
-    """Pairs the functional form of each problem with the kernel that takes the place of its function.
+    """Pairs the functional form of each problem with the kernel that replaces its function.
 
     `problem` is the functional form, against which the archive judged: parameters of both have equal names. The module,
     as KernelBench has it, is in `others`.

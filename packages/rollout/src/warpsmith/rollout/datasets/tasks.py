@@ -114,7 +114,7 @@ def _candidates(text: str) -> Iterator[str]:
     yield from reversed(blocks)
     yield text
     starts = [match.start() for match in _START.finditer(text)]
-    # An import that follows another one begins nothing.
+    # An import that follows another import begins nothing.
     yield from (text[start:] for start in reversed(starts) if not _follows_an_import(text, start))
 
 
@@ -124,7 +124,7 @@ def _follows_an_import(text: str, start: int) -> bool:
 
 
 def _parsed(text: str) -> str | None:
-    """Return the longest beginning of a text that is a problem, without the prose after it."""
+    """Return the longest prefix of a text that is a problem, without the prose after it."""
     if "class Model" not in text or "def get_inputs" not in text:
         return None
     lines = text.split("\n")

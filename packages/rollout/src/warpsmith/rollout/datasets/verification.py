@@ -2,7 +2,7 @@
 
 The verdicts are turns of a run, of the role `dataset`, so that summaries, reports, exports and SFT read them like those
 of a policy. A kernel is one trajectory of one turn, named by a hash of problem, kernel and language; a resumed command
-knows by these names what has a verdict.
+recognizes by these names what has a verdict.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ ROLE: Final = "dataset"
 TASK: Final = "verify"
 FILE: Final = "verify.json"
 REFUSED: Final = "problem: "
-"""How the reason of a turn begins whose problem the evaluator refuses."""
+"""Beginning of the reason of a turn whose problem the evaluator refuses."""
 FORMAT: Final = 1
 AT_ONCE_PER_SERVER: Final = 8
 _UNSAMPLED: Final = Sampling(temperature=0.0, max_tokens=0)
@@ -81,7 +81,7 @@ class VerificationStoppedError(Exception):
 
 
 def settings_of(config: SessionConfig) -> dict[str, Any]:
-    """Return what verdicts depend on. Servers have their own settings, so only what they are asked for is known."""
+    """Return what verdicts depend on. Servers have their own settings, so only what is requested of them is known."""
     if isinstance(config.evaluation, ServerEvaluation):
         asked = config.evaluator.model_dump(mode="json", include={"trials", "timeout_s", "minimum_isolation"})
         return {"judge": "servers", **asked}
@@ -185,7 +185,7 @@ def check_languages(entries: Iterable[Entry], config: SessionConfig) -> None:
     """Refuse kernels in several languages for evaluation servers, before the first one is judged.
 
     Raises:
-        UsageError: it says how to judge them one language after the other.
+        UsageError: it says how to judge them one language at a time.
     """
     languages = {entry.language for entry in entries}
     if isinstance(config.evaluation, ServerEvaluation) and len(languages) > 1:
@@ -197,7 +197,7 @@ def check_languages(entries: Iterable[Entry], config: SessionConfig) -> None:
 
 
 def _judge_all(entries: Sequence[Entry], recorder: "_Recorder", workers: int | None) -> None:
-    """Judge entries, one kernel language after the other."""
+    """Judge entries, one kernel language after another."""
     config = recorder.config
     with recorder:
         for language in sorted({entry.language for entry in entries}):
@@ -311,7 +311,7 @@ class _Recorder:
         self._reporter.done(f"{entry.name} {entry.label}".strip(), _in_words(turn.verdict))
 
     def _describe(self) -> None:
-        """Write what the verdicts are of, before the first of them."""
+        """Write what the verdicts are about, before the first of them."""
         of = {"dataset": str(self._dataset.path), "type": self._dataset.type}
         about = {"format": FORMAT, **of, "settings": settings_of(self.config)}
         write_file(self._output / FILE, json.dumps(about, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""What a verification found: of the kernels that a data set calls correct, how many are."""
+"""What a verification found: how many of the kernels that a data set calls correct are correct."""
 
 import json
 from collections import Counter
@@ -29,10 +29,10 @@ def summary_of(dataset: Dataset, outcomes: Outcomes) -> dict[str, Any]:
     """Return the counts of a verification.
 
     Returns:
-        `rows` (with a kernel), `without_kernel`, `unusable` (rows that are none), `waiting` (no verdict yet);
-        `claims`, by what the data set says: `rows`, `by_status`, `correct`, `wrong`, and `share_correct`, the correct
-        ones of those two; `by_level`, the same of rows claimed correct; `speedups` of correct and timed rows with a
-        claimed speedup: `rows`, medians `claimed` and `measured`.
+        `rows` (with a kernel), `without_kernel`, `unusable` (malformed rows), `waiting` (no verdict yet); `claims`, by
+        what the data set says: `rows`, `by_status`, `correct`, `wrong`, and `share_correct`, the correct ones of those
+        two; `by_level`, the same of rows claimed correct; `speedups` of correct and timed rows with a claimed speedup:
+        `rows`, medians `claimed` and `measured`.
     """
     rows = [entry for entry in dataset.entries if entry.kernel is not None]
     found = [(entry, outcomes.get(entry.key, _WAITING)) for entry in rows]

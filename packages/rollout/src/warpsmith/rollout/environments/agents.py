@@ -1,7 +1,7 @@
 """`kernelbench_generate`, `kernelbench_optimize`, `kernelbench_two_role`: a generator, an optimizer, or both in turn.
 
 The generator writes a correct kernel. The optimizer is given a correct kernel, its start, and makes it faster: its
-score is the speedup over that start, or where nothing is timed by how much fewer bytes it moves. With both, the
+score is the speedup over that start, or where nothing is timed how many times fewer bytes it moves. With both, the
 generator's first correct kernel is the optimizer's start.
 """
 

@@ -4,7 +4,7 @@ An episode calls for each turn: `initial_prompt` or `feedback`, then (with the c
 and `is_done`. The episode itself handles sampling, retries, deadlines and records.
 
 An environment whose turns are taken by agents is an `AgentEnvironment`: the episode then also calls `begin` at its
-start, `agent` before each turn, and `returns_of` in place of `returns`.
+start, `agent` before each turn, and `returns_of` instead of `returns`.
 """
 
 from collections.abc import Sequence
@@ -85,11 +85,11 @@ class AgentEnvironment(Environment, Protocol):
     """An environment in which agents take turns, for example one that writes kernels and one that makes them faster."""
 
     async def begin(self, problem: ProblemRow) -> "AgentEnvironment":
-        """Return the environment of one episode, which may hold what the episode starts from.
+        """Return the environment of one episode, which may hold the episode's starting point.
 
         Raises:
             BadProblemError: the problem cannot be used; the episode's only turn is invalid.
-            StartLostError, DeadlinePassedError: what the episode starts from could not be evaluated; likewise.
+            StartLostError, DeadlinePassedError: the starting point could not be evaluated; likewise.
         """
 
     def agent(self, history: Sequence[Turn]) -> str:

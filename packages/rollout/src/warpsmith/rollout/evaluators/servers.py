@@ -22,7 +22,7 @@ class ServerEvaluator:
     Args:
         config: addresses, token, deadline and retries.
         evaluator: its `minimum_isolation`, the `language` that the servers must judge, and the `trials` and `timeout_s`
-            that every request asks for; the servers have their own settings of everything else.
+            that every request sets; the servers have their own settings for everything else.
     """
 
     def __init__(self, config: ServerEvaluation, evaluator: EvaluatorConfig) -> None:

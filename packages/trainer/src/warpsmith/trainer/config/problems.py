@@ -16,7 +16,7 @@ TOUCHED_HELP = (
 )
 
 INTERPRETED_BYTES = 1 << 20
-"""Most bytes of a problem that is still interpreted in seconds."""
+"""Maximum bytes of a problem that is still interpreted in seconds."""
 
 
 def _permitted(given: tuple[int, int]) -> tuple[int, int]:

@@ -32,7 +32,7 @@ INVALID_CONFIGURATION: Final = 9
 MOST_GRID: Final = (2**31 - 1, 65535, 65535)
 MOST_BLOCK: Final = (1024, 1024, 64)
 DEFAULT_SHARED_BYTES: Final = 48 << 10
-"""Most shared memory of a block without cudaFuncSetAttribute."""
+"""Maximum shared memory of a block without cudaFuncSetAttribute."""
 _DYNAMIC_SHARED: Final = 8
 """The attribute cudaFuncAttributeMaxDynamicSharedMemorySize."""
 _WORD: Final = 8

@@ -47,12 +47,12 @@ that none starts early; grids are not cooperative, and the compiler's overflow c
 WARP: Final = 32
 MAX_THREADS: Final = 1024
 MAX_CTAS: Final = 8
-"""Most threads of a block and blocks of a cluster on any chip (CUDA C++ Programming Guide)."""
+"""Maximum threads per block and blocks per cluster on any chip (CUDA C++ Programming Guide)."""
 SHARED_MEMORY_BYTES: Final[dict[Chip, int]] = {
     75: 65536, 80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376,
     "gfx90a": 65536, "gfx942": 65536, "gfx950": 163840,
 }  # fmt: skip
-"""Most shared memory of a block in bytes, by chip (CUDA C++ Programming Guide, compute capabilities; AMD's CDNA)."""
+"""Maximum shared memory per block, by chip (CUDA C++ Programming Guide, compute capabilities; AMD's CDNA)."""
 
 
 def load_kernels(extracted: Extracted, folder: Path) -> KernelSet:

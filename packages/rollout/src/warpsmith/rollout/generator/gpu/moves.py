@@ -163,7 +163,7 @@ _GATHERED: Final = (
 
 
 def _strided_gather(lines: Lines) -> Iterator[Pattern]:
-    """Yield a pattern whose lanes each copy a row of their own, one column after the other."""
+    """Yield a pattern whose lanes each copy a row of their own, one column after another."""
     kernel = Kernel(
         "kernel",
         "x_ptr, index_ptr, out_ptr, n, c, BLOCK: tl.constexpr",

@@ -1,4 +1,4 @@
-"""Families that compute each element of the output alone: what counts is that memory is read once, in order."""
+"""Families that compute each output element independently: what counts is that memory is read once, in order."""
 
 import random
 from collections.abc import Iterator
@@ -174,7 +174,7 @@ def pointwise_patterns(inputs: tuple[str, ...], stages: tuple[Stage, ...]) -> It
 
 
 def pointwise_kernel(name: str, stage: Stage, *, strided: bool = False) -> Kernel:
-    """Return a kernel for BLOCK elements a program: next to each other, or strided by the number of programs."""
+    """Return a kernel for BLOCK elements per program: next to each other, or strided by the number of programs."""
     offsets = (
         "i = tl.program_id(0) + tl.arange(0, BLOCK) * tl.num_programs(0)"
         if strided

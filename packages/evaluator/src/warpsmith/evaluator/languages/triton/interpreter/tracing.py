@@ -48,7 +48,7 @@ BF16_MESSAGE: Final = (
 )
 MAX_SIGNATURES: Final = 64
 MAX_GRID: Final = (2**31 - 1, 65535, 65535)
-"""Most programs along x, y and z on a GPU (CUDA C++ Programming Guide, technical specifications)."""
+"""Maximum programs along x, y and z on a GPU (CUDA C++ Programming Guide, technical specifications)."""
 
 
 class TooManySignaturesError(RuntimeError):
