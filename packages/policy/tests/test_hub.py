@@ -84,7 +84,7 @@ def test_an_interrupted_download_is_continued(hub, tmp_path):
     [
         (["owner/none"], "the hub has no model of that name"),
         ([NAME, "--revision", "v9"], f"{NAME} has no revision v9"),
-        (["tiny"], "tiny is no name on the hub"),
+        (["tiny"], "tiny is not a name on the hub"),
     ],
 )
 def test_what_the_hub_has_not_is_one_paragraph(hub, tmp_path, arguments, cause):

@@ -67,7 +67,7 @@ def definition_of(document):
         ("axes.width.value", -1, r"field axes\.width\.const\.value"),
         ("axes.width.value", "48", r"field axes\.width\.const\.value"),
         ("inputs.x.dtype", "complex64", "inputs.x.dtype is 'complex64'; one of float64"),
-        ("inputs.x.shape", ["rows", "depth"], "inputs.x.shape names 'depth', which is no axis"),
+        ("inputs.x.shape", ["rows", "depth"], "inputs.x.shape names 'depth', which the definition lacks"),
         ("inputs.x.shape", None, r"field inputs\.x\.shape: Field required"),
         ("inputs", {}, "field inputs"),
         ("outputs", {"x": NORM["inputs"]["x"]}, "x is an input and an output"),
@@ -78,7 +78,7 @@ def definition_of(document):
         ("axes.wide", {"type": "expr", "expression": "width * heads"}, "axes.wide.expression names 'heads'"),
         ("axes.wide", {"type": "expr", "expression": "open('x')"}, "has Call in it"),
         ("axes.wide", {"type": "expr", "expression": "wide + 1"}, "axes depend on one another"),
-        ("inputs.lambda", NORM["inputs"]["x"], "'lambda' is no name of Python"),
+        ("inputs.lambda", NORM["inputs"]["x"], "'lambda' is not a Python name"),
     ],
 )
 def test_a_malformed_definition_is_refused_with_its_field(place, value, said):
@@ -93,8 +93,8 @@ def test_a_malformed_definition_is_refused_with_its_field(place, value, said):
         ("op_type", None, "field op_type: Field required"),
         ("axes.wide", {"type": "expr", "expression": "width * 2"}, "field axes.wide"),
         ("inputs.x.dtype", "float64", "inputs.x.dtype is 'float64', which FlashInfer-trace does not have"),
-        ("inputs.x.shape", ["rows", "48"], "inputs.x.shape names '48', which is no axis"),
-        ("constraints", ["rows <"], "the constraint 'rows <' is no expression of Python"),
+        ("inputs.x.shape", ["rows", "48"], "inputs.x.shape names '48', which the definition lacks"),
+        ("constraints", ["rows <"], "the constraint 'rows <' is not a Python expression"),
         ("tags", [""], "field tags.0: a text that is not empty"),
     ],
 )
@@ -111,8 +111,8 @@ def test_flashinfers_own_rules_hold_for_its_definitions_alone(tmp_path, place, v
     ("place", "value", "said"),
     [
         ("workload.axes", {}, "axes.rows is missing"),
-        ("workload.axes.depth", 3, "axes.depth is no variable axis of definition small_norm_h48"),
-        ("workload.axes.width", 48, "axes.width is no variable axis"),
+        ("workload.axes.depth", 3, "axes.depth is not a variable axis of definition small_norm_h48"),
+        ("workload.axes.width", 48, "axes.width is not a variable axis"),
         ("workload.axes.rows", 2.5, r"line 2: field workload\.axes\.rows"),
         ("workload.inputs.z", {"type": "random"}, r"field inputs\.z: definition small_norm_h48 has no such input"),
         ("workload.inputs.x.type", "zeros", r"field workload\.inputs\.x"),
@@ -139,7 +139,7 @@ def test_a_malformed_workload_is_refused_with_its_line_and_field(tmp_path, place
         ({"path": "../secret.safetensors"}, "leads out of"),
         ({"path": "/etc/passwd"}, "leads out of"),
         ({"path": "other.safetensors"}, "there is no tensor file"),
-        ({"path": "definition.json"}, "is no safetensors file"),
+        ({"path": "definition.json"}, "is not a safetensors file"),
         ({"path": "pointer"}, "is a pointer of Git LFS"),
         ({"tensor_key": "columns"}, "has no tensor 'columns'; it has rows"),
         ({"path": "short.safetensors"}, r"I32 of shape \[2\]; I32 of shape \[5\] was expected"),

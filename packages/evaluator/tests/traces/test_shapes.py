@@ -53,7 +53,7 @@ def test_names_are_those_of_the_tree(text):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("rows +", "is no expression"),
+        ("rows +", "is not an expression"),
         ("__import__('os')", "has Call in it"),
         ("rows.real", "has Attribute in it"),
         ("True", "has Constant in it"),
@@ -62,7 +62,7 @@ def test_names_are_those_of_the_tree(text):
         ("rows // 0", "has no value"),
         ("9 ** 9 ** 9", "an exponent is 387420489"),
         ("99999 ** 62", "too large"),
-        ("depth * 2", "'depth', which is no axis"),
+        ("depth * 2", "'depth', which is not an axis"),
         ("1+" * 300 + "1", "characters"),
     ],
 )

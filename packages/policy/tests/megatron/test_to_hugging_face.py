@@ -371,7 +371,7 @@ def test_the_command_says_what_it_wrote(tmp_path, capsys, monkeypatch):
         (["--to", "gguf"], "Unknown format gguf"),
         (["--to", "megatron", "--vocab-size", "5"], "are for --to hf"),
         (["--config", "{tmp}/none"], "has no config.json"),
-        ([], "is no directory"),
+        ([], "is not a directory"),
     ],
 )
 def test_bad_input_is_one_paragraph(tmp_path, options, message):

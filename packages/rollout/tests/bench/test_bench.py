@@ -344,7 +344,7 @@ def test_settings_that_do_not_fit_are_refused_before_anything_starts(settings_fo
         ({"strategy": {"type": "evolv"}}, "evolve"),
         ({"prices": {"input_per_million": 1.0}}, "give both, or neither"),
         ({"evaluator": {"language": "cuda"}}, "language"),
-        ({"endpoint": {"base_url": "localhost"}}, "is no address"),
+        ({"endpoint": {"base_url": "localhost"}}, "is not an address"),
         ({"evaluation": {"type": "server", "servers": ["http://h:1"]}, "evaluator": {"device": "cuda"}}, "on servers"),
     ]:
         with pytest.raises(UsageError, match=part):

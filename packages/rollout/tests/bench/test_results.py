@@ -121,7 +121,7 @@ def test_the_leaderboard_has_a_table_for_each_set_of_comparable_results(result_o
 
 def test_a_file_that_is_no_result_is_refused(tmp_path):
     (tmp_path / "result.json").write_text("{}")
-    with pytest.raises(ResultError, match="no result of a bench"):
+    with pytest.raises(ResultError, match="not a result of a bench"):
         read_result(tmp_path)
     with pytest.raises(ResultError, match="does not exist"):
         read_result(tmp_path / "none.json")

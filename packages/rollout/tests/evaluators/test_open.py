@@ -30,9 +30,9 @@ def test_servers_are_a_list_or_the_words_of_a_command_line():
     [
         ({"type": "server"}, r"server\.servers\s+Field required"),
         ({"servers": ["http://a"]}, r"process\.servers\s+Extra inputs"),
-        ({"type": "server", "servers": ["a:18188"]}, "no address of a server"),
-        ({"type": "server", "servers": ["http://user:secret@a"]}, "no address of a server"),
-        ({"type": "server", "servers": ["http://a:99999"]}, "no address of a server"),
+        ({"type": "server", "servers": ["a:18188"]}, "not an address of a server"),
+        ({"type": "server", "servers": ["http://user:secret@a"]}, "not an address of a server"),
+        ({"type": "server", "servers": ["http://a:99999"]}, "not an address of a server"),
         ({"type": "server", "servers": "http://a", "token_env": "a token"}, "token_env"),
         ({"type": "cloud"}, "'process', 'ray', 'server'"),
         ({"type": "ray", "actors": 0}, "actors"),

@@ -224,5 +224,5 @@ def test_a_tile_has_whole_numbers(wrong):
 
 @pytest.mark.parametrize("parameter", ["x", ["x"], [1, "i32"], ["x", 4], ["x", "i32", "i32"], None])
 def test_a_parameter_has_a_name_and_a_type(parameter):
-    with pytest.raises(WireError, match="no parameter of a kernel"):
+    with pytest.raises(WireError, match="not a parameter of a kernel"):
         Binary.of(asdict(BINARY) | {"parameters": [parameter]})

@@ -94,7 +94,7 @@ def local_directory(
     if name is None:
         if revision is not None and Path(path).name != revision:
             raise CheckpointError(
-                f"The revision {revision} is given for {path}, which is no name on the hub, but a path.",
+                f"The revision {revision} is given for {path}, which is not a name on the hub, but a path.",
                 "Remove policy.revision, or name a model such as Qwen/Qwen3-8B.",
             )
         return Path(path)
@@ -123,7 +123,7 @@ def fetch(
         CheckpointError: `out` is not empty, or the files are not a complete model.
     """
     if _NAME.fullmatch(name) is None:
-        raise FetchError(f"{name} is no name on the hub.", "Give owner and name, such as Qwen/Qwen3-8B.")
+        raise FetchError(f"{name} is not a name on the hub.", "Give owner and name, such as Qwen/Qwen3-8B.")
     with appearing_directory(Path(out)) as scratch:
         model = _resolved(name, revision)
         for file in sorted(_present(model, revision, say).iterdir()):

@@ -179,7 +179,7 @@ class ServerEvaluation(_RemoteEvaluation):
     def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for server in value:
             if not is_address(server):
-                raise ValueError(f"{server!r} is no address of a server; write it as http://10.0.0.7:18188")
+                raise ValueError(f"{server!r} is not an address of a server; write it as http://10.0.0.7:18188")
         return tuple(server.rstrip("/") for server in value)
 
 

@@ -70,7 +70,7 @@ def _constant(described: Any) -> list[Any]:
         case [("kernel" | "captured") as kind, *names, dict(captured)] if all(isinstance(name, str) for name in names):
             found = [kind, *names, {str(name): _constant(value) for name, value in captured.items()}]
         case _:
-            raise WireError(f"{str(described)[:80]} is no constant of a traced launch.")
+            raise WireError(f"{str(described)[:80]} is not a constant of a traced launch.")
     return found
 
 

@@ -62,7 +62,7 @@ def policy_of(text: str) -> OperatorPolicy:
     for policy in POLICIES:
         if policy == text:
             return policy  # type: ignore[return-value]
-    raise WireError(f"{text[:40]!r} is no policy of operators; expected one of {', '.join(POLICIES)}.")
+    raise WireError(f"{text[:40]!r} is not a policy of operators; expected one of {', '.join(POLICIES)}.")
 
 
 def event_name(event: Any) -> str | None:

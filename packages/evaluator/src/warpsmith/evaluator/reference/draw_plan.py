@@ -96,7 +96,7 @@ class DrawPlan:
             raise WireError(f"{kind!r} with {len(levels)} levels is not a plan of draws.")
         written = fields.sequence("written", MOST_WRITTEN)
         if not all(type(number) in {int, float} for number in written):
-            raise WireError("A plan of draws names something that is no number.")
+            raise WireError("A plan of draws names something that is not a number.")
         opposed, remote, numbers = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
         on_grid, default = fields.flag("on_grid"), fields.integer("default")
         chosen = (opposed, remote, numbers, tuple(written), fields.text("sparse"))

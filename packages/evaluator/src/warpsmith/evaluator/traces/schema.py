@@ -40,7 +40,7 @@ def _not_empty(text: str) -> str:
 
 def _identifier(text: str) -> str:
     if not text.isidentifier() or keyword.iskeyword(text):
-        raise ValueError(f"{text!r} is no name of Python")
+        raise ValueError(f"{text!r} is not a Python name")
     return text
 
 
@@ -121,13 +121,13 @@ class Definition(_Document):
             raise ValueError(f"{place}.dtype is {tensor.dtype!r}; one of {known} was expected")
         for axis in tensor.shape or ():
             if axis not in self.axes and not axis.isdecimal():
-                raise ValueError(f"{place}.shape names {axis!r}, which is no axis of the definition")
+                raise ValueError(f"{place}.shape names {axis!r}, which the definition lacks")
 
     def _check_expressions(self) -> None:
         for name, axis in self.axes.items():
             unknown = names_in(axis.expression) - self.axes.keys() if isinstance(axis, ExprAxis) else ()
             if unknown:
-                raise ValueError(f"axes.{name}.expression names {min(unknown)!r}, which is no axis of the definition")
+                raise ValueError(f"axes.{name}.expression names {min(unknown)!r}, which the definition lacks")
         try:
             self.expressions()
         except CycleError as error:
@@ -167,7 +167,7 @@ class Definition(_Document):
         """
         for name in given:
             if not isinstance(self.axes.get(name), VarAxis):
-                raise ValueError(f"axes.{name} is no variable axis of definition {self.name}")
+                raise ValueError(f"axes.{name} is not a variable axis of definition {self.name}")
         sizes = {name: axis.value for name, axis in self.axes.items() if isinstance(axis, ConstAxis)} | given
         for name, axis in self.axes.items():
             if isinstance(axis, VarAxis) and name not in given:
@@ -196,12 +196,12 @@ class FlashInferDefinition(Definition):
                     raise ValueError(f"{group}.{name}.dtype is {tensor.dtype!r}, which FlashInfer-trace does not have")
                 for axis in tensor.shape or ():
                     if axis not in self.axes:
-                        raise ValueError(f"{group}.{name}.shape names {axis!r}, which is no axis of the definition")
+                        raise ValueError(f"{group}.{name}.shape names {axis!r}, which the definition lacks")
         for text in self.constraints or ():
             try:
                 parse(text.strip(), "eval")
             except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-                raise ValueError(f"the constraint {text!r} is no expression of Python: {error}") from error
+                raise ValueError(f"the constraint {text!r} is not a Python expression: {error}") from error
         return self
 
 

@@ -23,7 +23,7 @@ def _power(base: Number, exponent: Number) -> Number:
         raise ShapeExpressionError(f"an exponent is {exponent}; 0 to {LARGEST_EXPONENT} was expected")
     power: Number = base**exponent
     if isinstance(power, complex):
-        raise ShapeExpressionError("a power of it is no real number")
+        raise ShapeExpressionError("a power of it is not a real number")
     return power
 
 
@@ -79,7 +79,7 @@ def _tree(text: str) -> ast.expr:
     try:
         tree = parse(text.strip(), "eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ShapeExpressionError(f"{text!r} is no expression: {error}") from error
+        raise ShapeExpressionError(f"{text!r} is not an expression: {error}") from error
     _check(text, tree)
     return tree
 
@@ -108,7 +108,7 @@ def _value(node: ast.expr, axes: Mapping[str, int]) -> Number:
             found: Number = value
         case ast.Name(id=name):
             if name not in axes:
-                raise ShapeExpressionError(f"it names {name!r}, which is no axis")
+                raise ShapeExpressionError(f"it names {name!r}, which is not an axis")
             found = axes[name]
         case ast.UnaryOp(op=operator, operand=operand):
             operand_value = _value(operand, axes)

@@ -39,7 +39,7 @@ def embedded(given: SafetensorsInput, tensor: Tensor, shape: Sequence[int], root
     try:
         found = dict(deserialize(data))  # type: ignore[no-untyped-call]
     except SafetensorError as error:
-        raise wrong(where, "", f"{path} is no safetensors file: {error}") from error
+        raise wrong(where, "", f"{path} is not a safetensors file: {error}") from error
     if given.tensor_key not in found:
         raise wrong(where, "", f"{path} has no tensor {given.tensor_key!r}; it has {', '.join(sorted(found)[:8])}")
     one = found[given.tensor_key]

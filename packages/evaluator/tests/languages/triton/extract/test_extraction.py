@@ -184,7 +184,7 @@ def test_a_name_that_the_text_binds_nowhere_is_left_to_the_launches():
         ("class N:\n    pass", "a class"),
         ("import torch as N", "torch"),
         ("def N():\n    return 1", "plain function"),
-        ("import triton.language.core as N", "a module is no value|closed"),
+        ("import triton.language.core as N", "a module is not a value|closed"),
         ("N = tl.core.builtins", "closed|below"),
         ("N = triton.runtime", "cdiv"),
     ],
@@ -368,7 +368,7 @@ def test_annotations_in_a_body_are_dropped_but_for_constexpr():
     [
         ("tl.store(x, x.__class__)", "__class__"),
         ("tl.store(x, getattr(tl, 'core'))", "getattr"),
-        ("t = tl\ntl.store(x, t)", "a module is no value"),
+        ("t = tl\ntl.store(x, t)", "a module is not a value"),
         ("os.system('x')", "attribute system"),
         ("triton.runtime.driver", "attribute driver"),
         ("import os", "Import"),

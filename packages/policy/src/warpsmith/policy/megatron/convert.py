@@ -125,7 +125,7 @@ def find_iteration(source: Path) -> Path:
         CheckpointError: there is none.
     """
     if not source.is_dir():
-        raise CheckpointError(f"{source} is no directory; a checkpoint of Megatron was expected.", "Check the path.")
+        raise CheckpointError(f"{source} is not a directory; a checkpoint of Megatron was expected.", "Check the path.")
     tracker = source / TRACKER
     if not tracker.is_file():
         return source

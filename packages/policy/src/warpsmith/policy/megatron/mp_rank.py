@@ -129,7 +129,7 @@ def _model(directory: Path, rank: Mapping[str, Any], chunk: str) -> dict[str, "t
     weights = {name.removeprefix(WRAPPER): value for name, value in model.items() if holds_weights(name)}
     for name, value in weights.items():
         if not isinstance(value, torch.Tensor):
-            raise ConversionError(f"{name} of {directory} is no tensor.", "Convert a checkpoint of a dense GPT model.")
+            raise ConversionError(f"{name} of {directory} is not a tensor.", "Convert a dense GPT model's checkpoint.")
     return weights
 
 

@@ -103,7 +103,7 @@ def _dtype_of(properties: Any) -> "torch.dtype":
     state = getattr(properties, "inert_state", None)
     dtype = state[0] if state else properties.dtype
     if not isinstance(dtype, torch.dtype):
-        raise TypeError(f"{dtype!r} is no dtype")
+        raise TypeError(f"{dtype!r} is not a dtype")
     return dtype
 
 

@@ -64,7 +64,7 @@ class Pieces:
         if isinstance(usage, dict):
             self.usage = usage
         if not isinstance(choices, list):
-            raise ValueError("`choices` is no list")
+            raise ValueError("`choices` is not a list")
         for choice in choices:
             message = _dict(choice, "a choice").get(said)
             message = {} if message is None else _dict(message, f"`{said}`")
@@ -91,13 +91,13 @@ class Pieces:
 
 def _dict(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{what} is no object")
+        raise ValueError(f"{what} is not an object")
     return value
 
 
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str | None):
-        raise ValueError(f"{what} is no text")
+        raise ValueError(f"{what} is not text")
     return value or ""
 
 

@@ -71,7 +71,7 @@ class EndpointConfig(_Section):
     @classmethod
     def _address(cls, value: str) -> str:
         if not is_address(value):
-            raise ValueError(f"{value!r} is no address; write it as http://127.0.0.1:8000/v1")
+            raise ValueError(f"{value!r} is not an address; write it as http://127.0.0.1:8000/v1")
         return value.rstrip("/")
 
     @field_validator("omit", mode="before")

@@ -213,7 +213,7 @@ class Endpoint:
         except (ValueError, RecursionError) as error:
             raise self._failures.broken(f"it is not JSON: {text[:MOST_QUOTED]}") from error
         if not isinstance(part, dict):
-            raise self._failures.broken(f"it is no object: {text[:MOST_QUOTED]}")
+            raise self._failures.broken(f"it is not an object: {text[:MOST_QUOTED]}")
         if part.get("error"):
             raise ServerFailedError(
                 f"{self._endpoint.base_url} failed while it answered: {message_of(text)}.", "See the server's log."

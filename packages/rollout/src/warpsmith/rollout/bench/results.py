@@ -145,7 +145,7 @@ def read_result(path: Path) -> dict[str, Any]:
     found = read_json(file, ResultError, "result", remedy)
     needed = ("format", "model", "settings", "problem_set", "searches", "scores", "spent")
     if not isinstance(found, dict) or any(name not in found for name in needed):
-        raise ResultError(f"{file} is no result of a bench.", remedy)
+        raise ResultError(f"{file} is not a result of a bench.", remedy)
     if found["format"] != FORMAT:
         raise ResultError(
             f"{file} has format {found['format']}; this installation reads {FORMAT}.",

@@ -132,7 +132,7 @@ class CudaCpp(KernelLanguage):
         """See `KernelLanguage`: the build must have the kernel."""
         kernels = [one.get("kernels", {}) for one in binary.get("cubins", [])]
         if not any(launch["kernel"] in known for known in kernels):
-            raise WireError(f"{launch['kernel'][:80]} is launched and is no kernel of its build.")
+            raise WireError(f"{launch['kernel'][:80]} is launched and is not a kernel of its build.")
 
     def resources_of(self, launch: Mapping[str, Any], binary: Any) -> dict[str, Any]:
         """See `KernelLanguage`: threads and dynamic shared memory are those of the launch's event."""

@@ -91,7 +91,7 @@ def _sides(values: list[Any]) -> tuple[int, int, int]:
         case [int(x), int(y), int(z)] if min(x, y, z) >= 0:
             return x, y, z
         case _:
-            raise WireError(f"{str(values)[:80]} are no three sides of a block or a cluster.")
+            raise WireError(f"{str(values)[:80]} are not three sides of a block or a cluster.")
 
 
 class LoadedBinary:
@@ -247,7 +247,7 @@ def loaded(device: Device, launches: Sequence[Any], binaries: Sequence[Any]) -> 
             builds[build] = [LoadedBinary(device, Binary.of(one)) for one in fields.sequence("cubins")]
         found = next((one for one in reversed(builds[build]) if name in one.binary.kernels), None)
         if found is None:
-            raise WireError(f"{name[:80]} is launched and is no kernel of its build.")
+            raise WireError(f"{name[:80]} is launched and is not a kernel of its build.")
         if name in found.binary.fence_errors:
             raise FenceError(found.binary.fence_errors[name])
         kernels.append(BuiltKernel(found, name, Configuration.of(event[4])))

@@ -379,7 +379,7 @@ def _address(operand: Operand, instruction: Instruction) -> _Address:
         case ("[", base, *rest, "]") if re.match(r"[A-Za-z_$%]", base):
             return _Address(base, _offset(rest, instruction))
         case _:
-            raise _refused(instruction, "Its address is no register and no name.")
+            raise _refused(instruction, "Its address is neither a register nor a name.")
 
 
 def _offset(tokens: list[str], instruction: Instruction) -> int:
@@ -391,7 +391,7 @@ def _offset(tokens: list[str], instruction: Instruction) -> int:
         case ["+", number]:
             return integer(number)
         case _:
-            raise _refused(instruction, "The offset of its address is no whole number.")
+            raise _refused(instruction, "The offset of its address is not a whole number.")
 
 
 def _refused(instruction: Instruction, why: str) -> PtxError:
@@ -624,7 +624,7 @@ class _Body:
     def _register(self, name: str, instruction: Instruction) -> Registers:
         found = self._found(name)
         if not isinstance(found, Registers):
-            raise _refused(instruction, f"{name} is no register.")
+            raise _refused(instruction, f"{name} is not a register.")
         return found
 
     # --- instructions ---
@@ -667,7 +667,7 @@ class _Body:
             if word in _WORKSPACE and self._rules.of_nvcc and self._is_workspace(one):
                 continue
             if RESERVED in word or (word.startswith("%") and not self._found(word) and not _SPECIAL.fullmatch(word)):
-                raise _refused(one, f"{word} is no register that a kernel may use.")
+                raise _refused(one, f"{word} is not a register that a kernel may use.")
 
     def _shared_only(self, one: Instruction) -> None:
         if one.opcode != "mbarrier.pending_count.b64" and not _SHARED_SPACES & set(one.qualifiers):
@@ -903,7 +903,7 @@ class _Body:
         if one.predicate:
             name = one.predicate.lstrip("!")
             if self._register(name, one).type != "pred":
-                raise _refused(one, f"{name} is no predicate.")
+                raise _refused(one, f"{name} is not a predicate.")
             self._emit(f"{'not' if one.predicate.startswith('!') else 'mov'}.pred {_P}, {name};")
             self._emit(f"and.pred {_GO}, {_OK}, {_P};")
             self._emit(f"not.pred {_Q}, {_OK};")

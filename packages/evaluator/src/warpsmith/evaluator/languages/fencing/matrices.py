@@ -53,7 +53,7 @@ def read_access(one: Instruction) -> MatrixAccess:
     known = {"wmma", "load", "store", "sync", "aligned", "row", "col", part, *spaces, *kinds}
     unknown = [word for word in words if word not in known and not _SHAPE.fullmatch(word)]
     if shape is None or len(kinds) != 1 or part not in ("a", "b", "c", "d") or len(spaces) > 1 or unknown:
-        raise PtxError(f"{one} is no access to a matrix that is understood here.")
+        raise PtxError(f"{one} is not an access to a matrix that is understood here.")
     if rows == ("col" in words) or not 2 <= len(one.operands) <= 3:
         raise PtxError(f"{one} does not say how its matrix lies in memory.")
     m, n, k = (int(size) for size in shape.groups())

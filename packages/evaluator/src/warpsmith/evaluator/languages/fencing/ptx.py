@@ -184,7 +184,7 @@ def written(tokens: Operand) -> str:
 def integer(token: str) -> int:
     """Return an integer; PtxError if the token is not one."""
     if not _INTEGER.fullmatch(token):
-        raise PtxError(f"{token} is no whole number; one was expected.")
+        raise PtxError(f"{token} is not a whole number; one was expected.")
     return int(token.rstrip("U"), 0) if not re.fullmatch(r"0\d+U?", token) else int(token.rstrip("U"), 8)
 
 
@@ -215,7 +215,7 @@ def tokens(text: str) -> Iterator[str]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise PtxError(f"{text[at : at + 30].splitlines()[0]!r} is no PTX that is understood here.")
+            raise PtxError(f"{text[at : at + 30].splitlines()[0]!r} is not PTX that is understood here.")
         at = found.end()
         token = found["text"]
         if token is not None:
@@ -304,7 +304,7 @@ class _Reader:
     def _headline(self, directive: str) -> str:
         text = f"{directive} {written(self._line())}"
         if not re.fullmatch(r"\.version \d+\.\d+|\.target sm_\d+[af]?|\.address_size 64", text):
-            raise PtxError(f"{text} is no head of a module that is understood here.")
+            raise PtxError(f"{text} is not a head of a module that is understood here.")
         return text
 
     def _linked(self, made: Module, token: str) -> None:
@@ -372,7 +372,7 @@ class _Reader:
         if token in _KERNEL_FLAGS:
             return token
         if token not in _KERNEL_SIZES:
-            raise PtxError(f"{token} is no directive of a kernel that is understood here.")
+            raise PtxError(f"{token} is not a directive of a kernel that is understood here.")
         sizes = [integer(self._next())]
         while self._accept(","):
             sizes.append(integer(self._next()))
@@ -381,7 +381,7 @@ class _Reader:
     def _name(self) -> str:
         name = self._next()
         if not re.fullmatch(r"[A-Za-z_$%][\w$]*", name):
-            raise PtxError(f"{name} is no name that is understood here.")
+            raise PtxError(f"{name} is not a name that is understood here.")
         return name
 
     def _variable(self, space: str) -> Variable:
@@ -409,7 +409,7 @@ class _Reader:
     def _type(self) -> str:
         kind = self._next()
         if kind[1:] not in ITEM_BYTES:
-            raise PtxError(f"{kind} is no type of a variable that is understood here.")
+            raise PtxError(f"{kind} is not a type of a variable that is understood here.")
         return kind[1:]
 
     # --- the body ---
@@ -460,7 +460,7 @@ class _Reader:
 
     def _label(self, name: str) -> Label | Targets:
         if not re.fullmatch(r"[A-Za-z_$%][\w$]*", name):
-            raise PtxError(f"{name} is no label that is understood here.")
+            raise PtxError(f"{name} is not a label that is understood here.")
         if not self._accept(".branchtargets"):
             return Label(name)
         return Targets(name, tuple(token for token in self._until(";") if token != ","))
@@ -472,7 +472,7 @@ class _Reader:
     def _registers(self) -> Iterator[Registers]:
         kind = self._next()
         if kind != ".pred" and kind[1:] not in ITEM_BYTES:
-            raise PtxError(f"{kind} is no type of a register that is understood here.")
+            raise PtxError(f"{kind} is not a type of a register that is understood here.")
         while True:
             name, count = self._name(), 0
             if self._accept("<"):
@@ -485,7 +485,7 @@ class _Reader:
 
     def _instruction(self, predicate: str, opcode: str) -> Instruction:
         if not re.fullmatch(r"[a-z][a-z0-9_]*(?:\.[A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*)*", opcode):
-            raise PtxError(f"{opcode} is no instruction that is understood here.")
+            raise PtxError(f"{opcode} is not an instruction that is understood here.")
         return Instruction(predicate, opcode, tuple(_operands(self._until(";"))))
 
 

@@ -88,7 +88,7 @@ def execute_kernels(extracted: Extracted, folder: Path) -> KernelSet:
 
 def _import_allowed(name: str, *rest: Any) -> ModuleType:
     if name not in ALLOWED_MODULES:
-        raise ImportError(f"{name} is no module that a kernel may use.")
+        raise ImportError(f"{name} is not a module that a kernel may use.")
     return __import__(name, *rest)
 
 
@@ -244,7 +244,7 @@ def _checked_options(kernel: str, options: dict[str, Any], known: Mapping[str, A
             )
         if isinstance(value, list):
             raise KernelCompilationError(
-                f"The launch option {name} of {kernel} is no plain value. Pass a number, a bool or a string."
+                f"The launch option {name} of {kernel} is not a plain value. Pass a number, a bool or a string."
             )
     return {name: value for name, value in options.items() if name not in WITHOUT_EFFECT}
 

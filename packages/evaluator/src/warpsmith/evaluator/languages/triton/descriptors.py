@@ -43,7 +43,7 @@ def made(base: Any, rest: list[Any]) -> Any:
         case [list(shape), list(strides), list(block), str(padding), bool(rounded)]:
             further = {ROUNDED: rounded} if ROUNDED in _FIELDS else {}
         case _:
-            raise WireError(f"{str(rest)[:80]} is no tensor descriptor of a trace.")
+            raise WireError(f"{str(rest)[:80]} is not a tensor descriptor of a trace.")
     try:
         return TensorDescriptor(base, shape, strides, block, padding, **further)
     except (AssertionError, TypeError, ValueError, IndexError) as error:

@@ -221,7 +221,7 @@ def library_function(name: str) -> Callable[..., Any]:
     """Return a function of Triton's that a launch passes; KernelCompilationError where a kernel may not use it."""
     module, _, last = name.rpartition(".")
     why = "" if name == captures.canonical(name) else "it has another name"
-    if why := why or library.why_closed(name) or ("" if library.is_function(name) else "it is no function"):
+    if why := why or library.why_closed(name) or ("" if library.is_function(name) else "it is not a function"):
         raise KernelCompilationError(
             f"A kernel is passed {library.shown(name)}: {why}. Pass a function of triton.language or libdevice, or "
             "a @triton.jit function of the file."

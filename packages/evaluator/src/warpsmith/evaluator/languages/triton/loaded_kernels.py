@@ -166,7 +166,7 @@ class Tile:
         fields = codec.Fields(described)
         block = fields.sequence("block")
         if not all(type(side) is int for side in block):
-            raise WireError(f"{str(block)[:80]} are no sides of a tile; whole numbers were expected.")
+            raise WireError(f"{str(block)[:80]} are not sides of a tile; whole numbers were expected.")
         return Tile(fields.integer("element"), fields.integer("item_bytes"), fields.integer("swizzle"), block)
 
 
@@ -175,7 +175,7 @@ def _parameter(described: Any) -> list[Any]:
         case [str(name), str() | list() as kind]:
             return [name, kind]
         case _:
-            raise WireError(f"{str(described)[:80]} is no parameter of a kernel; a name and a type were expected.")
+            raise WireError(f"{str(described)[:80]} is not a parameter of a kernel; a name and a type were expected.")
 
 
 class LoadedKernel:

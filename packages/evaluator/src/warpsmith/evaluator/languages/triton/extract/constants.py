@@ -149,7 +149,7 @@ class Evaluator:
         """A literal."""
         if isinstance(node.value, bool | int | float | str | None):
             return node.value
-        raise NotConstantError(f"a {type(node.value).__name__} is no constant of a kernel")
+        raise NotConstantError(f"a {type(node.value).__name__} is not a constant of a kernel")
 
     def name(self, node: ast.Name) -> Value:
         """A name of the module, or a builtin function."""
@@ -463,7 +463,7 @@ def _version(text: str) -> tuple[int, ...]:
     """Return a release without the zeros that end it: 3.0 and 3 are the same release."""
     found = re.match(r"v?(\d+(?:\.\d+)*)", text)
     if found is None:
-        raise NotConstantError(f"{text[:40]} is no version")
+        raise NotConstantError(f"{text[:40]} is not a version")
     return tuple(int(part) for part in re.sub(r"(\.0+)+$", "", found[1]).split(".")[:8])
 
 
@@ -529,7 +529,7 @@ def _formatted(text: str, given: list[Any], named: dict[str, Any]) -> str:
 def _number(value: Value) -> Any:
     found = _plain(value)
     if not isinstance(found, int | float):
-        raise NotConstantError("it is no number")
+        raise NotConstantError("it is not a number")
     return found
 
 

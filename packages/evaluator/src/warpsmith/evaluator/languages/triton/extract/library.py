@@ -242,7 +242,7 @@ def why_closed(name: str) -> str:
     if any(part.startswith("_") for part in rest):
         return "names that begin with an underscore are closed to kernels"
     if not rest:
-        return "a module is no value"
+        return "a module is not a value"
     if module == "triton":
         return "" if name in HELPERS else "of triton itself a kernel may use cdiv and next_power_of_2"
     return "it is a part of the compiler" if name in CLOSED_MEMBERS else _why_no_member(module, rest)

@@ -105,7 +105,7 @@ def value_node(value: Value) -> ast.expr:
         case int() | float():
             return _number(value)
         case _:
-            raise TypeError(f"{type(value).__name__} is no value of a kernel")
+            raise TypeError(f"{type(value).__name__} is not a value of a kernel")
 
 
 def _called(value: Constexpr | Record) -> ast.expr:

@@ -151,7 +151,7 @@ def _is_constant(data: Any, axis: int, number: int, step: int) -> bool:
 
 
 _HINTS: Final = {
-    "multiple_of": (_begins_at_multiples, "a value, or the first of a run of neighbours, is no multiple"),
+    "multiple_of": (_begins_at_multiples, "a value, or the first of a run of neighbours, is not a multiple"),
     "max_contiguous": (_is_contiguous, "within a group the values do not follow one another"),
     "max_constancy": (_is_constant, "within a group the values differ"),
 }
