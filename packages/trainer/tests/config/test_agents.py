@@ -54,7 +54,7 @@ def test_an_adapter_for_each_agent_is_read(grpo) -> None:
     [
         (["policy.adapters.critic=new"], "names generator and optimizer and critic"),
         (["rollout.environment.type=kernelbench_multiturn"], "are none, because its environment has no agents"),
-        (["policy.lora=unset"], r"adapters are read with \[policy.lora\] alone"),
+        (["policy.lora=unset"], r"adapters are read only with \[policy.lora\]"),
         (["zero.stage=3"], "zero.stage 3 cannot leave an adapter out"),
         (["sync.lora=merged"], "samplers take the adapters alone"),
         (["rollout.sampler.lora_rank=4"], "a run sets it from policy.lora.rank"),
@@ -69,7 +69,7 @@ def test_adapters_that_no_run_can_train_are_refused_in_one_paragraph(grpo, chang
 
 def test_an_agent_without_an_adapter_is_named(grpo) -> None:
     one = GRPO.replace('optimizer = "new"\n', "")
-    with pytest.raises(ConfigError, match="adapters names generator alone; name one for each agent"):
+    with pytest.raises(ConfigError, match="adapters names only generator; name one for each agent"):
         grpo(text=one)
     with pytest.raises(ConfigError, match=r"names generator and critic; the agents of .* are generator and optimizer"):
         grpo("policy.adapters.critic=new", text=one)
@@ -80,7 +80,7 @@ def test_problems_of_gpu_size_are_judged_on_a_cpu_if_they_touch_little(grpo) -> 
     for changes, message in (
         (["problems.size=gpu"], r"too large for the interpreter.*touched = \[16384, 65536\]"),
         (["problems.size=gpu", "problems.touched=[16384, 4194304]"], "too large for the interpreter"),
-        (["problems.touched=[16384, 65536]"], "touched is read with size"),
+        (["problems.touched=[16384, 65536]"], "touched is read only with size"),
         (["problems.size=gpu", "problems.touched=[16384, 20000]"], "too few sizes to draw"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -96,7 +96,7 @@ def test_overrides_are_toml_values_or_words(tmp_path: Path) -> None:
             ["zero.offload_optimizer", "zero.stage = 1, 2 or 3"],
         ),
         (SMALL + "[policy.lora]\nbits = 4\n[sync]\nlora = 'adapter'", ["sync.lora", 'set "merged"']),
-        (SMALL + "[sync]\nlora = 'adapter'", ["sync.lora", "[policy.lora] alone"]),
+        (SMALL + "[sync]\nlora = 'adapter'", ["sync.lora", "only with [policy.lora]"]),
         (SMALL + "[policy.lora]\nrank = 600", ["policy.lora.rank (600)", "up to 512"]),
         (SMALL + "[policy.lora]\ndropout = 0.1", ["policy.lora.dropout (0.1)", "noise in the ratio", "set it to 0"]),
         (SMALL + "[rollout.sampler]\nlora_rank = 8", ["rollout.sampler.lora_rank", "policy.lora.rank"]),

@@ -79,7 +79,7 @@ def attach_named(policy: Policy, settings: LoraSettings, starts: Mapping[str, st
         seed: as for `attach`; each new adapter has its own factors.
 
     Raises:
-        AdapterError, BaseMismatchError: as for `attach` and `read_adapter`; then nothing is attached.
+        AdapterError, BaseMismatchError: as for `attach` and `read_adapter`; nothing is attached then.
     """
     require_peft()
     import peft
@@ -332,7 +332,7 @@ def _write_history(directory: Path, digests: Sequence[str]) -> None:
 
 
 def _leading(part: Any) -> Any:
-    """Return about the first 4,096 elements of a tensor in a file, without reading the rest."""
+    """Return roughly the first 4,096 elements of a tensor in a file, without reading the rest."""
     shape = part.get_shape()
     if not shape:
         return part[...].reshape(1).contiguous()

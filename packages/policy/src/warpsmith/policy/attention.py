@@ -1,8 +1,8 @@
 """Variable-length attention, which takes sequence starts and needs no mask: `attention = "varlen"`.
 
-The mask of a packed row grows with the square of its length and is mostly zeros. Here the attention gets the borders
-of the sequences instead. On a GPU it is torch's own variable-length flash attention (`torch.nn.attention.varlen`), so
-only torch is needed; elsewhere the sequences are processed one by one.
+The mask of a packed row grows with the square of its length and is mostly zeros. Here the attention gets the sequence
+boundaries instead. On a GPU it is torch's own variable-length flash attention (`torch.nn.attention.varlen`), so only
+torch is needed; elsewhere the sequences are processed one by one.
 """
 
 from functools import cache
@@ -30,7 +30,7 @@ def register() -> None:
 
 
 def _no_mask(*_: Any, attention_mask: Tensor | None = None, **__: Any) -> None:
-    """Make no mask; reject padding, which only a mask could hide."""
+    """Create no mask; reject padding, which only a mask could hide."""
     if attention_mask is not None and not bool(attention_mask.all()):
         raise UnsupportedModelError(
             "`varlen` attention got rows with padding, which it cannot distinguish from tokens.",

@@ -302,7 +302,7 @@ class ChatFormat:
         """Return what follows an answer up to its stop token, and that token's id.
 
         Of several adjacent control tokens the stop is the first one that the tokenizer or the generation config names,
-        else the first. Tokens that follow the last answer but no earlier one are ignored.
+        otherwise the first. Tokens that follow the last answer but no earlier one are ignored.
 
         Args:
             after: what follows the last answer.

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 NEW = "new"
-"""Where an adapter starts that was not trained before."""
+"""Starting point of an adapter that was not trained before."""
 AdapterName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 DTypeName = Literal["float32", "bfloat16", "float16"]
 AttentionName = Literal["sdpa", "eager", "varlen", "flash_attention_2", "flash_attention_3"]
@@ -94,7 +94,7 @@ class PolicyConfig(_Settings):
     )
     kernels: KernelsName = Field(
         default="torch",
-        description="Whose norms, rotary embedding and gated MLP: torch's, or liger-kernel's, which need a GPU.",
+        description="Kernels of norms, rotary embedding and gated MLP: torch's, or liger-kernel's, which need a GPU.",
     )
     chat_template: str | None = Field(
         default=None,
@@ -120,10 +120,10 @@ class PolicyConfig(_Settings):
     @model_validator(mode="after")
     def _named_adapters_have_settings(self) -> "PolicyConfig":
         if self.adapters and self.lora is None:
-            raise ValueError("adapters are read with [policy.lora] alone; add that table or remove the key")
+            raise ValueError("adapters are read only with [policy.lora]; add that table or remove the key")
         if len(self.adapters) == 1:
             raise ValueError(
-                f"adapters names {next(iter(self.adapters))} alone; name one for each agent, or remove the key for one "
+                f"adapters names only {next(iter(self.adapters))}; name one for each agent, or remove the key for one "
                 "adapter that all agents share"
             )
         return self

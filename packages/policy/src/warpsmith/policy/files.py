@@ -14,8 +14,8 @@ from warpsmith.policy.errors import CheckpointError
 def appearing_directory(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a scratch directory next to `target`, and rename it to `target` if the block succeeds.
 
-    A reader sees the complete directory or none. With `overwrite` the old one is first moved aside and at the end
-    removed; a kill between the two renames leaves it under `.<name>.previous-...`.
+    A reader sees the complete directory or none. With `overwrite` the old one is first moved aside and removed at the
+    end; a kill between the two renames leaves it under `.<name>.previous-...`.
 
     Raises:
         CheckpointError: `target` exists and is not an empty directory, and `overwrite` is not set.

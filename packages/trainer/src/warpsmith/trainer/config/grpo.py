@@ -179,7 +179,7 @@ class TrainerConfig(Section):
         if self.rollout.sampler.lora_agents:
             raise ValueError("rollout.sampler.lora_agents: a run sets it from policy.adapters; remove it")
         if self.sync.lora != "auto" and lora is None:
-            raise ValueError("sync.lora is read with [policy.lora] alone; add that table or remove the key")
+            raise ValueError("sync.lora is read only with [policy.lora]; add that table or remove the key")
         if self.sync.lora == "adapter" and lora is not None and lora.bits:
             raise ValueError(
                 "sync.lora: the sampler's weights are not in 4 bits, so on them the adapter is another policy; "

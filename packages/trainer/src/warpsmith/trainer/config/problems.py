@@ -37,7 +37,7 @@ def check_touched(touched: Touched | None, size: Size) -> None:
         ValueError: the size is not `gpu`.
     """
     if touched is not None and size != "gpu":
-        raise ValueError('touched is read with size = "gpu" alone; set that or remove the key')
+        raise ValueError('touched is read only with size = "gpu"; set that or remove the key')
 
 
 def byte_range(touched: Touched | None) -> ByteRange:

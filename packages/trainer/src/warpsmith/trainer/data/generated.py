@@ -21,11 +21,11 @@ from warpsmith.trainer.data.wrong_attempts import wrong_attempt
 
 @dataclass(frozen=True)
 class Repairs:
-    """Examples that ask as a later turn does.
+    """Examples whose prompt is that of a later turn.
 
     Args:
         share: share of them, 0 to 1.
-        attempts: most wrong attempts that one shows, at least 1; each number up to it is equally likely.
+        attempts: maximum wrong attempts that one shows, at least 1; each number up to it is equally likely.
     """
 
     share: float = 0.2
@@ -79,18 +79,18 @@ def sft_examples(
     language: AnswerLanguage = "triton",
     timed: bool = True,
 ) -> list[list[Message]]:
-    """Return one conversation a problem: the task's own prompt and the known solution as the answer.
+    """Return one conversation per problem: the task's own prompt and the known solution as the answer.
 
-    A share of the conversations asks as a later turn does: the prompt carries wrong attempts with the feedback on
-    them. They are in the user's message, so a loss on the assistant's turns never trains them.
+    A share of the conversations has the prompt of a later turn: it carries wrong attempts with the feedback on them.
+    They are in the user's message, so a loss on the assistant's turns never trains them.
 
     Args:
         problems: problems with solutions.
         seed: seed of which problems become later turns and what is wrong with their attempts.
         prompt_style: as in the task that follows.
         repairs: how many conversations are later turns.
-        flawed_share: share of answers, 0 to 1, that carry one of `kernel_bugs.BUGS`: a corpus of
-            mixed quality, as scraped ones are. Which problems is drawn from `seed`.
+        flawed_share: share of answers, 0 to 1, that carry one of `kernel_bugs.BUGS`: a corpus of mixed quality, like
+            scraped ones. `seed` draws the problems.
         agent: who is asked; an optimizer starts from the problem's naive solution, with made-up figures. `both` draws
             one of them for each problem from `seed`.
         language: kernel language of the solutions, which prompts ask for.
@@ -155,7 +155,7 @@ def _timed(rng: random.Random) -> Verdict:
 def _example(
     exercise: _Exercise, rng: random.Random, style: PromptStyle, repairs: Repairs, language: AnswerLanguage
 ) -> list[Message]:
-    # One draw for each example, so that what one of them shows does not change the next.
+    # One draw per example, so that the content of one does not change the next.
     own = random.Random(rng.random())
     shown = own.randint(1, repairs.attempts) if own.random() < repairs.share else 0
     attempts = [_attempt(exercise, own) for _ in range(shown)]

@@ -1,7 +1,7 @@
 """Common bugs of kernels, put into generated solutions on purpose.
 
-Scraped and sampled code holds such kernels, and imitation cannot tell them from good ones: a policy that was trained on
-them writes them as often as it read them. The evaluator can, so reinforcement learning unlearns them.
+Scraped and sampled code contains such kernels, and imitation cannot tell them from good ones: a policy trained on them
+writes them as often as it has read them. The evaluator can, so reinforcement learning unlearns them.
 """
 
 import random
@@ -17,7 +17,7 @@ _FORWARD = re.compile(r"    def forward\(self.*?\n(?=\S|\Z)", re.DOTALL)
 
 
 WRONG_SHARES = (0.5, 0.93, 0.98, 0.99, 1.0, 1.0, 1.0)
-"""Shares of wrong elements where the computation is wrong: mostly all."""
+"""Shares of wrong elements if the computation is wrong: usually all."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class KernelBug:
     Args:
         name: what it is called.
         make: from a problem's text and its solution to a wrong solution; the same text where it does not apply.
-        verdict: from a wrong solution to a verdict as the evaluator gives it, with figures that are drawn.
+        verdict: from a wrong solution to a verdict as the evaluator gives it, with random figures.
     """
 
     name: str
@@ -84,7 +84,7 @@ def _in_place(problem: str, solution: str) -> str:
 
 
 def torch_does_it(problem: str, solution: str) -> str:
-    """Call torch's operators where a kernel was asked for."""
+    """Call torch's operators where a kernel was requested."""
     asked = _FORWARD.search(problem)
     if asked is None or "self." in asked.group():
         return solution
@@ -109,7 +109,7 @@ def incorrect(rng: random.Random, *wrong: float) -> Verdict:
 
 
 def not_comparable(message: str) -> Verdict:
-    """Return a verdict on outputs of another form than the reference's, which `message` says."""
+    """Return a verdict on outputs whose form differs from the reference's, as `message` says."""
     return Verdict("incorrect", compiled=False, correct=False, error_message=message)
 
 

@@ -11,8 +11,8 @@ Ints = npt.NDArray[np.int64]
 class Mixture:
     """Hands out examples, epoch after epoch, each source in proportion to its weight.
 
-    In one epoch a source contributes its weight times its size, rounded, at least one. Each of its examples comes once
-    before any is repeated, also across epochs.
+    In one epoch a source contributes its weight times its size, rounded, at least one. Each of its examples is used
+    once before any is repeated, also across epochs.
 
     Args:
         sources: the examples of each source, as indices.

@@ -51,7 +51,7 @@ def read_records(section: RecordsSource) -> Iterator[Sample | Refusal]:
 
     Raises:
         NoRecordsError: a directory has no records.
-        DataError: a role of the section is in none of the runs.
+        DataError: no run has a role of the section.
         SegmentError: they are damaged.
     """
     passed: dict[Position, _Passed] = {}
@@ -157,7 +157,7 @@ def _unselected(
 
 
 def _outranked(passed: dict[Position, _Passed], section: RecordsSource) -> dict[Position, str]:
-    """Return the turns that rank behind better ones of their problem, each with the reason."""
+    """Return the turns that rank below better ones of their problem, each with the reason."""
     most = section.best or (1 if section.select == "best" else 0)
     ranked = sorted(passed.items(), key=lambda item: (-item[1].reward, -item[1].speedup, item[0]))
     taken: Counter[str] = Counter()

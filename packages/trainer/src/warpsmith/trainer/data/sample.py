@@ -18,7 +18,7 @@ class Sample:
     Attributes:
         messages: role and content; the last one is an assistant's.
         problem: identifies its problem; chats of one problem are held out together.
-        place: where it is from, for example `row 3 of chats.parquet`.
+        place: where it comes from, for example `row 3 of chats.parquet`.
     """
 
     messages: Chat

@@ -37,7 +37,7 @@ def read_source(section: Source, seed: int) -> Iterator[Sample | Refusal]:
 
 
 def count_source(section: Source) -> int:
-    """Return about how many rows a source has; errors as for `read_source`."""
+    """Estimate how many rows a source has; errors as for `read_source`."""
     match section:
         case RecordsSource():
             return count_turns(section)

@@ -1,7 +1,7 @@
 """Wrong attempts at a generated problem, with the evaluator's feedback on each, for examples of later turns.
 
-A policy repairs only mistakes like those that it was shown. So half of the attempts have a bug that `flawed_share`
-puts into answers, which a policy trained on these will write itself, and the others are wrong in what they compute.
+A policy repairs only mistakes like those that it was shown. So half of the attempts have a bug that `flawed_share` puts
+into answers, which a policy trained on these will write itself, and the others compute wrong results.
 """
 
 import random
@@ -15,7 +15,7 @@ from warpsmith.trainer.data.kernel_bugs import WRONG_SHARES, draw_bug, incorrect
 
 
 def wrong_attempt(problem: str, solution: str, rng: random.Random) -> Attempt:
-    """Return a wrong attempt with a verdict as the evaluator gives it, without asking it.
+    """Return a wrong attempt with a verdict like the evaluator's, without calling it.
 
     Args:
         problem: the problem's text.

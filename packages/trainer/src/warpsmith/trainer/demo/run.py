@@ -52,7 +52,7 @@ class DemoSettings:
 
 
 def new_directory() -> Path:
-    """Return a directory under `runs` that is named after the current time."""
+    """Return a directory under `runs` named after the current time."""
     return Path("runs") / f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 

@@ -45,7 +45,7 @@ def summarise_run(run_dir: Path, phases: Mapping[str, float], seconds: float) ->
 def held_out_summary(before: Sequence[Row], after: Sequence[Row], absent: str | None = None) -> dict[str, Any]:
     """Return the rates of both evaluations and the differences in solved share, paired by problem.
 
-    `difference` counts what any turn solves, `difference_turn_1` the first turn alone: later turns repair a part of
+    `difference` counts what any turn solves, `difference_turn_1` only the first turn: later turns make up for a part of
     what training gains there. If nothing can be compared `difference` is None, and `absent` says why.
     """
     rates = {name: _rates(summarise(rows), rows) if rows else None for name, rows in (("sft", before), ("grpo", after))}

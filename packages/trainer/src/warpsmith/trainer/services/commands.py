@@ -57,7 +57,7 @@ def up_command(
     checked, local = with_local_models(load_grpo(config, set_ or []), resume=resume)
     run_dir = checked.run.dir
     _refuse_running(run_dir)
-    # What can be refused at once is refused here and not in a log; the servers are checked once they run.
+    # What can be refused at once is refused here rather than in a log; the servers are checked once they run.
     stop_at_errors([check for check in checks_without_torch(checked, resume) if check.what != SERVERS])
     arguments = ["grpo", str(config.absolute()), *[part for one in (*(set_ or []), *local) for part in ("--set", one)]]
     arguments += ["--resume"] if resume else []

@@ -44,7 +44,7 @@ class Follower:
     """Yields what is appended to logs, whole lines only.
 
     Args:
-        logs: files to read from their present end on.
+        logs: files to read from their current end on.
     """
 
     def __init__(self, logs: Sequence[Path]) -> None:

@@ -1,7 +1,7 @@
 """The keeper of one service: starts it, forwards signals to it, and records how it ended.
 
-`python -m warpsmith.trainer.services.keeper RUN NAME LOG ADDRESS COMMAND...`, in a session of its own. Nobody waits for
-a detached process, so without a keeper its exit code would be lost.
+`python -m warpsmith.trainer.services.keeper RUN NAME LOG ADDRESS COMMAND...`, in its own session. Nothing waits for a
+detached process, so without a keeper its exit code would be lost.
 """
 
 import ctypes

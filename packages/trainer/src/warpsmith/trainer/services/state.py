@@ -51,7 +51,7 @@ class ServiceState:
 
     @property
     def condition(self) -> Condition:
-        """How the service is now."""
+        """The service's current condition."""
         if self.code is not None:
             return "ended" if self.code == 0 or self.stopped else "failed"
         if self.host != socket.gethostname():
@@ -59,7 +59,7 @@ class ServiceState:
         return "running" if self.keeper_process() is not None else "lost"
 
     def keeper_process(self) -> psutil.Process | None:
-        """Return the keeper if it lives; another process with its pid is none."""
+        """Return the keeper if it is alive; another process with its pid does not count."""
         try:
             process = psutil.Process(self.keeper)
             same = abs(process.create_time() - self.keeper_started) < _SAME_START_S

@@ -1,4 +1,4 @@
-"""What a detached run does now: its services, its last step, its evaluation servers."""
+"""What a detached run is doing: its services, its last step, its evaluation servers."""
 
 import json
 import time
@@ -25,7 +25,7 @@ class ServiceStatus:
 
     Attributes:
         name, condition, pid, code, log: see `ServiceState`.
-        seconds: how long it runs, or ran.
+        seconds: how long it has run, or ran.
         last_line: the last line of its log; empty if there is none.
         health: what `/health` of an evaluation server answers; None for others, or if it does not answer.
     """

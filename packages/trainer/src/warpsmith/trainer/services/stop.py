@@ -48,7 +48,7 @@ def stop(run_dir: Path, name: str, *, timeout_s: float, say: Callable[[str], Non
         keeper.send_signal(signal.SIGTERM)
         if not _gone(keeper, _KILL_AFTER_S, name, say):
             say(f"{name}: killing it")
-    # What ignored the signals, or lost its parent on the way.
+    # Processes that ignored the signals, or lost their parent on the way.
     for process in [*family, *_descendants(keeper)]:
         try:
             process.kill()

@@ -56,10 +56,10 @@ def batch_figures(table: pa.Table) -> dict[str, float]:
 def _agent_figures(valid: pa.Table) -> dict[str, float]:
     """Return the figures of each agent that took one of these valid turns; none in an environment without agents.
 
-    `solved_rate` is the share of its trajectories with a correct turn of its own. `speedup_over_start_mean` is over its
-    correct timed turns, where nothing is timed `bytes_over_start_mean` (the start's bytes moved over its own) over its
-    correct turns; `improved_rate` is the share of its trajectories with a turn better than the start by that measure.
-    Only an optimizer has them.
+    `solved_rate` is the share of its trajectories in which one of its turns is correct. `speedup_over_start_mean` is
+    over its correct timed turns, where nothing is timed `bytes_over_start_mean` (the start's bytes moved over its own)
+    over its correct turns; `improved_rate` is the share of its trajectories with a turn better than the start by that
+    measure. Only an optimizer has them.
     """
     found: dict[str, float] = {}
     for agent in sorted(pc.unique(valid["agent"].drop_null()).to_pylist()):

@@ -82,7 +82,7 @@ class RunDisplay:
         self.say(f"warning: {text}")
 
     def enter(self, phase: str) -> None:
-        """Show what the run does from now on."""
+        """Show what the run is doing from now on."""
         self.work.enter(phase)
 
     def turn(self, row: Row) -> None:
