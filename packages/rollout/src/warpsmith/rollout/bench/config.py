@@ -58,7 +58,7 @@ class EndpointConfig(_Section):
         default="max_tokens", description="Name of the request's field for sampling.max_tokens."
     )
     stream: bool = Field(
-        default=True, description="Stream the answer, so that a slow answer can be told from a hanging server."
+        default=True, description="Stream the answer, so a slow answer is not mistaken for a hanging server."
     )
     omit: tuple[str, ...] = Field(
         default=(), description="Fields to leave out of requests, for endpoints that refuse them, such as temperature."
