@@ -159,7 +159,7 @@ def _messages(asked: _Asked, shown: Shown) -> list[Message]:
     history = _joined(shown, asked.style, asked.figures)
     if asked.style == "compact":
         rule = "" if asked.operators == "none" else f"# operators: {asked.operators}"
-        # The problem comes last: a tiny model that has to look for it behind its attempts loses it.
+        # The problem comes last: a tiny model loses a problem that stands before its attempts.
         parts = [
             mark_of(asked.language),
             rule,

@@ -205,7 +205,7 @@ def fill(buffer: "Shared | Part", slot: TensorSlot, source: torch.Tensor) -> Non
     """Copy `source` into its slot, which has its strides; fill their gaps and the slot's lead with what none may read.
 
     About half of that gets poison, half get elements of the tensor: an error that NaN or an improbable integer hides,
-    since it is never equal to anything or is never a maximum, shows with numbers such as the others. What lies in the
+    since it never equals anything or is never a maximum, shows with numbers such as the others. What lies in the
     gaps of `source` is not copied: it may be memory that another computation left.
     """
     target = view(buffer, slot)

@@ -49,7 +49,7 @@ class DrawPlan:
         levels: level by name of site.
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
-        sparse: the site with only a few nonzero slices along its first dimension; some of them begin with a zero.
+        sparse: the site with only a few slices, along its first dimension, on a grid; some of them begin with a zero.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
             the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is negative for 0.
         remote: power of two of the distance of remote rows in a far draw, in standard deviations; 0 for no such row.

@@ -131,6 +131,7 @@ def _telling(
 
     Of more special ones the first few are always there, as the rarest of the problem's source, and some of the others.
     `numbers` are the special ones and all of the source, including those out of the range: sums may meet these.
+    Integers whose sums do are returned in addition to `most`.
     """
     special, sources = numbers
     first = min(MOST_SURE, (most + 1) // 2)
@@ -326,7 +327,7 @@ def meet_integers(
 
 
 def _golden(earlier: torch.Tensor, within: tuple[int, int], dice: Dice) -> torch.Tensor:
-    """Return integers whose ratio to the given ones is that of neighbouring Fibonacci numbers."""
+    """Return integers in the golden ratio to given ones: to half of the Fibonacci numbers, and to few others."""
     wide = earlier.double()
     fibonacci = torch.isin(earlier.long(), torch.tensor(FIBONACCI, device=earlier.device)) & (earlier > LEAST_SQUARED)
     chosen = dice.rand(earlier.shape) < torch.where(fibonacci, 1 / 2, RATIOS)

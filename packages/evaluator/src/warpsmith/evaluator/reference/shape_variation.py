@@ -104,7 +104,7 @@ class Resizing:
     def draw(self, rng: random.Random, written: Sequence[float] = ()) -> dict[str, int]:
         """Return other sizes, each an odd multiple of the step that it must keep if possible (see `smaller`).
 
-        If possible, half of them are one of the numbers `written` in the candidate's source, or next to one. Names with
+        Half of those that can be are one of the numbers `written` in the candidate's source, or next to one. Names with
         equal sizes get different ones if possible, unless the sizes are regular.
         """
         drawn: dict[str, int] = {}

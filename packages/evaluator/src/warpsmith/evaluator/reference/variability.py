@@ -390,7 +390,7 @@ def _tolerated_levels(
 def _raised(
     levels: dict[str, int], sites: Mapping[str, int], tolerated: Callable[[dict[str, int]], bool]
 ) -> dict[str, int]:
-    """Let each draw that can change anywhere: an input that tolerates no row of zeros must not keep others from one."""
+    """Let each draw change anywhere if it can: one that tolerates no zero row must not keep others from having one."""
     able = [site for site, most in sites.items() if most >= ANYWHERE]
     for site in able[:MOST_ALONE] if len(able) > 1 else ():
         raised = {**levels, site: ANYWHERE}

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 MODULE_NAME: Final = "problem"
 EXACT_COST: Final = 4.0
-"""Estimated duration of a run in fp64, with its copy of the model, as a multiple of the plain run's."""
+"""Estimated duration of a run in fp64, with its copy of the model, as a multiple of the own run's."""
 HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
 TABLE_RUNS: Final = 6
@@ -93,20 +93,20 @@ def prepare() -> None:
 
 
 class _Budget:
-    """Time that a reference can take beyond its plain run for one input set."""
+    """Time that a reference can take beyond its own run for one input set."""
 
     def __init__(self, seconds: float, own: float) -> None:
         self._own = own
         self._end = time.monotonic() + seconds
 
     def allows(self, runs: float) -> bool:
-        """Whether that many runs, each as long as the plain run, fit into the remaining time."""
+        """Whether that many runs, each as long as the own run, fit into the remaining time."""
         return time.monotonic() + runs * self._own <= self._end
 
 
 @dataclass
 class _AnswerTensor:
-    """One tensor of an answer: from the plain run, from the fp64 run, and the distance of perturbed runs."""
+    """One tensor of an answer: from the own run, from the fp64 run, and the distance of perturbed runs."""
 
     own: torch.Tensor
     exact: torch.Tensor | None = None
@@ -188,7 +188,7 @@ class Reference:
 
     def _begin_steps(self) -> None:
         """Start without steps: they belong to one input set, so that no verdict depends on earlier sets."""
-        # The steps that no rounding reaches in the plain run, and how often it called their operators.
+        # The steps that no rounding reaches in the own run, and how often it called their operators.
         self._steps: tuple[Steps, Counter[str]] = {}, Counter()
         # Whether it compares, rounds or orders numbers that it has rounded, such as a sum that others add in another
         # order.
@@ -396,7 +396,7 @@ class Reference:
             arena: holds the inputs.
             seed: seed of torch's generators, the same in each run.
             exact: whether to run in fp64.
-            extra_s: seconds for everything beyond the plain run; 0 skips it.
+            extra_s: seconds for everything beyond the own run; 0 skips it.
         """
         precision.apply(self.config.precision)
         try:
@@ -453,7 +453,7 @@ class Reference:
             self._during = nullcontext
 
     def _with_steps(self, answer: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
-        """Return another run's answer, with the steps of the plain run, if it takes the same path."""
+        """Return another run's answer, with the steps of the own run, if it takes the same path."""
         steps, count = self._steps
         if not steps:
             return answer()
@@ -547,7 +547,7 @@ class Reference:
             one.exact = torch.where(crossed & torch.isfinite(own), own, one.exact)
 
     def _add_spread(self, arena: "Shared", seed: int, budget: _Budget) -> None:
-        """Add the distances of perturbed runs from the plain run.
+        """Add the distances of perturbed runs from the own run.
 
         Inputs less precise than the answer are treated as exact, except for integer answers: ties have no order.
         """
@@ -808,7 +808,7 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _usable(tensor: torch.Tensor, wide: torch.Tensor) -> bool:
-    """Whether an fp64 run's answer says more than the plain one: fp8 does, since a forward casts to it last."""
+    """Whether an fp64 run's answer says more than the own one: fp8 does, since a forward casts to it last."""
     return (
         tensor.is_floating_point()
         and (wide.dtype == torch.float64 or (wide.dtype == tensor.dtype and is_fp8(tensor)))

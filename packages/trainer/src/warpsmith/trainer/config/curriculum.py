@@ -20,11 +20,11 @@ class HorizonSection(Section):
     )
     easy_at: float = Field(default=0.9, gt=0, le=1, description="Solve rate from which a problem is easy.")
     easy_turns: Turns | None = Field(
-        default=1, description="Maximum turns for an easy problem of any level; by default its level's."
+        default=1, description="Maximum turns for an easy problem of any level; its level's when unset."
     )
     hard_at: float = Field(default=0.1, ge=0, lt=1, description="Solve rate down to which a problem is hard.")
     hard_turns: Turns | None = Field(
-        default=None, description="Maximum turns for a hard problem of any level; by default its level's."
+        default=None, description="Maximum turns for a hard problem of any level; its level's when unset."
     )
     memory: float = Field(
         default=0.5, ge=0, lt=1, description="Share of a problem's earlier solve rate that a new attempt keeps."

@@ -319,7 +319,7 @@ class Ahead(CompileRun):
         """See `CompileRun`: builds are compiled already."""
 
     def result(self) -> Compilation:
-        """Return the first failure, or success. Host code may try several builds: those it does not launch may fail."""
+        """Return the first failure, or success, of the builds that are launched from; of all if none is."""
         found = {name: job.future.result() for name, job in self._jobs.items() if job.future.done()}
         counted = [found[name] for name in self._used] or list(found.values())
         failed = next((one for one in counted if not one.ok), None)
