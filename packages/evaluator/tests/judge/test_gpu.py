@@ -233,7 +233,8 @@ def test_blocks_of_a_cluster_run(judge, gpu):
 
 def test_a_verdict_says_what_was_done(judge):
     verdict = judge.evaluate(SUM, ADD, trials=7)
-    assert (verdict.status, verdict.compiled, verdict.correct, verdict.trials) == ("correct", True, True, 7)
+    assert (verdict.status, verdict.compiled, verdict.correct) == ("correct", True, True)
+    assert verdict.trials == 8, "one of other shapes is made besides"
     assert (verdict.error_category, verdict.error_message) == (None, None)
     assert verdict.device == torch.cuda.get_device_name(0)
     assert verdict.speedup == pytest.approx(verdict.reference_ms / verdict.runtime_ms)
