@@ -40,7 +40,7 @@ def test_a_kernel_compiles_for_a_chip_that_is_not_here(tmp_path, arch, add_candi
     ("option", "message"),
     [
         ({"waves_per_eu": 2}, "waves_per_eu"),
-        ({"num_stages": ["unsupported", "list"]}, "no plain value"),
+        ({"num_stages": ["unsupported", "list"]}, "not a plain value"),
         ({"num_warps": 64}, "2048 threads"),
         ({"num_ctas": 16}, "1 to 8 blocks"),
         ({"launch_cooperative_grid": True}, "launch_cooperative_grid=True; only False is taken"),
