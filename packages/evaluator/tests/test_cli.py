@@ -115,7 +115,7 @@ def test_help_teaches_with_an_example_and_shows_names_and_choices_whole():
     assert "…" not in shown
     for whole in ("--reference-timeout ", "/ --no-hidden-shapes", "compile_max_autotune"):
         assert whole in shown
-    assert "beside its kernels" in " ".join(shown.split())
+    assert "besides its kernels" in " ".join(shown.split())
     commands = " ".join(run("--help").stdout.split())
     assert "check Judge CANDIDATE" in commands
     assert "..." not in commands.partition("Commands:")[2]
