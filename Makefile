@@ -8,9 +8,10 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Two lanes of about the same length. What starts commands of the trainer comes before what makes process groups.
-LANE_1 := $(wildcard tests/test_*.py) $(foreach package,records policy trainer,packages/$(package)/tests) tests/honest
+LANE_1 := $(wildcard tests/test_*.py) $(foreach package,records policy trainer,packages/$(package)/tests) tests/honest \
+  tests/attacks
 LANE_2 := $(foreach package,evaluator rollout,packages/$(package)/tests) \
-  $(filter-out tests/honest/,$(sort $(dir $(wildcard tests/*/test_*.py))))
+  $(filter-out tests/honest/ tests/attacks/,$(sort $(dir $(wildcard tests/*/test_*.py))))
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast test-faults test-long test-native test-gpu lint format packages lock bench clean

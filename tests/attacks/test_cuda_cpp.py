@@ -21,14 +21,12 @@ CONTROLS = sorted((HERE / "controls").glob("*.py"))
 ATTACKS = sorted(HERE.glob("*.py"))
 COMPILE_TIMEOUT_S = 90.0
 MEMORY_BYTES = {"cpu": 2 << 30, "cuda": 8 << 30}
-OF_EVERY_RUN = frozenset(
-    {"add", "layernorm_accessors", "perceptron_files", "blur_table", "nested_views"} | {"mixed_softmax"}
-)
+OF_EVERY_RUN = frozenset({"add", "perceptron_files", "blur_table", "nested_views", "mixed_softmax"})
 """Controls that other forms of the same mechanisms do not replace; the others are `long`."""
 ATTACKS_OF_EVERY_RUN = frozenset(
     {"device_state", "memoised_by_pointer", "reads_back_and_chooses", "incbin", "include_host_file", "flag_injection"}
     | {"function_injection", "launch_from_destructor", "forged_launch", "forged_shared_object", "cublas_by_dlopen"}
-    | {"computes_on_the_host", "dynamic_parallelism", "keeps_on_the_heap"}
+    | {"dynamic_parallelism", "keeps_on_the_heap"}
     | {"mixed_forged_language"}
 )
 """One of each mechanism; the others are `long`: each takes a compilation of seconds, some their whole deadline."""

@@ -69,6 +69,12 @@ def evaluator() -> Iterator[Evaluator]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def on_device() -> Iterator[Evaluator]:
+    with Evaluator(EvaluatorConfig(slots=1, timeout_s=TIMEOUT_S, recording="on_device")) as running:
+        yield running
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_an_honest_style_is_correct(name: str, evaluator: Evaluator) -> None:
     verdict = evaluator.evaluate(*pair(name), trials=TRIALS)
@@ -86,18 +92,16 @@ def test_an_honest_kernel_beside_library_operators_is_correct(name: str, evaluat
 
 
 @pytest.mark.parametrize("name", ["conv_bias_relu", "attention_residual"])
-def test_library_operators_are_recorded_on_the_device_too(name: str) -> None:
-    with Evaluator(EvaluatorConfig(slots=1, timeout_s=TIMEOUT_S, recording="on_device")) as running:
-        verdict = running.evaluate(*pair(name), trials=TRIALS, operators="library")
+def test_library_operators_are_recorded_on_the_device_too(name: str, on_device: Evaluator) -> None:
+    verdict = on_device.evaluate(*pair(name), trials=TRIALS, operators="library")
     assert (verdict.status, verdict.recording) == ("correct", "on_device"), verdict.error_message
     assert verdict.operators
 
 
 @pytest.mark.parametrize("name", HOST_CODE)
-def test_host_code_of_a_library_is_recorded_on_the_device_too(name: str) -> None:
+def test_host_code_of_a_library_is_recorded_on_the_device_too(name: str, on_device: Evaluator) -> None:
     """There kernels are interpreted, and must look as those that a compiler takes."""
-    with Evaluator(EvaluatorConfig(slots=1, timeout_s=TIMEOUT_S, recording="on_device")) as running:
-        verdict = running.evaluate(*pair(name), trials=TRIALS)
+    verdict = on_device.evaluate(*pair(name), trials=TRIALS)
     assert (verdict.status, verdict.recording) == ("correct", "on_device"), verdict.error_message
 
 

@@ -122,6 +122,7 @@ def shared_files() -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(60 + 2 * EVALUATIONS)
 def test_nothing_grows_and_nothing_is_left(add_problem, add_candidate, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
