@@ -119,6 +119,55 @@ FLOATS = [
 ]
 
 
+SAMPLES = [
+    f"torch.distributions.{law}.sample((10, 24))"
+    for law in (
+        *("Laplace(0.0, 1.0)", "Gumbel(0.0, 2.0)", "Pareto(0.01, 1.5)", "LogNormal(0.0, 1.0)", "Beta(2.0, 5.0)"),
+        *("Kumaraswamy(2.0, 2.0)", "VonMises(0.0, 1.0)", "Weibull(1.0, 1.5)", "Uniform(-1.0, 1.0)", "HalfCauchy(1.0)"),
+        *("Normal(torch.tensor(0.0), 1.0)", "InverseGamma(3.0, 1.0)", "StudentT(4.0)"),
+    )
+]
+SAMPLES += [
+    "torch.distributions.Independent(torch.distributions.Laplace(torch.zeros(24), 1.0), 1).rsample((10,))",
+    "torch.distributions.Gumbel(torch.zeros(10, 24), 1.0).sample(sample_shape=())",
+    "torch.quasirandom.SobolEngine(24, scramble=True, seed=3).draw(10)",
+]
+
+
+@pytest.mark.parametrize("expression", SAMPLES)
+def test_samples_of_distributions_vary_as_other_draws(every_set, expression):
+    levels, sets = every_set(expression)
+    assert FAR in levels.values()
+    assert all(one.shape == (10, 24) and bool(one.isfinite().all()) for one in sets.values())
+    assert any(bool((one == 0).all(-1).any()) for one in (sets["rows", seed] for seed in range(SEEDS)))
+    assert any(bool((one < 0).all(-1).any()) for one in sets.values())
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "torch.distributions.Dirichlet(torch.ones(24)).sample((10,))",
+        "torch.distributions.Independent(torch.distributions.Dirichlet(torch.ones(10, 24)), 1).sample()",
+        "torch.distributions.RelaxedOneHotCategorical(torch.ones(()), logits=torch.zeros(24)).rsample((10,))",
+    ],
+)
+def test_rows_of_shares_sum_to_one_whether_even_or_not(every_set, expression):
+    levels, sets = every_set(expression)
+    assert set(levels.values()) == {IN_RANGE}
+    assert all(bool((one > 0).all()) and torch.allclose(one.sum(-1), torch.ones(10)) for one in sets.values())
+    largest = torch.cat([one.amax(-1) for one in sets.values()])
+    assert float(largest.max()) > 0.9
+    assert float(largest.min()) < 0.1
+
+
+def test_samples_with_relations_between_their_elements_are_computed_from_draws_that_vary(every_set):
+    levels, sets = every_set("torch.distributions.MultivariateNormal(torch.zeros(3), torch.eye(3)).sample((10,))")
+    assert FAR in levels.values()
+    assert len({one.sum().item() for one in sets.values()}) == len(sets)
+    _, sets = every_set("torch.distributions.LKJCholesky(3).sample((10,))")
+    assert torch.allclose(sets["scaled", 0].norm(dim=-1), torch.ones(10, 3), atol=1e-5)
+
+
 @pytest.mark.parametrize("expression", FLOATS)
 def test_floats_drawn_one_at_a_time_vary_as_those_of_a_tensor(every_set, expression):
     levels, sets = every_set(expression)

@@ -21,8 +21,9 @@ import numpy
 import torch
 from torch.overrides import TorchFunctionMode
 
-from warpsmith.evaluator.reference import integer_changes, mutations
+from warpsmith.evaluator.reference import distribution_draws, integer_changes, mutations
 from warpsmith.evaluator.reference.bounds_of_draws import DrawBounds
+from warpsmith.evaluator.reference.distribution_draws import Domain
 from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
@@ -345,6 +346,16 @@ class Catch(TorchFunctionMode):
             if made.dim() and rows and made.is_contiguous():
                 self._share_rows(made, self._dice(site, made))
         return frozenset({site})
+
+    def sampled(self, made: torch.Tensor, domain: Domain) -> torch.Tensor:
+        """Vary a sample of one of torch's distributions, and return it."""
+        made = made.contiguous()
+        if domain != "rows of shares":
+            _tag(made, Origin(draws=self.draw(made, from_zero=domain == "from zero"), drawn=True))
+            return made
+        self._varied(made, IN_RANGE, lambda one, _, dice: distribution_draws.vary_shares(one, dice))
+        _tag(made, Origin())
+        return made
 
     def _is_opposite(self, level: int) -> bool:
         """Whether a draw takes the other sign, as the plan says; of several draws, every second one."""

@@ -1,4 +1,4 @@
-"""Patches the random functions of Python and of NumPy while a problem's `get_inputs` runs.
+"""Patches the random functions of Python and NumPy, and torch's samplers, while a problem's `get_inputs` runs.
 
 A function that returns many numbers at once has them varied before it returns. A function that returns one number is a
 stream (`scalar_draws.py`). Samples, choices and shuffles vary as positions, so any objects can be drawn. Seeds that the
@@ -14,6 +14,9 @@ from typing import Any, Final, Protocol, cast
 
 import numpy
 import torch
+
+from warpsmith.evaluator.reference import distribution_draws
+from warpsmith.evaluator.reference.distribution_draws import Domain
 
 Original = Callable[..., Any]
 Function = Callable[[Original, tuple[Any, ...], Mapping[str, Any]], Any]
@@ -56,6 +59,8 @@ class Drawing(Protocol):
 
     def written(self, data: Any, made: torch.Tensor) -> frozenset[str]: ...
 
+    def sampled(self, made: torch.Tensor, domain: Domain) -> torch.Tensor: ...
+
     def asked(
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]: ...
@@ -87,6 +92,9 @@ class _Idle:
 
     def written(self, data: Any, made: torch.Tensor) -> frozenset[str]:
         return frozenset()
+
+    def sampled(self, made: torch.Tensor, domain: Domain) -> torch.Tensor:
+        return made
 
     def asked(
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -127,7 +135,7 @@ class Patches:
     def __init__(self) -> None:
         self._current = _Current()
         self._drawing: Drawing = cast("Drawing", self._current)
-        self._inside = False
+        self._inside = self._sampling = False
         self._replaced: dict[object, tuple[Any, Any]] = {}
         self._places: list[tuple[Any, str, Any]] = []
         drawing = self._drawing
@@ -138,6 +146,7 @@ class Patches:
         self._replace_seeds()
         self._replace_all(random, python)
         self._replace_all(numpy.random, numbers)
+        self._places += [(owner, name, self._sampler(method)) for owner, name, method in distribution_draws.methods()]
 
     @contextmanager
     def serving(self, drawing: Drawing) -> Iterator[None]:
@@ -208,6 +217,28 @@ class Patches:
             return bound(*args, **kwargs)
 
         return method
+
+    def _sampler(self, original: Original) -> Original:
+        """Wrap a method that samples; if its samples vary as a whole, what they are computed from does not.
+
+        In no case do samples vary from which another sampler computes its own.
+        """
+
+        def sample(own: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._inside or self._sampling:
+                return original(own, *args, **kwargs)
+            domain = distribution_draws.domain_of(own)
+            self._sampling, self._inside = True, domain is not None
+            try:
+                if domain is None:
+                    return original(own, *args, **kwargs)
+                args, kwargs = self._drawing.asked("rand", *distribution_draws.shaped(args, kwargs))
+                with torch._C.DisableTorchFunction():
+                    return self._drawing.sampled(original(own, *args, **kwargs), domain)
+            finally:
+                self._sampling = self._inside = False
+
+        return sample
 
     def _caught(self, function: Function, original: Original) -> Original:
         """Wrap a random function; the random functions it calls are not varied separately."""
