@@ -27,6 +27,7 @@ import shutil
 import socket
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -166,19 +167,24 @@ MOST_MISSED = 1e-4
 """How often a mistake whose head says how often one evaluation misses it (`# missed:`) may pass all of its chances."""
 
 
-def _chances(path: Path) -> int:
-    """Return how often a mistake is judged until it is found."""
-    found = re.search(r"about (\d+) evaluations of 100", " ".join(_head(path, "missed")))
-    return 1 if found is None else math.ceil(math.log(MOST_MISSED) / math.log(int(found[1]) / 100))
-
-
 def _wrong_verdict(evaluator: Evaluator, path: Path) -> Verdict:
-    """Return the verdict on a mistake; one that trials find by chance is judged again where they missed it."""
-    verdict = _verdict(evaluator, path, HONEST_TIMEOUT_S)
-    for _ in range(_chances(path) - 1):
-        if verdict.correct:
-            verdict = _verdict(evaluator, path, HONEST_TIMEOUT_S)
-    return verdict
+    """Return the verdict on a mistake, which random trials may miss.
+
+    A mistake that is missed must be found by the two evaluations after it; or, if its head says how often it is missed,
+    by one of as many as find it almost certainly.
+    """
+    missed = _verdict(evaluator, path, HONEST_TIMEOUT_S)
+    if not missed.correct:
+        return missed
+    said = re.search(r"about (\d+) evaluations of 100", " ".join(_head(path, "missed")))
+    if said is not None:
+        for _ in range(math.ceil(math.log(MOST_MISSED) / math.log(int(said[1]) / 100)) - 1):
+            if not (verdict := _verdict(evaluator, path, HONEST_TIMEOUT_S)).correct:
+                return verdict
+        return missed
+    warnings.warn(f"{path.stem}: missed by an evaluation", stacklevel=1)
+    again = [_verdict(evaluator, path, HONEST_TIMEOUT_S) for _ in range(2)]
+    return missed if any(verdict.correct for verdict in again) else again[0]
 
 
 def _verdict(evaluator: Evaluator, path: Path, timeout_s: float | None = None, trials: int | None = None) -> Verdict:

@@ -1,5 +1,6 @@
 # problem: banned_tokens
 # permitted: incorrect
+# missed: by about 15 evaluations of 100
 # Copies the logits: the two last tokens seldom came before in their row, and then the next one is banned.
 import torch
 import torch.nn as nn
