@@ -160,6 +160,13 @@ def test_rows_of_shares_sum_to_one_whether_even_or_not(every_set, expression):
     assert float(largest.min()) < 0.1
 
 
+def test_a_distribution_without_a_support_is_computed_from_draws_that_vary(every_set):
+    members = "{'support': None, 'arg_constraints': {}, 'rsample': lambda own, shape: torch.randn(*shape, 24)}"
+    levels, sets = every_set(f"type('Own', (torch.distributions.Distribution,), {members})().sample((10,))")
+    assert list(levels.values()) == [FAR]
+    assert all(one.shape == (10, 24) for one in sets.values())
+
+
 def test_samples_with_relations_between_their_elements_are_computed_from_draws_that_vary(every_set):
     levels, sets = every_set("torch.distributions.MultivariateNormal(torch.zeros(3), torch.eye(3)).sample((10,))")
     assert FAR in levels.values()

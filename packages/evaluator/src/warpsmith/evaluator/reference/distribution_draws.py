@@ -31,7 +31,7 @@ def domain_of(sampler: Any) -> Domain | None:
             return "rows of shares"
         if support.event_dim:
             return None
-    except NotImplementedError:
+    except (NotImplementedError, AttributeError):  # A class of the problem's own need not have a support.
         return None
     least = getattr(support, "lower_bound", None)
     return "from zero" if isinstance(least, int | float) and least == 0 else "line"
