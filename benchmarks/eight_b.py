@@ -29,6 +29,8 @@ from typing import Any, Final
 
 import psutil
 import pyarrow as pa
+from _kills import Kills
+from _kills import parse as parse_kill
 from _machine import describe, skip, write_result
 
 from warpsmith.records.errors import WarpsmithError
@@ -110,21 +112,23 @@ def _nvml() -> tuple[list[Any], Any]:
 def changes(given: argparse.Namespace) -> list[str]:
     """Return the changes of the file, each as `table.key=value`; those of the command line last."""
     # The run is ended here, so that it writes no last checkpoint.
-    own = [f"run.dir={given.run}", f"run.steps={given.steps + 1}", f"policy.path={given.policy}"]
+    steps = max([given.steps, *(kill.step + 1 for kill in given.kill)])
+    own = [f"run.dir={given.run}", f"run.steps={steps + 1}", f"policy.path={given.policy}"]
     return [*CHANGES, *own, *given.set]
 
 
-def run(given: argparse.Namespace, logs: Path) -> str:
-    """Start the run and end it once it has the steps, or its time is up; return how it ended."""
+def run(given: argparse.Namespace, logs: Path) -> dict[str, Any]:
+    """Start the run and end it once it has the steps, or its time is up; return how it ended, and what was killed."""
     arguments = [part for change in changes(given) for part in ("--set", change)]
     command = [sys.executable, "-m", "warpsmith.trainer", "grpo", str(given.config), *arguments]
     with (logs / "console.log").open("wb") as console:
         process = subprocess.Popen(command, stdout=console, stderr=subprocess.STDOUT, env=_environment(logs))
+        kills = Kills(given.kill)
         try:
-            ended = _await(process, given)
+            ended = _await(process, given, kills)
         finally:
             _end(process)
-    return ended
+    return {"ended": ended, "kills": [kill.report() for kill in given.kill]}
 
 
 def _environment(logs: Path) -> dict[str, str]:
@@ -132,7 +136,7 @@ def _environment(logs: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(parts), "EIGHT_B_MEMORY": str(logs)}
 
 
-def _await(process: "subprocess.Popen[bytes]", given: argparse.Namespace) -> str:
+def _await(process: "subprocess.Popen[bytes]", given: argparse.Namespace, kills: Kills) -> str:
     began, seen = time.monotonic(), 0
     while process.poll() is None:
         time.sleep(1.0)
@@ -140,11 +144,12 @@ def _await(process: "subprocess.Popen[bytes]", given: argparse.Namespace) -> str
         if done > seen:
             seen = done
             print(f"step {done} recorded after {time.monotonic() - began:.0f} s", flush=True)
-        if done >= given.steps:
+        kills.after(done)
+        if done >= given.steps and not given.kill:
             return "all steps"
         if time.monotonic() - began > given.seconds:
             return f"time limit of {given.seconds:g} s"
-    return f"exit code {process.returncode}"
+    return f"exit code {process.returncode} after {time.monotonic() - began:.1f} s"
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -262,7 +267,9 @@ def _processes(logs: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(logs.glob("[0-9]*.json"))]
 
 
-def report(given: argparse.Namespace, planned: MemoryPlan, memory: Memory, logs: Path, ended: str) -> dict[str, Any]:
+def report(
+    given: argparse.Namespace, planned: MemoryPlan, memory: Memory, logs: Path, ended: dict[str, Any]
+) -> dict[str, Any]:
     """Return everything that was measured."""
     config = configured(given)
     machine = describe(["torch", "transformers", "deepspeed", "vllm", "ray", "triton", "warpsmith-trainer"])
@@ -281,7 +288,7 @@ def report(given: argparse.Namespace, planned: MemoryPlan, memory: Memory, logs:
         "placement": config.placement.model_dump(mode="json"),
         "shape": planned.shape.name,
         "parameters": planned.shape.parameters,
-        "ended": ended,
+        **ended,
         "start": phases_of(given.run),
         "steps": steps,
         "memory": memory_rows(planned, memory, logs),
@@ -367,6 +374,10 @@ def main() -> None:
     parser.add_argument("--run", type=Path, default=ROOT / "runs/eight-b", help="the run's directory, to be made")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=900.0, help="end the run after that many seconds")
+    parser.add_argument(
+        "--kill", action="append", type=parse_kill, default=[], metavar="STEP:PART",
+        help="kill that part some seconds after that step; the run then goes on until it ends or the time is up",
+    )  # fmt: skip
     parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="more changes")
     parser.add_argument("--out", type=Path, default=HERE / "results/eight_b.json")
     given = parser.parse_args()
@@ -383,6 +394,8 @@ def main() -> None:
     memory = Memory()
     ended = run(given, logs)
     memory.stop()
+    if given.kill:
+        print((logs / "console.log").read_text(encoding="utf-8", errors="replace")[-3000:])
     result = report(given, planned, memory, logs, ended)
     write_result(given.out, result)
     show(result)
