@@ -1,5 +1,8 @@
 """Parameters and buffers under all their names, and how a module's tensors follow them into other memory."""
 
+import functools
+from contextlib import suppress
+
 import pytest
 import torch
 from torch import nn
@@ -211,12 +214,66 @@ def test_names_that_the_reference_has_not_are_left_out_of_the_message():
     assert "and 10 more were" in module_state.unmatched_remark([*slots_of(many)[0]], slots_of(many)[0], [])
 
 
-def test_a_copy_in_fp64_takes_views_along():
+def test_a_module_in_fp64_takes_views_along_and_is_restored():
     model = Named()
-    wide = module_state.widened(model)
-    assert {wide.plain.dtype, wide.turned.dtype, wide.weight.dtype} == {torch.float64}
-    assert wide.plain.data_ptr() == wide.linear.weight.data_ptr() != model.plain.data_ptr()
-    assert torch.equal(wide.turned.float(), model.turned)
+    weight, turned, place = model.linear.weight, model.turned.clone(), model.plain.data_ptr()
+    with module_state.widened(model):
+        assert {model.plain.dtype, model.turned.dtype, model.weight.dtype} == {torch.float64}
+        assert model.plain.data_ptr() == model.linear.weight.data_ptr() != place
+        assert torch.equal(model.turned.float(), turned)
+    assert model.linear.weight is weight
+    assert {model.plain.dtype, model.turned.dtype, model.weight.dtype} == {torch.float32}
+    assert model.plain.data_ptr() == model.linear.weight.data_ptr() == place
+    assert torch.equal(model.turned, turned)
+
+
+class Closures(nn.Module):
+    """Calls its submodules by what a copy of it would share with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 3)
+        self.norm = nn.BatchNorm1d(3)
+        first, norm = self.first, self.norm
+        self.by_lambda = lambda x: norm(first(x))
+        self.by_partial = functools.partial(nn.functional.linear, weight=self.first.weight)
+        self.bound = self.first.forward
+        self.cache, self.seen = {}, []
+
+    def forward(self, x):
+        self.made = x
+        self.seen.append(x.dtype)
+        self.cache.setdefault("x", x)
+        self.first.register_buffer("late", x)
+        return self.by_lambda(x) + self.by_partial(x) + self.bound(x) + self.cache["x"]
+
+
+def test_a_module_in_fp64_computes_in_it_through_closures_too():
+    model = Closures()
+    x = torch.randn(5, 3)
+    plain, before = model(x), model.state_dict()
+    model.cache.clear()
+    with module_state.widened(model):
+        wide = model(x.double())
+    assert wide.dtype == torch.float64
+    assert torch.allclose(wide.float(), plain, atol=1e-5)
+    assert model.seen == [torch.float32]
+    assert model.made.dtype == model.first.late.dtype == torch.float32
+    assert not model.cache
+    assert {tensor.dtype for tensor in model.state_dict().values()} <= {torch.float32, torch.int64}
+    assert before.keys() == model.state_dict().keys()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_parameters_changed_within_a_context_are_restored(fails):
+    model = Closures()
+    weight, own = model.first.weight, model.first.weight.clone()
+    with suppress(KeyError), module_state.changed(model, lambda tensor: tensor + 1):
+        assert torch.equal(model.by_partial(torch.eye(3)), (own + 1).T)
+        if fails:
+            raise KeyError
+    assert model.first.weight is weight
+    assert torch.equal(weight, own)
 
 
 # --- end to end ---

@@ -6,7 +6,9 @@ stay one tensor in a candidate that ties them too.
 """
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +24,9 @@ MAX_HINT: Final = 400
 Named = dict[str, torch.Tensor]
 _View = tuple[torch.Tensor, torch.Tensor, int]
 """A view, the parameter that owns its memory, and the view's offset in elements."""
+Change = Callable[[torch.Tensor], torch.Tensor]
+_REFILLED: Final = (dict, list, OrderedDict)
+"""Containers whose content is restored; others, and what is deeper, stay as a call leaves them."""
 
 
 def parameters(model: nn.Module) -> Named:
@@ -73,18 +78,59 @@ def move(model: nn.Module, moved: list[tuple[torch.Tensor, torch.Tensor]]) -> No
     _follow(kept)
 
 
-def widened(model: nn.Module) -> nn.Module:
-    """Return a copy of a module in fp64, including the views of parameters that it keeps."""
-    made: dict[int, Any] = {}
-    copied = copy.deepcopy(model, made)
-    copied.double()
-    # deepcopy separates a parameter from its views; `_follow` joins them again.
-    further = aliases(model)
-    kept = _kept_views(model, [tensor for name, tensor in parameters(model).items() if name not in further])
-    known = [view for view in kept if id(view[0]) in made and id(view[1]) in made]
-    known = [view for view in known if made[id(view[1])].stride() == view[1].stride()]
-    _follow([(made[id(view)], made[id(owner)], offset) for view, owner, offset in known])
-    return copied
+@contextmanager
+def widened(model: nn.Module) -> Iterator[None]:
+    """Let a module compute in fp64 within the context: its parameters, buffers and the views of parameters it keeps."""
+    with changed(model, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor, buffers_too=True):
+        yield
+
+
+@contextmanager
+def changed(model: nn.Module, change: Change, *, buffers_too: bool = False) -> Iterator[None]:
+    """Give the parameters of a module other values within the context, and restore what it holds afterwards.
+
+    The module itself changes, not a copy: a lambda, a partial function or a hook that it keeps refers to its own
+    submodules, and a copy of it would go on calling those of the original.
+
+    Args:
+        model: the module; what it assigns to its attributes within the context is undone.
+        change: maps a tensor to one of the same shape.
+        buffers_too: whether buffers change as well.
+    """
+    other_names = aliases(model)
+    owners = [tensor for name, tensor in parameters(model).items() if name not in other_names]
+    kept = list(_kept_views(model, owners))
+    held = [*model.parameters(), *(model.buffers() if buffers_too else ())]
+    before = [(tensor, tensor.data) for tensor in [*held, *(view for view, _, _ in kept)]]
+    strides = [owner.stride() for _, owner, _ in kept]
+    attributes = [(module, _attributes(module)) for module in model.modules()]
+    try:
+        for tensor in held:
+            tensor.data = change(tensor.data)
+        _follow([view for view, stride in zip(kept, strides, strict=True) if view[1].stride() == stride])
+        yield
+    finally:
+        for module, own in attributes:
+            _restore_attributes(module, own)
+        for tensor, data in before:
+            tensor.data = data
+
+
+def _attributes(module: nn.Module) -> dict[str, Any]:
+    """Return a module's attributes, its tables of parameters and buffers included, with copies of dicts and lists."""
+    return {name: (held, copy.copy(held) if type(held) in _REFILLED else None) for name, held in vars(module).items()}
+
+
+def _restore_attributes(module: nn.Module, own: dict[str, Any]) -> None:
+    for name in [name for name in vars(module) if name not in own]:
+        del vars(module)[name]
+    for name, (held, content) in own.items():
+        vars(module)[name] = held
+        if isinstance(held, list):
+            held[:] = content
+        elif content is not None:
+            held.clear()
+            held.update(content)
 
 
 def _follow(kept: list[_View]) -> None:

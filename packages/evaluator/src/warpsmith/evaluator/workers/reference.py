@@ -4,7 +4,6 @@ It uses memory that no candidate ever maps. Its problem may be as hostile as a c
 evaluations.
 """
 
-import copy
 import math
 import os
 import time
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
 
 MODULE_NAME: Final = "problem"
 EXACT_COST: Final = 4.0
-"""Estimated duration of a run in fp64, with its copy of the model, as a multiple of the own run's."""
+"""Estimated duration of a run in fp64, with its copy of the parameters, as a multiple of the own run's."""
 HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
 TABLE_RUNS: Final = 6
@@ -88,7 +87,7 @@ MOST_PAIRED_TWICE: Final = 1 << 20
 def prepare() -> None:
     """Do one-time work that the first reference would otherwise pay for; called in the zygote."""
     layer = nn.Linear(4, 4)
-    copy.deepcopy(layer).double()(torch.zeros(2, 4, dtype=torch.float64))
+    layer.double()(torch.zeros(2, 4, dtype=torch.float64))
     Perturbation(Changes(torch.device("cpu")), 0, 4, tf32=False)(torch.rand(2, 4))
 
 
@@ -524,8 +523,8 @@ class Reference:
     def _add_exact(self, arena: "Shared", seed: int) -> None:
         """Add the tensors of a run in fp64, if the problem supports it and answers in the same form."""
         try:
-            model = module_state.widened(self.model)
-            wide = self._with_steps(lambda: self._answer(model, arena, seed, _widen)[1])
+            with module_state.widened(self.model):
+                wide = self._with_steps(lambda: self._changed_answer(arena, seed, _widen))
         except Exception:  # noqa: BLE001  (foreign code may raise anything; the judge can do without fp64)
             return
         if len(wide) == len(self.answers):
@@ -627,11 +626,14 @@ class Reference:
 
     def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
         """Return the tensors of a perturbed run."""
-        model = copy.deepcopy(self.model)
-        for parameter in model.parameters():
-            parameter.data = perturb(parameter.data)
-        with self._textbook(perturb), self._inexact_tables(perturb):
-            return self._with_steps(lambda: self._answer(model, arena, seed, perturb)[1])
+        with module_state.changed(self.model, perturb), self._textbook(perturb), self._inexact_tables(perturb):
+            return self._with_steps(lambda: self._changed_answer(arena, seed, perturb))
+
+    def _changed_answer(
+        self, arena: "Shared", seed: int, cast: Callable[[torch.Tensor], torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Return the tensors of a run with changed parameters; they keep their numbers when these are restored."""
+        return [tensor.detach() for tensor in self._answer(self.model, arena, seed, cast)[1]]
 
     @contextmanager
     def _inexact_tables(self, perturb: Perturbation) -> Iterator[None]:
