@@ -54,6 +54,11 @@ def judged(evaluator, reader, source=None):
     return evaluator.evaluate(PROBLEM, source or reader.source, trials=3, seed=11)
 
 
+def said(verdict):
+    """What a failed test shows: the verdict's own text is longer than pytest prints."""
+    return verdict.status, verdict.error_category, verdict.error_message, verdict.flags
+
+
 def with_triton(reader):
     return reader.source.replace(HEAD, TRITON + HEAD)
 
@@ -62,14 +67,14 @@ def with_triton(reader):
 def test_on_device_cuda_what_only_checks_a_content_is_correct(evaluator, name):
     reader = HONEST.get(name, WITH_HOST_TABLE)
     verdict = judged(evaluator, reader)
-    assert verdict.status == "correct", verdict
+    assert verdict.status == "correct", said(verdict)
     assert verdict.recording == "on_device"
 
 
 @pytest.mark.parametrize("name", DISHONEST)
 def test_on_device_cuda_what_takes_its_output_from_a_content_is_not_correct(evaluator, name):
     verdict = judged(evaluator, DISHONEST[name])
-    assert verdict.status in DISHONEST[name].permitted, verdict
+    assert verdict.status in DISHONEST[name].permitted, said(verdict)
     assert verdict.recording == "on_device"
     if DISHONEST[name].permitted == ("rejected",):
         assert DISHONEST[name].said in verdict.error_message
@@ -79,21 +84,21 @@ def test_on_device_cuda_what_takes_its_output_from_a_content_is_not_correct(eval
 @pytest.mark.parametrize("name", ON_MEMORY)
 def test_on_device_cuda_accesses_that_are_not_allowed_end_the_call(evaluator, name):
     verdict = judged(evaluator, ON_MEMORY[name])
-    assert verdict.status in ON_MEMORY[name].permitted, verdict
+    assert verdict.status in ON_MEMORY[name].permitted, said(verdict)
     assert ON_MEMORY[name].said in verdict.error_message
     assert judged(evaluator, HONEST["item_is_checked"]).status == "correct", "others are judged after it"
 
 
 def test_on_device_cuda_work_that_nobody_waits_for_is_incorrect(evaluator):
     verdict = judged(evaluator, NOT_AWAITED)
-    assert verdict.status == "incorrect", verdict
+    assert verdict.status == "incorrect", said(verdict)
     assert NOT_AWAITED.said in verdict.error_message
 
 
 def test_on_device_cuda_a_correct_candidate_is_timed(way):
     with Evaluator(EvaluatorConfig(recording=way, **OF_ALL)) as timing:
         verdict = timing.evaluate(PROBLEM, HONEST["copy_is_checked"].source, trials=1, seed=11)
-    assert verdict.status == "correct", verdict
+    assert verdict.status == "correct", said(verdict)
     assert verdict.runtime_ms
     assert verdict.kernels
 
@@ -104,13 +109,13 @@ def test_on_device_cuda_a_correct_candidate_is_timed(way):
 def test_on_device_cuda_triton_kernels_beside_a_build_are_recorded_too(evaluator, kernel):
     reader = Reader(f"out = module.item_is_checked(x, y)\nother = torch.empty_like(out)\n{kernel}\nreturn other")
     verdict = judged(evaluator, reader, with_triton(reader))
-    assert verdict.status == "correct", verdict
+    assert verdict.status == "correct", said(verdict)
     assert verdict.recording == "on_device"
 
 
 def test_on_device_cuda_a_build_that_does_not_compile_takes_no_other_device(evaluator, way):
     reader = HONEST["item_is_checked"]
     verdict = judged(evaluator, reader, reader.source.replace("out[i] = x[i] + y[i];", "out[i] = x[i] + z[i];"))
-    assert (verdict.status, verdict.error_category) == ("compile_error", "cuda_compilation_error"), verdict
+    assert (verdict.status, verdict.error_category) == ("compile_error", "cuda_compilation_error"), said(verdict)
     assert '"z" is undefined' in verdict.error_message
     assert verdict.recording == way
