@@ -43,6 +43,10 @@ _SCALAR_BYTES: Final = 16
 _MAKES_NEW: Final = ALLOCATES | _FILLED | _COPIED | movement.COPIES.keys() | movement.CALLED
 
 
+class MemorylessError(RuntimeError):
+    """Host code uses a tensor on a device that stores no elements."""
+
+
 class UntraceableError(RuntimeError):
     """A forward cannot be traced: it does too much, or uses too much of its own data."""
 
@@ -110,6 +114,7 @@ class Recorder:
 
     def _made(self, base: str, args: Any, result: torch.Tensor) -> None:
         storage = result.untyped_storage()
+        _check_has_memory(storage)
         address = storage.data_ptr()
         if base not in CONSTRUCTS and args and isinstance(args[0], torch.Tensor) and _shares(args[0], address):
             # A cast to the same dtype, or a view whose schema does not say so (`_unsafe_view`).
@@ -202,6 +207,7 @@ class Recorder:
     def tensor(self, tensor: torch.Tensor) -> list[Any]:
         """Describe where a tensor's elements lie; memory that is new to the trace is recorded as a constant."""
         storage = tensor.untyped_storage()
+        _check_has_memory(storage)
         memory, start = self._place(storage)
         form = [NAMES[tensor.dtype], list(tensor.shape), list(tensor.stride()), tensor.storage_offset()]
         return ["tensor", memory, start, *form]
@@ -269,12 +275,22 @@ _TIMED_BY_ITSELF: Final = (
     "It times its own launches, and recorded host code sees no times of a chip. Call no do_bench and no timer in "
     "forward: let @triton.autotune(configs=[...], key=[...]) choose among configurations, or use a fixed one."
 )
+_DEVICES: Final = frozenset({"cpu", "cuda"})
 _TIMERS: Final = frozenset({"triton.testing", "timeit", "torch.utils.benchmark.utils.timer"})
 
 
 def _is_timing() -> bool:
     """Whether a function that measures times is calling."""
     return any(frame.f_globals.get("__name__") in _TIMERS for frame, _ in traceback.walk_stack(None))
+
+
+def _check_has_memory(storage: torch.UntypedStorage) -> None:
+    """Raise MemorylessError for a tensor without memory, as on torch's device `meta`: all these share one address."""
+    if storage.device.type not in _DEVICES:
+        raise MemorylessError(
+            f"forward uses a tensor on the device {storage.device.type}, which has no memory for its elements. Make "
+            "tensors where the inputs are: torch.empty_like(x), or device=x.device."
+        )
 
 
 def _shares(tensor: torch.Tensor, address: int) -> bool:

@@ -17,7 +17,7 @@ from warpsmith.evaluator.recordings.errors import (
     UnsupportedFeatureError,
 )
 from warpsmith.evaluator.recordings.outputs import OutputError
-from warpsmith.evaluator.recordings.recorder import UntraceableError
+from warpsmith.evaluator.recordings.recorder import MemorylessError, UntraceableError
 from warpsmith.evaluator.verdict import ErrorCategory
 from warpsmith.evaluator.workers.foreign_code import root_cause
 
@@ -31,6 +31,7 @@ _KINDS: Final[dict[type[BaseException], ErrorCategory]] = {
     CandidateError: "parse_error",
     OutputError: "output_error",
     UntraceableError: "recording_limit",
+    MemorylessError: "device_error",
     torch.OutOfMemoryError: "out_of_memory",
     MemoryError: "out_of_memory",
     UnsupportedDtypeError: "unsupported_dtype",
