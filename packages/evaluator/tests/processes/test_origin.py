@@ -119,6 +119,7 @@ def check(tmp_path, add_problem, add_candidate):
     return run
 
 
+@pytest.mark.long  # among all standard descriptors that are closed below
 def test_a_closed_stderr_holds_nobody_up(check):
     code, printed = check(lambda: os.close(2))
     assert (code, b'"status": "correct"' in printed) == (0, True)

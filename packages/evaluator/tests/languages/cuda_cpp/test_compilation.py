@@ -110,7 +110,10 @@ def test_errors_in_several_sources_are_all_reported_once(compiled):
             marks=pytest.mark.long,
         ),
         ("#include", "#include <cublas_v2.h>\n#include", "Libraries such as cublas_v2.h are not available"),
-        ("#include", "#include </absent/file>\n#include", "/absent/file is not available. There are"),
+        pytest.param(
+            *("#include", "#include </absent/file>\n#include", "/absent/file is not available. There are"),
+            marks=pytest.mark.long,  # tests/attacks/cuda_cpp/include_host_file.py is in every run
+        ),
         pytest.param(
             *("#include", "#include <absent.h>\n#include", "absent.h is not available. There are the CUDA toolkit's"),
             marks=pytest.mark.long,
@@ -140,6 +143,7 @@ def test_a_header_of_the_machine_that_is_no_compilers_is_refused(compiled, tmp_p
         assert "belongs neither to the candidate nor to the toolkit" in found["message"]
 
 
+@pytest.mark.long  # the corpus of CUDA C++ includes headers of torch and of C++ in every run
 def test_a_source_that_needs_all_of_torchs_headers_and_cpp_20_compiles(compiled):
     source = CUDA.replace("at::Tensor run", "template <typename T> concept Small = sizeof(T) < 9;\nat::Tensor run")
     source = source.replace("return x;", "std::function<void()> say = [&] { std::cout << x.sizes(); };\n  return x;")
@@ -147,7 +151,7 @@ def test_a_source_that_needs_all_of_torchs_headers_and_cpp_20_compiles(compiled)
 
 
 def test_a_module_without_functions_says_how_to_export_them(compiled):
-    found = compiled(("main.cpp", CPP.partition("PYBIND11")[0]), ("cuda.cu", CUDA))
+    found = compiled(("main.cpp", CPP.partition("PYBIND11")[0]))
     assert "No functions are exported" in found["message"]
 
 
