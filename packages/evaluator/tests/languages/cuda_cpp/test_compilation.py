@@ -48,6 +48,13 @@ def compiled(tools, tmp_path):
     )
 
 
+@pytest.fixture(scope="module")
+def built(tools, tmp_path_factory):
+    """The two sources, compiled."""
+    build = Build("tried", (("main.cpp", CPP), ("cuda.cu", CUDA)), ("-O3",))
+    return compilation.compile_text(build.text(), tmp_path_factory.mktemp("built"), 90, twins=False)
+
+
 def refused(compiled, cuda, *, flags=()):
     found = compiled(("main.cpp", CPP), ("cuda.cu", cuda), flags=flags)
     assert not found["ok"]
@@ -55,10 +62,9 @@ def refused(compiled, cuda, *, flags=()):
     return found["message"]
 
 
-def test_a_build_becomes_a_library_and_a_cubin_with_the_layout_of_its_kernels(compiled):
-    found = compiled(("main.cpp", CPP), ("cuda.cu", CUDA), flags=("-O3",))
-    assert found["ok"], found["message"]
-    (binary,) = found["binaries"]
+def test_a_build_becomes_a_library_and_a_cubin_with_the_layout_of_its_kernels(built):
+    assert built["ok"], built["message"]
+    (binary,) = built["binaries"]
     assert binary["library"][:4] == b"\x7fELF"
     (code,) = binary["cubins"]
     assert cubin.kernels_of(code["code"], 90).keys() == {"_Z6kernelc4PairPf"}
@@ -75,8 +81,8 @@ def test_what_is_no_cubin_is_refused(garbage):
         cubin.kernels_of(garbage, 90)
 
 
-def test_what_a_kernel_uses_is_reported_for_each_launch(compiled):
-    (binary,) = compiled(("main.cpp", CPP), ("cuda.cu", CUDA))["binaries"]
+def test_what_a_kernel_uses_is_reported_for_each_launch(built):
+    (binary,) = built["binaries"]
     name = "_Z6kernelc4PairPf"
     resources = CudaCpp().resources_of({"kernel": name, "options": {"build": "b"}}, binary)
     assert (resources["name"], resources["static_shared_bytes"], resources["spill_bytes"]) == ("kernel", 128, 0)
