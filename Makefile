@@ -40,8 +40,8 @@ test-faults: install  ## kill, stop and starve each part of real runs at random 
 
 test-long: install  ## test-faults, and whatever else is marked `long`
 	$(RUN)/python -m pytest -m long
-	$(RUN)/python -m pytest tests/attacks -k honest --attack-trials 6
-	$(RUN)/python -m pytest tests/attacks --attack-recording on_device --attack-trials 6
+	$(RUN)/python -m pytest -m "" tests/attacks/test_attacks.py -k honest --attack-trials 6
+	$(RUN)/python -m pytest -m "" tests/attacks/test_attacks.py --attack-recording on_device --attack-trials 6
 
 test-native: install  ## the C++ parts under the address and undefined-behaviour sanitizers
 	@$(RUN)/cmake -S . -B build/sanitize -G Ninja -DWARPSMITH_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug > /dev/null
@@ -50,7 +50,7 @@ test-native: install  ## the C++ parts under the address and undefined-behaviour
 
 test-gpu:  ## what needs an NVIDIA GPU, and the attacks on one; after `make install VARIANT=cuda`
 	$(RUN)/python -m pytest -m gpu packages/evaluator/tests packages/policy/tests
-	$(RUN)/python -m pytest tests/attacks --attack-device cuda --attack-trials 6
+	$(RUN)/python -m pytest -m "" tests/attacks --attack-device cuda --attack-trials 6
 	$(RUN)/python -m pytest tests/attacks --attack-device cuda --attack-recording on_device --attack-trials 6
 
 lint: install  ## ruff, mypy strict, clang-format

@@ -7,6 +7,7 @@ honest kernels in as many trials as an evaluator takes where nobody says.
 import os
 
 import pytest
+from covering import covering
 
 DEVICES = ("cpu", "cuda")
 TRIALS = 3
@@ -64,9 +65,20 @@ def detached(recording):
 def pytest_generate_tests(metafunc):
     """Give each test that names a kind of candidate (`FOLDERS` of its module) the files of that kind for the device."""
     folders = getattr(metafunc.module, "FOLDERS", {})
+    device = attack_device(metafunc.config)
     for kind in folders.keys() & set(metafunc.fixturenames):
-        paths = metafunc.module.files(folders[kind], attack_device(metafunc.config))
-        slow = metafunc.module.is_slow
-        metafunc.parametrize(
-            kind, [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if slow(path) else []) for path in paths]
-        )
+        paths = metafunc.module.files(folders[kind], device)
+        every_run = _of_every_run(kind, paths, device)
+        marks = {
+            path: [pytest.mark.slow] * metafunc.module.is_slow(path) + [pytest.mark.long] * (path not in every_run)
+            for path in paths
+        }
+        metafunc.parametrize(kind, [pytest.param(path, id=path.stem, marks=marks[path]) for path in paths])
+
+
+def _of_every_run(kind, paths, device):
+    """Return all attacks and mistakes, and of honest kernels those that have all constructs; on a GPU every file."""
+    if kind != "control" or device != "cpu":
+        return set(paths)
+    chosen = covering({path.stem: path.read_text(encoding="utf-8") for path in paths})
+    return {path for path in paths if path.stem in chosen}

@@ -150,6 +150,7 @@ def hurried(machine):
     service.close()
 
 
+@pytest.mark.long  # a candidate's worker waits above, and the limit is the same
 def test_a_compiler_that_waits_for_a_processor_is_given_four_times_its_time_at_most(
     hurried, crowded_processor, monkeypatch
 ):
@@ -177,7 +178,7 @@ def test_a_compiler_that_waits_for_a_processor_is_given_four_times_its_time_at_m
             process.wait()
 
 
-@pytest.mark.parametrize("starved", [0.0, 1.0, 2.5])
+@pytest.mark.parametrize("starved", [0.0, 1.0, pytest.param(2.5, marks=pytest.mark.long)])
 def test_a_compiler_whose_waiting_was_made_up_for_is_not_tried_again(hurried, monkeypatch, starved):
     """Whoever compiles without end beside others must not end as a failure of the evaluator."""
     overrun, asked = workers.Worker._overrun, []

@@ -115,7 +115,7 @@ def test_a_limit_of_processes(add_problem, add_candidate, processes):
     assert found == ["correct"] * 2 or processes < 40
 
 
-@pytest.mark.parametrize("descriptors", some({32}, range(12, 65, 4)))
+@pytest.mark.parametrize("descriptors", some(set(), range(12, 65, 4)))  # every run has a server of few descriptors
 def test_a_limit_of_descriptors(add_problem, add_candidate, descriptors):
     with limited(["prlimit", f"--nofile={descriptors}:{descriptors}"]) as running:
         found = check(running, add_problem.source, add_candidate, "ulimit -n")

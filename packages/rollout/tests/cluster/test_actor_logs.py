@@ -186,6 +186,7 @@ def break_sampler(actor):
     asyncio.run_coroutine_threadsafe(vllm.collective_rpc(breaks), vllm.output_handler.get_loop())
 
 
+@pytest.mark.long  # half a minute for an engine; how its log is read and how actors die is tested above
 @pytest.mark.timeout(600)
 def test_a_sampler_that_dies_in_its_core_process_quotes_that_process(ray, tiny_checkpoint):
     config = SamplerConfig(device="cuda", dtype="float32", max_model_len=256, max_sequences=4, enforce_eager=True)

@@ -140,7 +140,7 @@ def test_a_benchmark_is_removed_by_code_and_by_computation(dataset, benchmark_, 
 def test_code_that_hangs_or_kills_is_compared_by_code_alone(benchmark_, tmp_path, monkeypatch):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps({"problem": text}) + "\n" for text in (HOSTILE, HANGS, BY_HAND)))
-    output, limit = tmp_path / "out", "evaluator.reference_timeout_s=6"
+    output, limit = tmp_path / "out", "evaluator.reference_timeout_s=3"
     arguments = (path, "--against", benchmark_, "--output", output, "--set", limit)
     assert run(monkeypatch, *arguments) == 0
     assert [row["place"] for row in rows_of(output / "removed.jsonl")] == [f"line 3 of {path}"]

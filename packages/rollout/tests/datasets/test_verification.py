@@ -253,6 +253,7 @@ def in_both(tmp_path):
     return path
 
 
+@pytest.mark.long  # as above with builds; test_instructions.py of the evaluator has both verdicts on one
 @pytest.mark.slow
 def test_kernels_in_cuda_are_compiled_and_undecided_without_a_gpu_and_never_count_as_correct(
     in_both, tmp_path, monkeypatch, capsys

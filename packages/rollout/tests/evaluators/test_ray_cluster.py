@@ -50,6 +50,7 @@ def cluster_of(*cores):
         cluster.shutdown()
 
 
+@pytest.mark.long  # two nodes start for it; test_ray_actors.py loses an actor whose work goes to the other one
 def test_actors_spread_over_two_nodes_and_the_loss_of_one_node_is_survived(problem):
     async def go(judge, cluster, nodes):
         assert len({member.node for member in judge.members}) == 2

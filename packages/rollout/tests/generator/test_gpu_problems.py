@@ -232,8 +232,8 @@ def judge():
         yield judge
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [21, 22, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(23, 27))])
+@pytest.mark.long  # each pattern is interpreted and compiled above; test_end_to_end.py has solutions judged
+@pytest.mark.parametrize("seed", range(21, 27))
 def test_the_evaluator_finds_both_solutions_of_each_family_correct(judge, seed):
     rows = [from_generated(problem, "train") for problem in of_each_family(seed, 1, touched=SMALL)]
     rows = [with_solution(row, grade) for row in rows for grade in ("naive", "good")]

@@ -25,7 +25,8 @@ from warpsmith.trainer.weights.consolidate import consolidate
 from warpsmith.trainer.weights.export import export
 from warpsmith.trainer.weights.sync import payload_of
 
-STAGES = (0, 1, 2, 3)
+STAGES = (*(pytest.param(stage, marks=pytest.mark.long) for stage in (0, 1)), 2, 3)
+"""The default, and the one that spreads the weights too: the others spread less of the same."""
 needs_qlora = pytest.mark.skipif(
     find_spec("bitsandbytes") is None or find_spec("accelerate") is None, reason="needs the extra qlora of the policy"
 )
@@ -101,7 +102,7 @@ def test_what_is_sent_is_the_adapter_or_whole_weights(tiny: Path, alone: Ranks) 
     whole.check(shapes)
 
 
-@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize("stage", STAGES[1:])
 def test_in_bfloat16_factors_are_kept_in_fp32_and_sent_and_exported_in_bfloat16(
     tiny: Path, alone: Ranks, tmp_path: Path, stage: int
 ) -> None:
@@ -121,7 +122,7 @@ def test_in_bfloat16_factors_are_kept_in_fp32_and_sent_and_exported_in_bfloat16(
 
 
 @needs_qlora
-@pytest.mark.parametrize("stage", [1, 2])
+@pytest.mark.parametrize("stage", STAGES[1:3])
 def test_adapters_on_four_bit_weights_are_kept_alone_and_a_resume_goes_on_bit_for_bit(
     tiny: Path, alone: Ranks, tmp_path: Path, stage: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,9 +165,8 @@ def test_exports_of_a_run_and_of_its_checkpoint_open_and_are_the_same(
             adapters.merge_adapter(merged, directory, tmp_path / "twice")
 
 
-@pytest.mark.parametrize(
-    ("stage", "dtype"), [*((stage, "float32") for stage in STAGES), *((stage, "bfloat16") for stage in STAGES[1:])]
-)
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_exports_of_whole_weights_give_the_logprobs_of_what_was_trained(
     tiny: Path, alone: Ranks, tmp_path: Path, stage: int, dtype: DTypeName
 ) -> None:
@@ -254,6 +254,7 @@ def test_weights_that_do_not_fit_their_model_are_not_exported(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long  # exports have the trainer's logprobs above; each sync of a run compares vLLM's with them
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_vllm_and_transformers_give_exports_the_same_logprobs(tiny: Path, alone: Ranks, tmp_path: Path) -> None:

@@ -79,7 +79,9 @@ def launched(folder: Path, death: str, **environment: str) -> tuple[int, str, Pa
     ("death", "code", "how", "last"),
     [
         ("kill", 137, "was ended by signal 9 (Killed)", "about to end by kill"),
-        ("crash", 139, "was ended by signal 11 (Segmentation fault)", "string_at"),
+        pytest.param(
+            *("crash", 139, "was ended by signal 11 (Segmentation fault)", "string_at"), marks=pytest.mark.long
+        ),
         ("exception", CRASHED, "ended by an unhandled exception", "MemoryError: CUDA out of memory, so to speak"),
     ],
 )

@@ -121,7 +121,7 @@ def test_the_refusal_names_every_gpu_that_is_missing(
     assert "  placement.rollout = [4]\n  placement.evaluation = [5]\n  rollout.samplers = 1\n" in printed
 
 
-@pytest.mark.parametrize("machine", ["cpu-24g", "4x3090"])
+@pytest.mark.parametrize("machine", ["cpu-24g", pytest.param("4x3090", marks=pytest.mark.long)])
 def test_where_nothing_fits_that_is_said(
     machine: str, file: Path, command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:

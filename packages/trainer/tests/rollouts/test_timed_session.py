@@ -31,6 +31,7 @@ def timed_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KernelBench, "parse", lambda _, completion: f"{completion}\n")
 
 
+@pytest.mark.long  # test_timing_windows.py of rollout times beside an engine; whole runs have the spans
 @pytest.mark.usefixtures("timed_here")
 def test_a_collection_is_timed_in_windows_that_its_records_show(tiny: Path, grpo_text: str, tmp_path: Path) -> None:
     file, run = tmp_path / "grpo.toml", tmp_path / "run"

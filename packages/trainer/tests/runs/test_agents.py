@@ -170,6 +170,7 @@ def factors(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "adapter_model.safetensors")
 
 
+@pytest.mark.long  # distributed/test_agents_adapters.py trains, keeps and sends both, rollout's samplers serve them
 def test_each_adapter_is_trained_on_its_agents_turns_and_exported(run: tuple[Path, Path]) -> None:
     folder, _ = run
     check_steps(folder)

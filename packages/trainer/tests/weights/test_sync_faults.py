@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -375,7 +375,15 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+OF_EVERY_RUN = ("two layers swapped", "one tensor scaled", "one layer of before")
+"""All weights, one tensor, and less than the tolerance; the others are `long`."""
+
+
+def cases(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=[pytest.mark.long] * (name not in OF_EVERY_RUN)) for name in names]
+
+
+@pytest.mark.parametrize("case", cases(WRONG))
 def test_wrong_weights_of_the_right_version_are_noticed(lab: Lab, probe: Probe, case: str) -> None:
     lab.publish(lab.payload(WRONG[case](lab.states)))
     with pytest.raises(ProbeError, match=r"sampler 0"):
@@ -389,7 +397,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("case", SMALL)
+@pytest.mark.parametrize("case", cases(SMALL))
 def test_kept_weights_are_noticed_though_the_update_is_smaller_than_the_tolerance(
     lab: Lab, probe: Probe, case: str
 ) -> None:
@@ -435,7 +443,7 @@ def test_a_payload_without_a_tensor_is_refused(lab: Lab, probe: Probe) -> None:
     lab.recovers(probe)
 
 
-@pytest.mark.parametrize("weights", ["new", "near"])
+@pytest.mark.parametrize("weights", [pytest.param("new", marks=pytest.mark.long), "near"])
 def test_an_output_layer_that_was_not_packed_is_noticed(lab: Lab, probe: Probe, weights: str) -> None:
     lab.loop.run(lab.engine.misbehave("output layer not packed"))
     lab.publish(lab.payload(lab.states[weights]))

@@ -48,6 +48,13 @@ def compiled(tools, tmp_path):
     )
 
 
+@pytest.fixture(scope="module")
+def built(tools, tmp_path_factory):
+    """The two sources, compiled."""
+    build = Build("tried", (("main.cpp", CPP), ("cuda.cu", CUDA)), ("-O3",))
+    return compilation.compile_text(build.text(), tmp_path_factory.mktemp("built"), 90, twins=False)
+
+
 def refused(compiled, cuda, *, flags=()):
     found = compiled(("main.cpp", CPP), ("cuda.cu", cuda), flags=flags)
     assert not found["ok"]
@@ -55,10 +62,9 @@ def refused(compiled, cuda, *, flags=()):
     return found["message"]
 
 
-def test_a_build_becomes_a_library_and_a_cubin_with_the_layout_of_its_kernels(compiled):
-    found = compiled(("main.cpp", CPP), ("cuda.cu", CUDA), flags=("-O3",))
-    assert found["ok"], found["message"]
-    (binary,) = found["binaries"]
+def test_a_build_becomes_a_library_and_a_cubin_with_the_layout_of_its_kernels(built):
+    assert built["ok"], built["message"]
+    (binary,) = built["binaries"]
     assert binary["library"][:4] == b"\x7fELF"
     (code,) = binary["cubins"]
     assert cubin.kernels_of(code["code"], 90).keys() == {"_Z6kernelc4PairPf"}
@@ -75,8 +81,8 @@ def test_what_is_no_cubin_is_refused(garbage):
         cubin.kernels_of(garbage, 90)
 
 
-def test_what_a_kernel_uses_is_reported_for_each_launch(compiled):
-    (binary,) = compiled(("main.cpp", CPP), ("cuda.cu", CUDA))["binaries"]
+def test_what_a_kernel_uses_is_reported_for_each_launch(built):
+    (binary,) = built["binaries"]
     name = "_Z6kernelc4PairPf"
     resources = CudaCpp().resources_of({"kernel": name, "options": {"build": "b"}}, binary)
     assert (resources["name"], resources["static_shared_bytes"], resources["spill_bytes"]) == ("kernel", 128, 0)
@@ -110,7 +116,10 @@ def test_errors_in_several_sources_are_all_reported_once(compiled):
             marks=pytest.mark.long,
         ),
         ("#include", "#include <cublas_v2.h>\n#include", "Libraries such as cublas_v2.h are not available"),
-        ("#include", "#include </absent/file>\n#include", "/absent/file is not available. There are"),
+        pytest.param(
+            *("#include", "#include </absent/file>\n#include", "/absent/file is not available. There are"),
+            marks=pytest.mark.long,  # tests/attacks/cuda_cpp/include_host_file.py is in every run
+        ),
         pytest.param(
             *("#include", "#include <absent.h>\n#include", "absent.h is not available. There are the CUDA toolkit's"),
             marks=pytest.mark.long,
@@ -140,6 +149,7 @@ def test_a_header_of_the_machine_that_is_no_compilers_is_refused(compiled, tmp_p
         assert "belongs neither to the candidate nor to the toolkit" in found["message"]
 
 
+@pytest.mark.long  # the corpus of CUDA C++ includes headers of torch and of C++ in every run
 def test_a_source_that_needs_all_of_torchs_headers_and_cpp_20_compiles(compiled):
     source = CUDA.replace("at::Tensor run", "template <typename T> concept Small = sizeof(T) < 9;\nat::Tensor run")
     source = source.replace("return x;", "std::function<void()> say = [&] { std::cout << x.sizes(); };\n  return x;")
@@ -147,7 +157,7 @@ def test_a_source_that_needs_all_of_torchs_headers_and_cpp_20_compiles(compiled)
 
 
 def test_a_module_without_functions_says_how_to_export_them(compiled):
-    found = compiled(("main.cpp", CPP.partition("PYBIND11")[0]), ("cuda.cu", CUDA))
+    found = compiled(("main.cpp", CPP.partition("PYBIND11")[0]))
     assert "No functions are exported" in found["message"]
 
 

@@ -24,6 +24,12 @@ def _each(readers):
     return [pytest.param(name, marks=[pytest.mark.long] * (name not in OF_EVERY_RUN)) for name in readers]
 
 
+DETACHED_FIRST = pytest.mark.parametrize(
+    "judge", ["detached", pytest.param("on_device", marks=pytest.mark.long)], indirect=True
+)
+"""For what the judge compiles alike, whichever way host code is recorded."""
+
+
 @pytest.fixture(scope="module", params=["detached", "on_device"])
 def judge(request, tmp_path_factory) -> Iterator[Judge]:
     """Host code is recorded detached first, or always on the device."""
@@ -76,6 +82,7 @@ def test_work_that_nobody_waits_for_is_incorrect(judge):
     assert NOT_AWAITED.said in verdict.error_message
 
 
+@DETACHED_FIRST
 def test_a_build_that_does_not_compile_takes_no_other_device(judge):
     source = HONEST["item_is_checked"].source.replace("out[i] = x[i] + y[i];", "out[i] = x[i] + z[i];")
     verdict = judged(judge, source)
@@ -96,6 +103,7 @@ def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 """
 
 
+@DETACHED_FIRST
 def test_the_code_of_a_triton_kernel_beside_a_build_comes_from_the_judge(judge):
     """What is emulated has no machine code, so the call ends where the kernel would be loaded."""
     reader = Reader("out = module.item_is_checked(x, y)\ncopy[(6,)](out, out, 768, BLOCK=128)\nreturn out")
