@@ -13,7 +13,9 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.reference.levels import FAR, PLAIN
 from warpsmith.evaluator.reference.telling_numbers import MOST_WRITTEN
 
-Kind = Literal["plain", "shifted", "scaled", "outliers", "rows", "small", "tiny", "distant", "apart", "everything"]
+Kind = Literal[
+    "plain", "shifted", "scaled", "outliers", "rows", "small", "tiny", "distant", "apart", "whole", "everything"
+]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 VARIED: Final[tuple[Kind, ...]] = ("shifted", "outliers", "rows", "distant", "scaled")
 """The kinds of a trial; `everything` mixes them in one input set, to find out what a problem tolerates."""
@@ -49,6 +51,7 @@ class DrawPlan:
         levels: level by name of site.
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
+        ends: whether draws of a range that are kept in it, or to its signs, hold its ends.
         sparse: the site with only a few slices, along its first dimension, on a grid; some of them begin with a zero.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
             the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is negative for 0.
@@ -66,6 +69,7 @@ class DrawPlan:
     numbers: int = 0
     written: tuple[float, ...] = ()
     sparse: str = ""
+    ends: bool = False
 
     def level(self, site: str, most: int) -> int:
         """Return the level of a site that allows at most `most`; 0 in a plain input set."""
@@ -81,6 +85,7 @@ class DrawPlan:
             **chosen,
             "written": list(self.written),
             "sparse": self.sparse,
+            "ends": self.ends,
         }
 
     def with_tensors_as_made(self) -> "DrawPlan":
@@ -99,7 +104,7 @@ class DrawPlan:
             raise WireError("A plan of draws names something that is not a number.")
         opposed, remote, numbers = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
         on_grid, default = fields.flag("on_grid"), fields.integer("default")
-        chosen = (opposed, remote, numbers, tuple(written), fields.text("sparse"))
+        chosen = (opposed, remote, numbers, tuple(written), fields.text("sparse"), fields.flag("ends"))
         return DrawPlan(kind, levels, default, on_grid, *chosen)  # type: ignore[arg-type]
 
 

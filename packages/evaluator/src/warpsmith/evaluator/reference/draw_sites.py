@@ -11,7 +11,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from types import CodeType, TracebackType
@@ -36,6 +36,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     DrawPlan,
     Kind,
 )
+from warpsmith.evaluator.reference.inner_draws import InnerDraws
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.library_draws import Bounds, bounds, patches
 from warpsmith.evaluator.reference.scalar_draws import Block, Blocks, Streams
@@ -68,6 +69,9 @@ WRITTEN: Final = frozenset({"tensor", "as_tensor", "asarray"})
 TOSSES: Final = frozenset({"bernoulli", "bernoulli_"})
 WHOLE_DRAWS: Final = INTEGER_DRAWS | TOSSES | COUNTS.keys() | {"randperm", "multinomial", "binomial"}
 LEAST_CLASSES: Final = 2
+LEAST_HALVED: Final = 3
+"""Plain integers up to it become three, and it becomes two."""
+DRAWS: Final = FLOATING_DRAWS | WHOLE_DRAWS
 TABLES: Final = frozenset(
     ["arange", "linspace", "logspace", "tensor"]
     + [f"{name}_window" for name in ("hann", "hamming", "blackman", "bartlett", "kaiser")]
@@ -193,11 +197,17 @@ class Catch(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         args, kwargs = self.asked(name, args, kwargs)
         tensors = list(_tensors([args, kwargs]))
-        result = func(*args, **kwargs)
+        with nullcontext() if name in DRAWS else InnerDraws(self._made_inside):
+            result = func(*args, **kwargs)
         self._note_use(name, tensors)
         for made in _tensors(result):
             self._made(name, made, tensors, args, kwargs)
         return result
+
+    def _made_inside(self, name: str, made: torch.Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Vary what an operator draws inside another function."""
+        if name in DRAWS:
+            self._made(name, made, list(_tensors([args, dict(kwargs)])), args, dict(kwargs))
 
     def rebind(self, names: dict[str, Any]) -> None:
         """Intercept the random functions and generators that a module's names already hold."""
@@ -248,12 +258,13 @@ class Catch(TorchFunctionMode):
         """Vary a new tensor, and tag it with its origin."""
         floating = made.is_floating_point() or made.is_complex()
         if name in FLOATING_DRAWS and floating:
-            _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO), drawn=True))
+            ends = _ends_of(name, made, args, kwargs)
+            _tag(made, Origin(draws=self.draw(made, from_zero=name in FROM_ZERO, ends=ends), drawn=True))
         elif name in WHOLE_DRAWS:
             self._whole(name, made, tensors, args, kwargs)
         elif name in WRITTEN and args and isinstance(args[0], list | tuple) and (site := self.written(args[0], made)):
             _tag(made, Origin(draws=site, drawn=True))
-        elif name in CONSTANTS:
+        elif name in CONSTANTS or (name == "tensor" and made.numel() == 1 and not floating and self._is_literal()):
             _tag(made, Origin(constant=Constant(self._site())))
         elif name in TABLES and floating:
             _tag(made, Origin(tables=self._table(made, written=name == "tensor")))
@@ -327,10 +338,32 @@ class Catch(TorchFunctionMode):
         if before is not made and source.is_floating_point():
             source.detach().add_((made - before).to(source.dtype))
 
-    def draw(self, made: torch.Tensor, *, from_zero: bool = False, site: str = "", most: int = FAR) -> frozenset[str]:
-        """Vary a floating draw and return its site; `from_zero`: its range includes zero as its minimum."""
+    def draw(
+        self,
+        made: torch.Tensor,
+        *,
+        from_zero: bool = False,
+        site: str = "",
+        most: int = FAR,
+        ends: tuple[float, float] | None = None,
+    ) -> frozenset[str]:
+        """Vary a floating draw and return its site.
+
+        Args:
+            made: the draw, changed in place.
+            from_zero: whether its range includes zero as its minimum.
+            site: its name; by default the place in the source.
+            most: the highest level that it allows.
+            ends: the least and the largest number of its range, if it has such.
+        """
         site = site or self._site()
         level = self._level(site, most)
+        self._vary_draw(made, level, site, from_zero=from_zero)
+        if ends is not None and self.plan.ends and PLAIN < level < ANYWHERE:
+            mutations.reach_ends(made, self.plan.kind, ends, self._dice(site, made))
+        return frozenset({site})
+
+    def _vary_draw(self, made: torch.Tensor, level: int, site: str, *, from_zero: bool) -> None:
         if level > PLAIN:
             opposite = self._is_opposite(level)
             dice, remote = self._dice_of_rows(site, made), self.plan.remote if level == FAR else 0
@@ -341,11 +374,10 @@ class Catch(TorchFunctionMode):
             planted = {"numbers": self.numbers, "long_numbers": self.long_numbers, "written": self.plan.written}
             if site == self.plan.sparse:
                 mutations.to_sparse_grid(made, self._dice(site, made), zero=zero, **planted)
-                return frozenset({site})
+                return
             mutations.to_grid(made, self._dice(site, made), zero=zero, rows=rows, **planted)
             if made.dim() and rows and made.is_contiguous():
                 self._share_rows(made, self._dice(site, made))
-        return frozenset({site})
 
     def sampled(self, made: torch.Tensor, domain: Domain) -> torch.Tensor:
         """Vary a sample of one of torch's distributions, and return it."""
@@ -437,7 +469,9 @@ class Catch(TorchFunctionMode):
             if within is not None:
                 self.integers_of(block, *within, site)
             else:
-                self.draw(block, from_zero=law.startswith("random "), site=site, most=_most_of(form))
+                unit = law.startswith("random ")
+                ends = mutations.ends_of_unit(torch.float32) if unit else None
+                self.draw(block, from_zero=unit, site=site, most=_most_of(form), ends=ends)
 
         def rare(site: str, made: Any) -> Any:
             """Return the least or the largest of many draws, which takes branches that few input sets take."""
@@ -452,8 +486,7 @@ class Catch(TorchFunctionMode):
 
     def written(self, data: Any, made: torch.Tensor) -> frozenset[str]:
         """Return the site of numbers drawn one at a time that became a tensor."""
-        name = self.streams.becomes(data, made)
-        return frozenset({name} & self.sites.keys()) if name is not None else frozenset()
+        return frozenset(self.streams.becomes(data, made) & self.sites.keys())
 
     def _vary_integers(
         self,
@@ -463,10 +496,23 @@ class Catch(TorchFunctionMode):
         generator: torch.Generator,
         special: Sequence[int],
     ) -> None:
-        """Redraw integers; some become equal to an earlier draw's of the same range if an author can see that."""
+        """Redraw integers, relate them to earlier draws, and let them reach the ends of their range."""
         low, high = within
         integer_changes.vary_integers(made, kind, low, high, generator, special=special, ordered=self.ordered)
         self._relate(made, kind, within, generator, special)
+        self._share(made, kind, within, generator, special)
+        integer_changes.reach_ends(made, kind, low, high, generator)
+
+    def _share(
+        self,
+        made: torch.Tensor,
+        kind: Kind,
+        within: tuple[int, int],
+        generator: torch.Generator,
+        special: Sequence[int],
+    ) -> None:
+        """Make some integers equal to an earlier draw's of the same range, if an author can see that."""
+        low, high = within
         earlier = self._integer_draws.setdefault((low, high, made.dtype), made)
         if earlier is made or not (made.dim() and earlier.numel()) or earlier.device != made.device:
             return
@@ -492,7 +538,7 @@ class Catch(TorchFunctionMode):
         same = [(one, range_) for one, range_ in self._last_integers if (one.shape, one.device) == form]
         self._last_integers = [(made, within), *self._last_integers][:2]
         seen = made.numel() * integer_changes.MOST_REPEATED >= high - low
-        if not same or kind == "rows" or not made.numel():
+        if not same or kind in {"rows", "whole"} or not made.numel():
             return
         integer_changes.meet_integers(made, [one for one, _ in same], within, generator, special=special)
         if not seen:
@@ -507,7 +553,7 @@ class Catch(TorchFunctionMode):
 
         A tensor of numbers that Python computed is not a table: other values may have been computed from them too.
         """
-        if written and not self.literals.intersection(self._places()[:1]):
+        if written and not self._is_literal():
             return frozenset()
         if not made.numel() or bool((made == 0).all()) or _is_binary(made):
             return frozenset()
@@ -517,6 +563,10 @@ class Catch(TorchFunctionMode):
         # On a grid, draws take exactly the source's numbers: bin edges must not change.
         change = _unchanged if self.plan.on_grid and written else _rolled if rows else mutations.vary_table
         return frozenset({self._varied(made, IN_RANGE, change)})
+
+    def _is_literal(self) -> bool:
+        """Whether the current call makes a tensor of literal numbers."""
+        return not self.literals.isdisjoint(self._places()[:1])
 
     def _varied(
         self,
@@ -537,6 +587,8 @@ class Catch(TorchFunctionMode):
         only if the plan says so, since the judge finds out which of them are the same in every input set.
         """
         self._vary_constants(inputs)
+        for tensor in _tensors(inputs):
+            self.streams.fill(tensor)
         if not isinstance(inputs, list | tuple):
             return inputs
         flat = all(_is_flat(value) for value in inputs)
@@ -560,13 +612,14 @@ class Catch(TorchFunctionMode):
         elif type(value) is bool or (type(value) is int and value >= 0):
             # Always the same: a problem that tolerates one integer need not tolerate another.
             site = f"{PLAIN_INTEGERS}{value}"
-            if self._built_level(site) > PLAIN and self.plan.kind in RENUMBERED:
-                return not value if type(value) is bool else value // 2 if value > 1 else value + 1
+            level = self._built_level(site, IN_RANGE if type(value) is bool else SAME_SIGN)
+            if level > PLAIN and self.plan.kind in RENUMBERED:
+                return not value if type(value) is bool else other_integer(value, level)
         return value
 
-    def _built_level(self, site: str) -> int:
-        self.built[site] = IN_RANGE
-        return self.plan.level(site, IN_RANGE)
+    def _built_level(self, site: str, most: int = IN_RANGE) -> int:
+        self.built[site] = most
+        return self.plan.level(site, most)
 
     def _vary_constants(self, inputs: Any) -> None:
         for tensor in _tensors(inputs):
@@ -636,6 +689,19 @@ def _is_flat(value: Any) -> bool:
     return not isinstance(value, dict) and not any(isinstance(one, torch.Tensor | list | tuple | dict) for one in parts)
 
 
+def other_integer(value: int, level: int) -> int:
+    """Return another plain integer. Of a power of two it is none: a kernel that shifts would be right with another one.
+
+    At `IN_RANGE`, for problems that split a size by it, half of it, or one more if that is no smaller integer.
+    """
+    if level == IN_RANGE:
+        return value // 2 if value > 1 else value + 1
+    if value <= LEAST_HALVED:
+        return 2 if value == LEAST_HALVED else LEAST_HALVED
+    half = value // 2
+    return half if half & (half - 1) else 3 * value // 4
+
+
 def _are_floats(value: Any) -> bool:
     """Whether a value is a list or tuple of floats, such as the means of channels."""
     return type(value) in {list, tuple} and bool(value) and all(type(one) is float for one in value)
@@ -643,6 +709,20 @@ def _are_floats(value: Any) -> bool:
 
 _SEED_PYTHON: Final = random.seed
 _SEED_NUMPY: Final = numpy.random.seed
+
+
+def _ends_of(
+    name: str, made: torch.Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[float, float] | None:
+    """Return the least and the largest number that a uniform draw of torch can hold; None for another draw."""
+    if made.is_complex() or name not in {*FROM_ZERO, "uniform_"}:
+        return None
+    given = {**dict(zip(("self", "from", "to"), args, strict=False)), **kwargs} if name == "uniform_" else {}
+    low, high = given.get("from", 0.0), given.get("to", 1.0)
+    if not (isinstance(low, int | float) and isinstance(high, int | float)):
+        return None
+    least, most = mutations.ends_of_unit(made.dtype)
+    return low + (high - low) * least, low + (high - low) * most
 
 
 def _most_of(form: Block) -> int:

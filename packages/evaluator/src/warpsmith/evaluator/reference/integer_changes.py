@@ -7,10 +7,11 @@ Every function changes a tensor in place. All numbers stay within the range of t
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
+import numpy
 import torch
 
 from warpsmith.evaluator.reference.draw_plan import Kind
@@ -67,6 +68,15 @@ MOST_OFFSETS: Final = 16
 CARRIES: Final = 2
 CARRIED: Final = 2
 """Rows in which a carry runs, and the digits that it runs through."""
+LEAST_WINDOW: Final = 4
+"""Smallest range of which a draw can lack the ends."""
+WHOLE_RANGE: Final = 1 / 8
+"""How often rows of equal integers keep the ends of their range."""
+REACHING: Final[Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("shifted", "distant", "apart"), (0, 1)),
+    **dict.fromkeys(("outliers", "tiny", "small", "everything"), (1, 0)),
+}
+"""Kinds whose draws reach both ends of their range, and which end comes first: one integer alone is only that one."""
 MOST_REPEATED: Final = 200
 """An author occasionally sees two equal integers if one draw in so many has some."""
 
@@ -102,13 +112,15 @@ def vary_integers(
     if kind == "rows":
         rows = dice.rows(tensor) if tensor.dim() > 1 else dice.rand((1,))
         part = torch.where(rows < 0.6, rows / 0.6, part) if tensor.dim() > 1 else rows.expand(tensor.shape)
-        part = part * 0 if float(dice.rand(())) < WHOLLY_ALIKE else part
+        part = _without_an_end(part, high - low, dice)
+    elif kind == "whole":
+        part = _at_one_place(part, high - low, dice)
     elif kind == "outliers":
         part = with_extreme_ends(torch.where(dice.rand(tensor.shape) < 0.5, part.round(), part), dice, 1.0)
     else:
         part = _with_high_rows(skewed(part, dice), dice)
     tensor.copy_((low + (part * (high - low)).floor().long()).clamp(low, high - 1))
-    if kind == "rows":
+    if kind in {"rows", "whole"}:
         return
     _plant(tensor, telling, generator)
     repeat_windows(tensor, dice)
@@ -116,6 +128,49 @@ def vary_integers(
     meet_sums(tensor, sources, (low, high), dice)
     sure = special[: min(MOST_SURE, tensor.numel() // 4)]
     _plant(tensor, [number for number in sure if not bool((tensor == number).any())], generator)
+
+
+def _without_an_end(part: torch.Tensor, width: int, dice: Dice) -> torch.Tensor:
+    """Leave out an end of the range, or both; occasionally all integers are one of the ends.
+
+    Draws of many integers always contain the least and the largest one, so a kernel may take either for granted.
+    """
+    if float(dice.rand(())) < WHOLLY_ALIKE:
+        return _at_one_place(part, width, dice)
+    if width < LEAST_WINDOW or float(dice.rand(())) < WHOLE_RANGE:
+        return part
+    low, high = ((1 / width, 1.0), (0.0, 1 - 1 / width), (1 / width, 1 - 1 / width))[dice.below(3)]
+    return low + part * (high - low)
+
+
+def _at_one_place(part: torch.Tensor, width: int, dice: Dice) -> torch.Tensor:
+    """Make all integers the least, the largest or another one."""
+    place = (0.0, 1.0, float(dice.rand(())))[dice.below(3 if width > 2 else 2)]
+    return torch.full_like(part, place).clamp(max=1 - 1 / (2 * width))
+
+
+def reach_ends(tensor: torch.Tensor, kind: Kind, low: int, high: int, generator: torch.Generator) -> None:
+    """Write the least and the largest integer of a range to random places if a draw lacks them.
+
+    A small draw of a wide range has them in none of a thousand evaluations: the last class, the first row of a table.
+    Distinct integers stay distinct.
+
+    Args:
+        tensor: changed in place.
+        kind: how the draw changes; in some kinds it may lack the ends.
+        low: the least integer.
+        high: the largest one and one more.
+        generator: random generator on the tensor's device.
+    """
+    count = tensor.numel()
+    if not count or high - low < 2 or kind not in REACHING:
+        return
+    ends = [(low, high - 1)[end] for end in REACHING[kind]][:count]
+    first = Dice(generator).below(count)
+    places = [first, (first + 1 + Dice(generator).below(max(count - 1, 1))) % count]
+    for end, place in zip(ends, places, strict=False):
+        if not bool((tensor == end).any()):
+            tensor[numpy.unravel_index(place, tensor.shape)] = end
 
 
 def _with_high_rows(part: torch.Tensor, dice: Dice) -> torch.Tensor:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 import numpy
 import torch
 
-from warpsmith.evaluator.reference import distribution_draws
+from warpsmith.evaluator.reference import distribution_draws, mutations
 from warpsmith.evaluator.reference.distribution_draws import Domain
 
 Original = Callable[..., Any]
@@ -37,6 +37,8 @@ NUMPY_FLOATS: Final = frozenset(
     | {"beta", "gamma", "standard_gamma", "chisquare", "noncentral_chisquare", "f", "noncentral_f", "standard_t"}
     | {"standard_cauchy", "triangular", "vonmises", "wald", "pareto", "power", "multivariate_normal"}
 )
+NUMPY_UNIT: Final = frozenset({"rand", "random", "random_sample", "ranf", "sample"})
+"""Those that draw from [0, 1)."""
 NUMPY_INTEGERS: Final = frozenset({"randint", "integers"})
 NUMPY_COUNTS: Final = {"poisson": 0, "negative_binomial": 0, "geometric": 1}
 """Functions that count without a bound, and their least count."""
@@ -45,7 +47,7 @@ NUMPY_COUNTS: Final = {"poisson": 0, "negative_binomial": 0, "geometric": 1}
 class Drawing(Protocol):
     """What varies the numbers that these functions return; tensors change in place."""
 
-    def draw(self, made: torch.Tensor) -> frozenset[str]: ...
+    def draw(self, made: torch.Tensor, *, ends: tuple[float, float] | None = None) -> frozenset[str]: ...
 
     def integers_of(self, made: torch.Tensor, low: int, high: int, *, special: Sequence[int] = ()) -> None: ...
 
@@ -75,7 +77,7 @@ class Drawing(Protocol):
 class _Idle:
     """Between runs: generators that a problem's module keeps return their draws unchanged."""
 
-    def draw(self, made: torch.Tensor) -> frozenset[str]:
+    def draw(self, made: torch.Tensor, *, ends: tuple[float, float] | None = None) -> frozenset[str]:
         return frozenset()
 
     def integers_of(self, made: torch.Tensor, low: int, high: int, *, special: Sequence[int] = ()) -> None: ...
@@ -438,7 +440,10 @@ def _numpy_functions(drawing: Drawing) -> dict[str, Function]:
 
         return draw_some
 
-    functions = {name: varied(name, lambda made, *_: drawing.draw(made), "f") for name in NUMPY_FLOATS}
+    functions = {name: varied(name, lambda made, *_: drawing.draw(made), "f") for name in NUMPY_FLOATS - NUMPY_UNIT}
+    # Many problems cast them to single precision, in which the last double below one is one.
+    ends = mutations.ends_of_unit(torch.float32)
+    functions |= {name: varied(name, lambda made, *_: drawing.draw(made, ends=ends), "f") for name in NUMPY_UNIT}
     for name in NUMPY_INTEGERS:
         functions[name] = varied(name, lambda made, args, kwargs: _vary_within(drawing, made, args, kwargs), "i")
     for name, least in NUMPY_COUNTS.items():
@@ -518,6 +523,6 @@ def bounds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int |
         low = integers.pop(0) if integers else 0
     if high is None:
         low, high = (low, integers.pop(0)) if integers else (0, low)
-    if type(low) is not int or type(high) is not int or kwargs.get("endpoint"):
+    if type(low) is not int or type(high) is not int:
         return 0, None
-    return low, high
+    return low, high + bool(kwargs.get("endpoint"))

@@ -50,11 +50,15 @@ MOST_COMPARED: Final = 1 << 20
 """Maximum number of integers checked for distinctness."""
 PICKS: Final = 4
 """How many rows get a large number at their first element, and at their last, per choice of dimensions."""
+MOST_ENDS: Final = 2
+"""How many numbers become each end of their draw's range."""
 MOST_DIMS: Final = 4
 """Up to this many dimensions, every subset is a choice; beyond it, only those that end at the last dimension."""
 WHOLLY_NEGATIVE: Final = 0.75
 NEGATIVE_SLICES: Final = 0.2
-WHOLLY_OF_ONE_SIGN: Final = 0.1
+WHOLLY_OF_ONE_SIGN: Final = 0.25
+WHOLLY_POSITIVE: Final = 0.75
+"""How often all numbers of a draw get one sign, and how often that is plus: other kinds make more of them negative."""
 OF_LAST: Final = 0.15
 CALM: Final = (0.45, 0.9)
 """Distance of a nearly constant row from the mean of the draw, in standard deviations: most have one sign."""
@@ -175,13 +179,15 @@ def vary_draw(
     if not tensor.numel():
         return
     wide = tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
+    one_sign = False
     if kind in WHOLLY_FAR and tensor.dtype != torch.float32:
         # Half precision lacks the digits for it, and in double precision a bad variance is within the tolerance.
-        kind = "scaled"
+        kind, one_sign = "scaled", True
     change = _CHANGES[kind] if level > IN_RANGE else _within_range(kind)
     changed = change(wide.clone(), Dice(generator), level)
     if remote and tensor.dtype in ROOMY:
         changed = _with_remote_rows(changed, wide, Dice(generator), 2.0**remote)
+    changed = changed.abs() if one_sign and level >= ANY_SIGN else changed
     if level < ANY_SIGN:
         changed = _as_before(wide, changed)
     elif opposite:
@@ -504,7 +510,7 @@ def _with_one_sign(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     """Give a third of some slices each sign as a whole, or occasionally all numbers one sign."""
     shape = _shape_of_slices(wide, dice)
     if math.prod(shape) == 1 or float(dice.rand(())) < WHOLLY_OF_ONE_SIGN:
-        return wide.abs() if dice.coin() else -wide.abs()
+        return wide.abs() if float(dice.rand(())) < WHOLLY_POSITIVE else -wide.abs()
     chosen = dice.rand(shape)
     return torch.where(chosen < 1 / 3, -wide.abs(), torch.where(chosen > 2 / 3, wide.abs(), wide))
 
@@ -545,6 +551,31 @@ def _with_ends(wide: torch.Tensor, dice: Dice, size: float) -> torch.Tensor:
             at = _ends(wide.shape, chosen, dice, last=sign > 0)
             wide[at] = (sign * size * (0.5 + 0.5 * part)).to(wide.dtype)
     return wide
+
+
+def ends_of_unit(dtype: torch.dtype) -> tuple[float, float]:
+    """Return the least and the largest number that a uniform draw of [0, 1) in a dtype can hold."""
+    return 0.0, 1 - torch.finfo(dtype).eps / 2
+
+
+def reach_ends(tensor: torch.Tensor, kind: Kind, ends: tuple[float, float], generator: torch.Generator) -> None:
+    """Write the ends of a draw's range to random places: among a few thousand numbers none lies near them.
+
+    Args:
+        tensor: changed in place; of one number, it becomes either end.
+        kind: how the draw changes; where its rows or all of it are alike, it lacks the ends.
+        ends: the least and the largest number.
+        generator: random generator on the tensor's device.
+    """
+    if not tensor.numel() or kind in {"rows", "whole"}:
+        return
+    dice, least = Dice(generator), ends[0]
+    order = ends if dice.coin() else ends[::-1]
+    for end in order[: tensor.numel()] * MOST_ENDS:
+        number = torch.tensor(end, dtype=tensor.dtype)
+        # Rounding must not lead beyond the range.
+        if abs(float(number) - least) <= abs(ends[1] - least):
+            tensor.detach()[tuple(dice.below(size) for size in tensor.shape)] = number.to(tensor.device)
 
 
 def _choices_of_dims(shape: torch.Size) -> Iterator[tuple[int, ...]]:
@@ -611,6 +642,12 @@ def _rows_or_whole(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     return wide.mean().expand_as(wide).clone() if dice.coin() else torch.zeros_like(wide)
 
 
+def _whole(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Give all numbers of a draw one sign, or make them one number, or zeros."""
+    made = [wide.abs(), -wide.abs(), wide.mean().expand_as(wide).clone(), torch.zeros_like(wide)]
+    return made[dice.below(4 if level >= ANYWHERE else 3)]
+
+
 def _zero_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     """Return a mask with one slice for each choice of dimensions that a reduction can be over: a pixel, a channel."""
     inside = torch.zeros(wide.shape, dtype=torch.bool, device=dice.generator.device)
@@ -661,6 +698,7 @@ _CHANGES: Final[dict[str, Change]] = {
     "tiny": _tiny,
     "distant": _distant,
     "apart": _apart,
+    "whole": _whole,
     "everything": _everything,
 }
 
@@ -723,18 +761,21 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
     "tiny": _narrowed,
     "distant": skewed,
     "apart": skewed,
+    "whole": lambda part, dice: part * 0 + dice.between(0.0, 1.0),
     "everything": skewed,
 }
 
 
 def vary_tosses(tensor: torch.Tensor, kind: Kind, level: int, generator: torch.Generator) -> None:
-    """Change the bias of coin tosses: more ones, more zeros, or whole rows of ones; some rows differ only at the end.
+    """Change the bias of coin tosses: more ones, more zeros, whole rows or all ones; some rows differ only at the end.
 
-    Beyond `IN_RANGE`, whole rows can be zeros: the problem may rely on at least one 1 per row.
+    Beyond `IN_RANGE`, whole rows, or all, can be zeros: the problem may rely on at least one 1 per row.
     """
     dice = Dice(generator)
     ones = tensor != 0
-    if kind in {"rows", "small", "tiny"}:
+    if kind == "whole":
+        ones.fill_(level == IN_RANGE or dice.coin())
+    elif kind in {"rows", "small", "tiny"}:
         which = dice.rows(tensor)
         ones |= which < 0.4
         if level > IN_RANGE:
@@ -759,7 +800,7 @@ def vary_constant(tensor: torch.Tensor, level: int, generator: torch.Generator) 
     """Change a tensor that holds one number everywhere.
 
     Zeros or ones become a mixture, like a mask; at `IN_RANGE`, ones are multiplied by factors around one, as are other
-    floating numbers. Integers become numbers from one to the original value, which at least one element keeps.
+    floating numbers. Integers become numbers from one to the original value, which one of several elements keeps.
     """
     value = tensor.flatten()[0].item()
     dice = Dice(generator)
@@ -770,7 +811,8 @@ def vary_constant(tensor: torch.Tensor, level: int, generator: torch.Generator) 
     elif not tensor.dtype.is_floating_point and value > 1:
         drawn = torch.randint(1, int(value) + 1, tensor.shape, **drawn_by(generator))
         tensor.copy_(drawn)
-        tensor.view(-1)[dice.below(tensor.numel())] = int(value)
+        if tensor.numel() > 1:
+            tensor.view(-1)[dice.below(tensor.numel())] = int(value)
 
 
 def constant_level(tensor: torch.Tensor) -> int:
@@ -785,7 +827,7 @@ def constant_level(tensor: torch.Tensor) -> int:
 
 def _some_of_both(tensor: torch.Tensor, value: bool, dice: Dice) -> torch.Tensor:
     """Return zeros and ones, mostly `value`; the first of a row keeps it, and at least one element does not."""
-    flipped = dice.rand(tensor.shape) < 0.3
+    flipped = dice.rand(tensor.shape) < (0.3 if tensor.numel() > 1 else 0.5)
     if tensor.numel() > 1:
         flipped.view(-1)[1 + dice.below(tensor.numel() - 1)] = True
         flipped[..., 0] &= flipped.shape[-1] == 1

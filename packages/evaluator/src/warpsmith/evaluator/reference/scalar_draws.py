@@ -6,6 +6,8 @@ In later runs, a block of such numbers is drawn as a tensor of that shape, varie
 in order. The problem's code sees only the varied numbers, so what it computes from them is consistent.
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -41,6 +43,11 @@ class Block:
     def varies(self) -> bool:
         return LEAST_BLOCK <= self.numel <= MOST_BLOCK
 
+
+SINGLE: Final = frozenset({torch.float32, torch.float64})
+"""Dtypes whose numbers show which draw they come from."""
+ROUNDINGS: Final = 8
+"""Units of the last place by which computed numbers are off."""
 
 Blocks = Mapping[str, tuple[Block, ...]]
 """The blocks of each stream, by its name."""
@@ -100,22 +107,76 @@ class Streams:
         stream.handed_out.append(value)
         return value
 
-    def becomes(self, data: Any, made: torch.Tensor) -> str | None:
-        """Return the stream whose last numbers are the elements of a new tensor, in order; None if there is none."""
+    def becomes(self, data: Any, made: torch.Tensor) -> set[str]:
+        """Return the streams whose last numbers are the elements of a new tensor, in order; several may alternate.
+
+        The elements of one stream may also be a number times each of its numbers plus another number: then no number
+        chose a branch.
+        """
         if not self.met or made.numel() < LEAST_BLOCK:
-            return None
+            return set()
         flat = list(_flat(data))
         for name, stream in self._streams.items():
-            if flat == stream.handed_out[-len(flat) :]:
-                stream.handed_out = stream.handed_out[: -len(flat)]
-                stream.blocks += [*_left(stream), Block(tuple(made.shape), made.dtype, becomes=True)]
-                stream.handed_out = []
-                return name
-        return None
+            drawn = stream.handed_out[-len(flat) :]
+            if flat == drawn or _are_scaled(flat, drawn, torch.float64):
+                _take(stream, len(flat), Block(tuple(made.shape), made.dtype, becomes=True))
+                return {name}
+        counts = self._alternating(flat)
+        for name, count in counts.items():
+            _take(self._streams[name], count, Block((count,), made.dtype, becomes=True))
+        return set(counts)
+
+    def _alternating(self, flat: list[Any]) -> dict[str, int]:
+        """Return how many of some floats each stream drew last, if each is the next one of some stream; else nothing.
+
+        The next ones of a stream, from the last on.
+        """
+        counts: Counter[str] = Counter()
+        for value in reversed(flat):
+            names = (
+                name
+                for name, stream in self._streams.items()
+                if counts[name] < len(stream.handed_out) and stream.handed_out[-1 - counts[name]] is value
+            )
+            found = next(names, None) if type(value) is float else None
+            if found is None:
+                return {}
+            counts[found] += 1
+        return {name: count for name, count in counts.items() if count}
+
+    def fill(self, tensor: torch.Tensor) -> None:
+        """Note that an input holds the numbers that a stream drew, if it does: code may have written each to it."""
+        if not self.met or self.known is not None or tensor.dtype not in SINGLE or not tensor.numel() <= MOST_BLOCK:
+            return
+        flat = None
+        for stream in self._streams.values():
+            if len(stream.handed_out) == tensor.numel() >= LEAST_BLOCK:
+                flat = flat or tensor.detach().flatten().tolist()
+                if _are_scaled(flat, stream.handed_out, tensor.dtype):
+                    _take(stream, len(flat), Block(tuple(tensor.shape), tensor.dtype, becomes=True))
+                    return
 
     def blocks(self) -> Blocks:
         """Return the blocks of the streams of this run, in order."""
         return {name: (*stream.blocks, *_left(stream)) for name, stream in self._streams.items()}
+
+
+def _take(stream: _Stream, count: int, block: Block) -> None:
+    """Note that the last numbers of a stream became a block."""
+    stream.handed_out = stream.handed_out[:-count]
+    stream.blocks += [*_left(stream), block]
+    stream.handed_out = []
+
+
+def _are_scaled(made: list[Any], drawn: list[Any], dtype: torch.dtype) -> bool:
+    """Whether numbers are drawn floats times a number plus another one, rounded to `dtype`."""
+    if len(made) != len(drawn) or not all(isinstance(one, float) and math.isfinite(one) for one in (*made, *drawn)):
+        return False
+    (low, least), (high, most) = min(zip(drawn, made, strict=True)), max(zip(drawn, made, strict=True))
+    factor = (most - least) / (high - low) if high > low else 0.0
+    size = max(map(abs, made)) + abs(factor) * max(abs(low), abs(high))
+    off = max(abs(least + factor * (x - low) - y) for x, y in zip(drawn, made, strict=True))
+    return factor != 0 and off <= ROUNDINGS * torch.finfo(dtype).eps * size
 
 
 def _left(stream: _Stream) -> Iterator[Block]:

@@ -67,6 +67,7 @@ DRAWS: Final[Mapping[Kind, str]] = {
     "tiny": "small rows and columns, one row close to zero",
     "distant": "numbers far from zero beside their spread",
     "apart": "numbers far from zero beside their spread",
+    "whole": "draws that are one number, or of one sign, as a whole",
 }
 ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
 GRID_KIND: Final[Kind] = "outliers"
@@ -89,6 +90,8 @@ REBUILT: Final = "other values in masks, positions or numbers that get_inputs() 
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
 RESHAPINGS: Final = 2
 APART_ATTEMPTS: Final = 3
+WHOLE_ATTEMPTS: Final = 4
+"""A problem may tolerate no empty mask, but a full one."""
 LEAST_OF_TWO: Final = 4
 """Number of varied trials from which on one more has other shapes."""
 MOST_SPARED: Final = 3
@@ -174,8 +177,8 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     The kinds alternate. Of more kinds than trials, those of an evaluation are drawn: a kind that is always left out is
     one that a policy in training learns to fail. With at least three trials, one has other shapes if the problem allows
     that. Others are made besides: of five and more, one with other shapes again and numbers of another kind; one whose
-    plain inputs have another form, or NaN or an infinity in the answer, if the problem has such; and one with rows of
-    their own kind in the parameters, if it has parameters.
+    plain inputs have another form, or NaN or an infinity in the answer, if the problem has such; one with rows of their
+    own kind in the parameters, if it has parameters; and one whose draws are alike as a whole, if it draws integers.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
@@ -204,6 +207,7 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     # In addition, so that they take no other trial's place.
     kept = [Trial(rare=rng.choice(seeds)) for seeds in (learned.forms, learned.odd) if seeds]
     kept += [Trial(new_parameters=True, apart=True)] if learned.apart and count > 1 else []
+    kept += [Trial("whole", changed)] if learned.discrete and count > 1 else []
     return [_plain(learned, rng), *later, *kept] if later else [Trial(), *kept]
 
 
@@ -301,7 +305,7 @@ def foresee(
 
 def _is_evidence(answer: Answer, draws: DrawPlan, *, together: bool) -> bool:
     """Whether an answer does not depend on rounding: on the order of ties, or the largest of far products."""
-    if answer.ranks and answer.tied and (draws.remote or draws.kind in INSTEAD):
+    if answer.ranks and answer.tied and (draws.remote or draws.kind in INSTEAD or draws.kind == "whole"):
         return False
     if (together or draws.kind == "apart") and not answer.is_mostly_steady:
         return False
@@ -424,6 +428,9 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
         if trial.kind == "apart":
             yield from _on_and_off_grid(replace(trial, together=False), one_far(far, learned.draws, trial.turn))
     trial = replace(trial, together=False)
+    if trial.kind == "whole":
+        yield from [(trial, DrawPlan(trial.kind, learned.levels))] * WHOLE_ATTEMPTS
+        return
     if trial.kind == "tiny":
         yield from _on_and_off_grid(trial, learned.levels)
     trial = replace(trial, kind=INSTEAD.get(trial.kind, trial.kind))
@@ -433,14 +440,18 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
 
 
 def _with_written(trial: Trial, attempts: Iterator[tuple[Trial, DrawPlan]]) -> Iterator[tuple[Trial, DrawPlan]]:
-    """Yield each attempt with the numbers of the candidate's source, and then without them where it matters.
+    """Yield each attempt with the ends of ranges and the numbers of the candidate's source, and then without them.
 
-    A candidate's source may contain a number at which the reference divides by zero. That must not cost the trial.
+    An end, or a number of the candidate's source, may be one at which the reference divides by zero. That must not cost
+    the trial.
     """
     for attempt, draws in attempts:
-        if draws.kind != "plain":
+        bounded = any(PLAIN < level < ANYWHERE for level in draws.levels.values())
+        if draws.kind != "plain" and bounded:
+            yield attempt, replace(draws, written=trial.written, ends=True)
+        if draws.kind != "plain" and (trial.written or not bounded):
             yield attempt, replace(draws, written=trial.written)
-        if draws.kind == "plain" or (trial.written and (draws.on_grid or IN_RANGE in draws.levels.values())):
+        if draws.kind == "plain" or (trial.written and draws.on_grid) or IN_RANGE in draws.levels.values():
             yield attempt, draws
 
 

@@ -18,7 +18,7 @@ from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, VARIED_STATE, TensorSlot
 from warpsmith.evaluator.reference import mutations, shape_variation, varying_forms
-from warpsmith.evaluator.reference.draw_plan import INPUTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
+from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.parameter_rows import set_apart, share_row
@@ -57,6 +57,8 @@ FAR_BIAS: Final = 2.0**9
 """How far a bias is moved: outputs of layers have a spread of about one half."""
 MOST_ALONE: Final = 4
 """How many sites are tried at level `FAR` alone."""
+DISCRETE_LEVELS: Final = frozenset({IN_RANGE, SAME_SIGN})
+"""Highest levels of draws of integers and of coin tosses."""
 MILD_OCTAVES: Final = 0.25
 
 
@@ -97,6 +99,7 @@ class Learned:
         on_grid: whether its inputs are small enough to be rounded to multiples of a power of two.
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
         constant: whether some input is the same in every trial of the sample's shapes.
+        discrete: whether some draws are integers or coin tosses.
         rare: seeds of plain input sets whose answers hold rare numbers.
         odd: seeds of plain input sets whose answers hold NaN or an infinity, as few do.
         forms: seeds of plain input sets of other forms than most.
@@ -122,6 +125,7 @@ class Learned:
     unvaried: bool = False
     constant: bool = False
     draws: frozenset[str] = frozenset()
+    discrete: bool = False
     rare: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
     forms: tuple[int, ...] = ()
@@ -209,6 +213,8 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     built, constant = _built_levels(session, known, sample, found.keys() - sites.keys(), rng)
     together = {**known.together, **built} if known.together else {}
     known = replace(known, levels={**known.levels, **built}, together=together, constant=constant)
+    whole = (site for site, most in sites.items() if most in DISCRETE_LEVELS and not site.startswith(LISTS))
+    known = replace(known, discrete=any(levels.get(site, PLAIN) > PLAIN for site in whole))
     known = replace(known, draws=frozenset(site for site, most in sites.items() if most == FAR))
     known = replace(known, remote=_remote_levels(session, known, sample, rng) if answer.ranks else {})
     if seen.steady and hidden_shapes:
@@ -429,9 +435,11 @@ def _built_levels(
     numbers = [site for site in sorted(candidates) if site.startswith(PLAIN_NUMBERS)]
     levels: dict[str, int] = {}
     for site in [*numbers, *(related if len(related) == 1 else [])]:
-        draws = DrawPlan("everything", {**known.levels, **levels, site: IN_RANGE})
-        if site in candidates and _tolerates(session, known, sample, draws, rng) and not _is_random(session):
-            levels[site] = IN_RANGE
+        for level in (SAME_SIGN, IN_RANGE) if site.startswith(PLAIN_INTEGERS) else (IN_RANGE,):
+            draws = DrawPlan("everything", {**known.levels, **levels, site: level})
+            if site in candidates and _tolerates(session, known, sample, draws, rng) and not _is_random(session):
+                levels[site] = level
+                break
     non_integers = {site for site in numbers if not site.startswith(PLAIN_INTEGERS)}
     return levels, not levels.keys() >= {*same, *non_integers}
 
