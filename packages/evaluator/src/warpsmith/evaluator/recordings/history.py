@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from warpsmith.evaluator.ipc import codec
+from warpsmith.evaluator.recordings import sharing
 from warpsmith.evaluator.recordings.library_policy import written_arguments
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan
 from warpsmith.evaluator.reference.form import Form
@@ -66,6 +67,12 @@ class Called:
         """
         first = len(self.outputs) - self.buffers
         return not {*_used(self.outputs[:first])}.isdisjoint(_used(self.outputs[first:]))
+
+    @property
+    def shares(self) -> set[str]:
+        """How its outputs lie in memory that is not theirs alone."""
+        outputs = self.outputs[: len(self.outputs) - self.buffers]
+        return sharing.of_references(outputs) | ({sharing.STATE} if self.returns_written_state else set())
 
     @property
     def memory(self) -> set[int]:

@@ -25,6 +25,7 @@ from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, FLOATING, VARIED_STA
 from warpsmith.evaluator.processes.failure_attribution import fault_of_a_reference
 from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
+from warpsmith.evaluator.recordings import sharing
 from warpsmith.evaluator.recordings.operators import COUNTER
 from warpsmith.evaluator.reference.accidental_sizes import pieces_of
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
@@ -122,7 +123,7 @@ class Answer:
         defined: whether it depends on no undefined cast and no search in unsorted numbers (`ambiguity.py`).
         ranks: whether the problem orders numbers; ties then have no defined order.
         tied: whether it orders equal numbers.
-        returns_state: whether an output lies in the memory of a buffer or parameter of the problem's module.
+        shares: how its outputs lie in memory that is not theirs alone (`recordings/sharing.py`).
     """
 
     output: codec.Value
@@ -131,7 +132,7 @@ class Answer:
     defined: bool = True
     ranks: bool = False
     tied: bool = False
-    returns_state: bool = False
+    shares: frozenset[str] = frozenset()
 
     @property
     def finite(self) -> bool:
@@ -589,8 +590,9 @@ class ReferenceSession:
         overflows = self._narrow_inputs_overflow()
         self._sample_overflows = overflows if self._sample_overflows is None else self._sample_overflows
         defined = not fields.flag("undefined") and overflows <= self._sample_overflows
-        facts = {name: fields.flag(name) for name in ("ranks", "tied", "returns_state")} | {"defined": defined}
-        return Answer(tree.value("output"), tree.slot_map("buffers"), expected, **facts)
+        facts = {name: fields.flag(name) for name in ("ranks", "tied")} | {"defined": defined}
+        shares = frozenset(filter(sharing.MESSAGES.__contains__, fields.sequence("shares", len(sharing.MESSAGES))))
+        return Answer(tree.value("output"), tree.slot_map("buffers"), expected, shares=shares, **facts)
 
     def _inputs_scale(self) -> tuple[float, float]:
         """Return the largest mean and the largest magnitude of any floating input, from a sample of each."""

@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING
-from warpsmith.evaluator.recordings import module_state, outputs
+from warpsmith.evaluator.recordings import module_state, outputs, sharing
 from warpsmith.evaluator.reference import named_sizes
 from warpsmith.evaluator.reference.accidental_sizes import (
     AccidentalSizesError,
@@ -182,8 +182,8 @@ class Reference:
         # What makes the changes of tables, by their errors; None outside of perturbed runs.
         self._table_changes: Perturbation | None = None
         self._undefined = self._ranks = self._tied = self._unordered = False
-        # Whether an output of its last run lies in a buffer.
-        self._returns_state = False
+        # How the outputs of its last answer lie in memory that is not theirs alone.
+        self._shares: set[str] = set()
 
     def _begin_steps(self) -> None:
         """Start without steps: they belong to one input set, so that no verdict depends on earlier sets."""
@@ -409,12 +409,11 @@ class Reference:
         }
         self.answer_form = codec.encode([answer, available])
         facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks, "tied": self._tied}
-        shared = {"pieces": self.pieces, "returns_state": self._returns_state}
-        return {"answer": answer, **available, **facts, **shared}
+        return {"answer": answer, **available, **facts, "pieces": self.pieces, "shares": sorted(self._shares)}
 
     def _answer_with_bounds(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> codec.Value:
         """Compute the answer, in `answers` with fp64 and spread; return its form."""
-        begun = time.monotonic()
+        begun, self._shares = time.monotonic(), set()
         answer, tensors = self._own_answer(arena, seed) if not extra_s else self._own_answer_with_steps(arena, seed)
         self.answers = [_AnswerTensor(tensor) for tensor in tensors]
         # An answer that is too large will be refused, so no further memory is spent on it.
@@ -509,7 +508,8 @@ class Reference:
         found: list[torch.Tensor] = []
         form = outputs.canonical(output, outputs.Bounded())
         buffers = dict(model.named_buffers())
-        self._returns_state = _shares_memory(form, buffers.values())
+        # In any of the runs for this answer: a cast to float32 returns its argument only in some.
+        self._shares |= sharing.of_outputs(form, buffers.values(), pytree.tree_leaves(inputs))
         return tensor_views.describe({"output": form, "buffers": buffers}, found), found
 
     def _restore_buffers(self, model: nn.Module, cast: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -792,13 +792,6 @@ def _numbers_held(model: nn.Module) -> frozenset[float]:
     held += [value for record in configurations for value in (record.fields | record.others).values()]
     numbers = (abs(float(value)) for value in held if type(value) in {int, float})
     return frozenset(number for number in numbers if number <= LARGEST_NUMBER)
-
-
-def _shares_memory(output: Any, buffers: Iterable[torch.Tensor]) -> bool:
-    """Whether a tensor of an output lies in the memory of a buffer."""
-    held = {tensor.untyped_storage().data_ptr() for tensor in buffers if tensor.numel()}
-    tensors = (one for one in pytree.tree_leaves(output) if isinstance(one, torch.Tensor) and one.numel())
-    return any(tensor.untyped_storage().data_ptr() in held for tensor in tensors)
 
 
 def _form(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size]:

@@ -18,7 +18,7 @@ from warpsmith.evaluator.judge.host_execution.recording_limits import (
     no_kernel,
     overwrites_outputs,
     refused_operators,
-    returns_live_state,
+    shares_memory,
     tuning_remark,
 )
 from warpsmith.evaluator.judge.launches import Launches
@@ -135,8 +135,8 @@ class HostExecution(ABC):
         self._patterns.add(pattern)
         if self._history.overwrites_outputs(call):
             raise overwrites_outputs()
-        if call.returns_written_state and not answer.returns_state:
-            raise returns_live_state()
+        if unlike := sorted(call.shares - answer.shares):
+            raise shares_memory(unlike[0])
         events, past = self._history.with_dependencies(call)
         self._history.calls.append(call)
         launches = self.machine.language.launches_of(events)

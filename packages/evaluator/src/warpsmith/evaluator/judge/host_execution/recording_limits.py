@@ -9,7 +9,7 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, FallbackError
-from warpsmith.evaluator.recordings import operators
+from warpsmith.evaluator.recordings import operators, sharing
 from warpsmith.evaluator.recordings.history import Called
 from warpsmith.evaluator.recordings.library_policy import ALLOWED_BY, OperatorPolicy
 from warpsmith.evaluator.recordings.recording import Recording
@@ -87,14 +87,9 @@ def overwrites_outputs() -> CandidateFailedError:
     )
 
 
-def returns_live_state() -> CandidateFailedError:
-    """Return the failure of a forward that returns a buffer where the problem returns a new tensor."""
-    return CandidateFailedError(
-        "rejected",
-        None,
-        "forward returns a buffer of the module itself, which the next call overwrites, so that what a caller kept of "
-        "earlier calls changes. The problem returns a tensor of its own: return a clone, or store into both.",
-    )
+def shares_memory(way: str) -> CandidateFailedError:
+    """Return the failure of a forward whose outputs share memory in a way that the problem's do not."""
+    return CandidateFailedError("rejected", None, sharing.MESSAGES[way])
 
 
 def tuning_remark(done: codec.Fields) -> str:
