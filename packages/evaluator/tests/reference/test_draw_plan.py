@@ -474,19 +474,43 @@ def test_plain_integers_and_truth_values_change_only_where_the_plan_says_so(make
     make = maker("return [torch.randn(4), 7, True, 0.5, 'text', None, 1]")
     make(0)
     sites = {f"{PLAIN_INTEGERS}7": IN_RANGE, f"{PLAIN_INTEGERS}True": IN_RANGE}
-    assert sites.items() <= make.built.items()
+    assert {**sites, f"{PLAIN_INTEGERS}7": SAME_SIGN}.items() <= make.built.items()
     make(1, DrawPlan("scaled", sites))
     assert make.tree[1:] == [3, False, 0.5, "text", None, 1]
     make(1, DrawPlan("scaled", dict(make.sites)))
     assert make.tree[1:] == [7, True, 0.5, "text", None, 1]
 
 
-def test_zeros_and_ones_become_one_more_and_numbers_of_a_list_each_another(maker):
+@pytest.mark.parametrize(
+    ("value", "halved", "other"), [(0, 1, 3), (1, 2, 3), (2, 1, 3), (8, 4, 6), (9, 4, 6), (12, 6, 6)]
+)
+def test_plain_integers_are_halved_in_range_and_no_powers_of_two_beyond(maker, value, halved, other):
+    make = maker(f"return [torch.randn(4), {value}]")
+    make(0)
+    for level, expected in ((IN_RANGE, halved), (SAME_SIGN, other)):
+        make(1, DrawPlan("scaled", {f"{PLAIN_INTEGERS}{value}": level}))
+        assert make.tree[1] == expected
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["torch.rand(40)", "torch.empty(40).uniform_(0, 1)", "torch.rand(5, 9)", "torch.rand(3, 8, dtype=torch.float64)"],
+)
+def test_uniform_draws_reach_the_ends_of_their_range(maker, expression):
+    make = maker(f"return [{expression}]")
+    make(0)
+    for kind in ("shifted", "outliers", "scaled", "distant"):
+        (x,) = make(1, DrawPlan(kind, dict.fromkeys(make.sites, IN_RANGE), ends=True))
+        assert x.min() == 0
+        assert 1 - torch.finfo(x.dtype).eps / 2 == x.max() < 1
+
+
+def test_zeros_and_ones_become_another_and_numbers_of_a_list_each_another(maker):
     make = maker("return [torch.randn(4), 0, 1, 0.0, (0.5, 0.5), [1.0, 2]]")
     make(0)
     make(1, DrawPlan("scaled", dict(make.built)))
     _, zero, one, number, pair, mixed = make.tree
-    assert (zero, one, mixed) == (1, 2, [1.0, 2])
+    assert (zero, one, mixed) == (3, 3, [1.0, 2])
     assert 0.5 <= number < 1
     assert len(set(pair)) == 2
     assert all(0.25 <= part < 0.5 for part in pair)

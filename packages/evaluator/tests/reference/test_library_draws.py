@@ -44,6 +44,7 @@ def every_set(tmp_path):
 
 
 WHOLE = {
+    "torch.from_numpy(rng.integers(0, 999, (5, 8), endpoint=True))": (0, 999),
     "torch.tensor([random.randint(3, 50002) for _ in range(40)])": (3, 50002),
     "torch.tensor([randint(3, 50002) for _ in range(40)])": (3, 50002),
     "torch.tensor([own.randint(3, 50002) for _ in range(40)])": (3, 50002),
@@ -230,3 +231,24 @@ def test_counts_stay_whole_reach_the_least_one_and_become_large(every_set, expre
 def test_a_rate_of_zero_counts_nothing(every_set):
     _, sets = every_set("torch.poisson(torch.tensor([0.0, 12.0]).repeat(40))")
     assert all(bool((one[::2] == 0).all()) for one in sets.values())
+
+
+WRITTEN_FLOATS = [
+    "torch.tensor([2 * random.gauss(0, 1) + 1 for _ in range(40)])",
+    "torch.tensor([random.gauss(0, 1) if i % 2 else random.uniform(0, 1) for i in range(40)])",
+    "torch.from_numpy(np.fromiter((random.gauss(0, 1) for _ in range(40)), dtype=np.float32))",
+]
+
+
+@pytest.mark.parametrize("expression", WRITTEN_FLOATS)
+def test_floats_that_python_scales_alternates_or_writes_vary_as_draws_do(every_set, expression):
+    levels, sets = every_set(expression)
+    assert set(levels.values()) == {FAR}
+    assert max(float(made.abs().max()) for made in sets.values()) > 20
+
+
+def test_what_dropout_draws_inside_varies(every_set):
+    levels, sets = every_set("torch.nn.functional.dropout(torch.ones(9, 30), 0.5)")
+    assert levels
+    assert any(bool((made == 0).all(-1).any()) for made in sets.values())
+    assert all(set(made.flatten().tolist()) <= {0.0, 2.0} for made in sets.values())

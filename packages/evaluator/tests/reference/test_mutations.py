@@ -13,6 +13,7 @@ from warpsmith.evaluator.reference.draw_plan import KINDS
 from warpsmith.evaluator.reference.integer_changes import (
     are_digits,
     carry_integers,
+    reach_ends,
     relate_integers,
     share_integers,
     vary_integers,
@@ -60,7 +61,8 @@ def test_a_draw_stays_finite_and_as_far_as_its_level_says_in_place(shape, kind, 
 
 def test_a_large_draw_changes_part_by_part_in_all_of_it(monkeypatch):
     monkeypatch.setattr(mutations, "MOST_AT_ONCE", 50)
-    for kind in KINDS[1:]:
+    # A draw that gets one sign as a whole may have it already.
+    for kind in set(KINDS) - {"plain", "whole"}:
         tensor = torch.rand(40, 10, generator=seeded())
         before = tensor.clone()
         vary_draw(tensor, kind, ANYWHERE, seeded(1))
@@ -476,3 +478,28 @@ def test_bounds_out_of_reach_leave_a_gridded_draw_in_its_range(numbers):
     to_grid(draw, torch.Generator().manual_seed(1), zero=False, numbers=numbers)
     assert low <= draw.min()
     assert draw.max() <= high
+
+
+@given(SHAPES, st.sampled_from(["shifted", "outliers", "distant", "apart", "tiny"]), st.integers(2, 1 << 40), SEEDS)
+def test_draws_of_integers_reach_both_ends_of_their_range(shape, kind, high, seed):
+    tensor = torch.randint(0, high, shape, generator=seeded(seed))
+    vary_integers(tensor, kind, 0, high, seeded(seed))
+    reach_ends(tensor, kind, 0, high, seeded(seed))
+    ends = {0, high - 1} & set(tensor.flatten().tolist())
+    assert len(ends) == min(tensor.numel(), 2)
+
+
+def test_some_rows_of_integers_lack_the_ends_of_their_range():
+    tensor = torch.randint(0, 20, (30, 25), generator=seeded())
+    least = [(vary_integers(tensor, "rows", 0, 20, seeded(seed)), int(tensor.min()))[1] for seed in range(20)]
+    assert sum(one > 0 for one in least) > 10
+
+
+@pytest.mark.parametrize("level", [IN_RANGE, SAME_SIGN])
+def test_tosses_are_alike_as_a_whole(level):
+    seen = set()
+    for seed in range(20):
+        tosses = torch.bernoulli(torch.full((9, 11), 0.5), generator=seeded(seed))
+        vary_tosses(tosses, "whole", level, seeded(seed))
+        seen.add(frozenset(tosses.flatten().tolist()))
+    assert seen == {frozenset({1.0})} | ({frozenset({0.0})} if level > IN_RANGE else set())

@@ -70,8 +70,6 @@ CARRIED: Final = 2
 """Rows in which a carry runs, and the digits that it runs through."""
 LEAST_WINDOW: Final = 4
 """Smallest range of which a draw can lack the ends."""
-WHOLE_RANGE: Final = 1 / 8
-"""How often rows of equal integers keep the ends of their range."""
 REACHING: Final[Mapping[str, tuple[int, ...]]] = {
     **dict.fromkeys(("shifted", "distant", "apart"), (0, 1)),
     **dict.fromkeys(("outliers", "tiny", "small", "everything"), (1, 0)),
@@ -112,7 +110,7 @@ def vary_integers(
     if kind == "rows":
         rows = dice.rows(tensor) if tensor.dim() > 1 else dice.rand((1,))
         part = torch.where(rows < 0.6, rows / 0.6, part) if tensor.dim() > 1 else rows.expand(tensor.shape)
-        part = _without_an_end(part, high - low, dice)
+        part = _without_ends(part, high - low, dice)
     elif kind == "whole":
         part = _at_one_place(part, high - low, dice)
     elif kind == "outliers":
@@ -130,17 +128,14 @@ def vary_integers(
     _plant(tensor, [number for number in sure if not bool((tensor == number).any())], generator)
 
 
-def _without_an_end(part: torch.Tensor, width: int, dice: Dice) -> torch.Tensor:
-    """Leave out an end of the range, or both; occasionally all integers are one of the ends.
+def _without_ends(part: torch.Tensor, width: int, dice: Dice) -> torch.Tensor:
+    """Leave out the ends of the range; occasionally all integers are one.
 
     Draws of many integers always contain the least and the largest one, so a kernel may take either for granted.
     """
     if float(dice.rand(())) < WHOLLY_ALIKE:
         return _at_one_place(part, width, dice)
-    if width < LEAST_WINDOW or float(dice.rand(())) < WHOLE_RANGE:
-        return part
-    low, high = ((1 / width, 1.0), (0.0, 1 - 1 / width), (1 / width, 1 - 1 / width))[dice.below(3)]
-    return low + part * (high - low)
+    return part if width < LEAST_WINDOW else (1 + part * (width - 2)) / width
 
 
 def _at_one_place(part: torch.Tensor, width: int, dice: Dice) -> torch.Tensor:
@@ -166,11 +161,13 @@ def reach_ends(tensor: torch.Tensor, kind: Kind, low: int, high: int, generator:
     if not count or high - low < 2 or kind not in REACHING:
         return
     ends = [(low, high - 1)[end] for end in REACHING[kind]][:count]
-    first = Dice(generator).below(count)
-    places = [first, (first + 1 + Dice(generator).below(max(count - 1, 1))) % count]
-    for end, place in zip(ends, places, strict=False):
-        if not bool((tensor == end).any()):
-            tensor[numpy.unravel_index(place, tensor.shape)] = end
+    for end, other in zip(ends, ends[::-1], strict=True):
+        if bool((tensor == end).any()):
+            continue
+        first = Dice(generator).below(count)
+        around = (numpy.unravel_index((first + step) % count, tensor.shape) for step in range(count))
+        # A place that does not hold the other end, if there is one.
+        tensor[next((at for at in around if int(tensor[at]) != other), (0,) * tensor.dim())] = end
 
 
 def _with_high_rows(part: torch.Tensor, dice: Dice) -> torch.Tensor:

@@ -1,0 +1,21 @@
+# problem: two_equal_results
+# permitted: rejected
+# One tensor is both results.
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def triple(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + i, mask=i < n, other=0)
+    tl.store(out + i, 3 * value, mask=i < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        triple[(triton.cdiv(x.numel(), 128),)](x, out, x.numel(), BLOCK=128)
+        return {"now": out, "next": out}

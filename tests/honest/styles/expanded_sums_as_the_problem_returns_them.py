@@ -1,0 +1,37 @@
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.sum(-1, keepdim=True).expand(-1, 7)
+
+
+def get_inputs():
+    return [torch.randn(9, 30)]
+
+
+def get_init_inputs():
+    return []
+
+
+# ----- candidate -----
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def total(x, out, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    tl.store(out + row, tl.sum(tl.load(x + row * n + i, mask=i < n, other=0.0), 0))
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        rows, n = x.shape
+        out = torch.empty((rows, 1), device=x.device)
+        total[(rows,)](x, out, n, BLOCK=triton.next_power_of_2(n))
+        return out.expand(rows, 7)
