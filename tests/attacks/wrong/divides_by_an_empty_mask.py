@@ -1,5 +1,6 @@
 # problem: shares_of_chosen
 # permitted: incorrect
+# missed: by about 30 evaluations of 100
 # If the whole mask is empty, everything is divided by zero.
 import torch
 import torch.nn as nn
