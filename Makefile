@@ -9,8 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Two lanes of about the same length. What starts commands of the trainer comes before what makes process groups.
 LANE_1 := $(wildcard tests/test_*.py) $(foreach package,records policy trainer,packages/$(package)/tests) tests/honest \
-  tests/attacks
-LANE_2 := $(foreach package,evaluator rollout,packages/$(package)/tests) \
+  tests/attacks packages/rollout/tests/generator
+LANE_2 := $(foreach package,evaluator rollout,packages/$(package)/tests) --ignore packages/rollout/tests/generator \
   $(filter-out tests/honest/ tests/attacks/,$(sort $(dir $(wildcard tests/*/test_*.py))))
 
 .DEFAULT_GOAL := help
