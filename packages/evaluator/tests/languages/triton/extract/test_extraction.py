@@ -561,7 +561,7 @@ except ImportError:
             "another kernel has that name for something else",
         ),
         (kernel("g(x)", before="@triton.jit\ndef g(x):\n    eval(x)\n"), "global eval"),
-        (kernel("g(x)", before="@os.getpid\n@triton.jit\ndef g(x):\n    pass\n"), "wraps"),
+        (kernel("g(x)", before="@os.getpid\n@triton.jit\ndef g(x):\n    pass\n"), "decorates"),
         (
             kernel("g(x)", before="@triton.jit\ndef f(x):\n    pass\ng = f\n@triton.jit\ndef f(x):\n    return\n"),
             "another kernel f",
@@ -571,6 +571,46 @@ except ImportError:
 def test_definitions_that_mean_two_things_are_refused(source, what):
     with pytest.raises(ExtractionError, match=what):
         extract(source)
+
+
+REGISTRIES = {
+    "plain": ("def reg(f):\n    KNOWN.append(f)\n    return f\n", "@reg"),
+    "made": (
+        "def reg(name):\n    def add(f):\n        KNOWN.append((name, f))\n        return f\n    return add\n",
+        "@reg('g')",
+    ),
+    "either way": ("def reg(f):\n    if KNOWN:\n        return f\n    KNOWN.append(f)\n    return f\n", "@reg"),
+}
+WRAPPERS = {
+    "another": ("def reg(f):\n    return KNOWN\n", "@reg"),
+    "rebound": ("def reg(f):\n    f = KNOWN.pop()\n    return f\n", "@reg"),
+    "rebound inside": (
+        "def reg(f):\n    def other():\n        nonlocal f\n        f = 1\n    other()\n    return f\n",
+        "@reg",
+    ),
+    "sometimes": ("def reg(f):\n    if KNOWN:\n        return f\n", "@reg"),
+    "one of two": ("def reg(f):\n    if KNOWN:\n        return f\n    return KNOWN\n", "@reg"),
+    "generator": ("def reg(f):\n    yield f\n    return f\n", "@reg"),
+    "not called": ("def reg(name):\n    def add(f):\n        return f\n    return add\n", "@reg"),
+    "called once more": ("def reg(f):\n    return f\n", "@reg(reg)"),
+    "decorated": ("@KNOWN.append\ndef reg(f):\n    return f\n", "@reg"),
+    "second argument": ("def reg(f, g=1):\n    return g\n", "@reg"),
+}
+
+
+def _registered(definition: str, decorator: str) -> str:
+    return kernel("g(x)", before=f"KNOWN = []\n{definition}{decorator}\n@triton.jit\ndef g(x):\n    tl.store(x, 1)\n")
+
+
+@pytest.mark.parametrize("name", REGISTRIES)
+def test_a_decorator_that_returns_what_it_decorates_changes_nothing(name):
+    assert {"g", "k"} <= rendered(_registered(*REGISTRIES[name])).keys()
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_decorator_that_can_return_something_else_is_refused(name):
+    with pytest.raises(ExtractionError, match=r"decorates|decorator|global g"):
+        extract(_registered(*WRAPPERS[name]))
 
 
 def test_a_kernel_that_is_refused_does_not_take_the_others_with_it():

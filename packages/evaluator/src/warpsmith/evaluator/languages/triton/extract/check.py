@@ -602,7 +602,9 @@ class KernelCheck:
                     _RECORDS if bound.value.is_class else _VALUES,
                 )
             case Kernel(wrapped=wrapped) if wrapped:
-                raise self.refused(node, f"{name}, which {wrapped} wraps", "Call a kernel that nothing wraps.")
+                raise self.refused(
+                    node, f"{name}, which {wrapped} decorates", "Call a function that only @triton.jit decorates."
+                )
             case Instance():
                 raise self.refused(
                     node,

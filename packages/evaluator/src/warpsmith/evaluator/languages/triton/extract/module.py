@@ -417,6 +417,15 @@ class _Scope:
         parts = (part for part in ast.walk(value.node) if isinstance(part, ast.Name | ast.Attribute))
         return any(Evaluator(self._names).value(part) == Library(library.JIT) for part in parts)
 
+    def _only_registers(self, decorator: ast.expr) -> bool:
+        """Whether a decorator is a function of the module that returns what it decorates, as a registry does."""
+        is_made = isinstance(decorator, ast.Call)
+        value = Evaluator(self._names).value(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        if not isinstance(value, Function):
+            return False
+        made = _returned_function(value.node) if is_made else value.node
+        return made is not None and _returns_first_argument(made)
+
     def _define_computing(self, function: ast.FunctionDef, names: list[str]) -> None:
         plain = self._kernel(function, None, "")
         defaults = {name: frozen(value) for name, value in plain.defaults.items()}
@@ -440,7 +449,7 @@ class _Scope:
             wrapping = [
                 ast.unparse(decorator)[:60]
                 for decorator, name in zip(function.decorator_list[:place], names[:place], strict=True)
-                if name not in {*library.LAUNCH_DECORATORS, "staticmethod"}
+                if name not in {*library.LAUNCH_DECORATORS, "staticmethod"} and not self._only_registers(decorator)
             ]
             kernel = self._kernel(function, function.decorator_list[place], "".join(wrapping[:1]))
         except ExtractionError as error:
@@ -652,6 +661,31 @@ def _own_statements(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
         yield statement
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield from _own_statements(list(_statements_in(statement)))
+
+
+def _returned_name(function: ast.FunctionDef) -> str | None:
+    """Return the name that each end of a function returns, if it is one name that is bound once; otherwise None."""
+    statements = list(_own_statements(function.body))
+    ends = {
+        one.value.id if isinstance(one.value, ast.Name) else None for one in statements if isinstance(one, ast.Return)
+    }
+    unclear = (ast.Yield, ast.YieldFrom, ast.Nonlocal, ast.Global)
+    if function.decorator_list or len(ends) != 1 or any(isinstance(node, unclear) for node in ast.walk(function)):
+        return None
+    (name,) = ends
+    bound = [*(argument.arg for argument in _arguments(function)), *(n for one in statements for n in _bound_here(one))]
+    return name if isinstance(function.body[-1], ast.Return) and bound.count(str(name)) == 1 else None
+
+
+def _returns_first_argument(function: ast.FunctionDef) -> bool:
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    return bool(arguments) and _returned_name(function) == arguments[0].arg
+
+
+def _returned_function(function: ast.FunctionDef) -> ast.FunctionDef | None:
+    """Return the function of its own body that a function returns; None if it returns anything else."""
+    name = _returned_name(function)
+    return next((one for one in function.body if isinstance(one, ast.FunctionDef) and one.name == name), None)
 
 
 def _definitions(statements: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
