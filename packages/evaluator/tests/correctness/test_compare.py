@@ -415,3 +415,25 @@ def test_one_number_for_all_elements_agrees_as_if_it_were_written_out(shape, dty
             expected = Expected(value, None)
             found = agrees(one, expected, 1.0)
             assert found == agrees(one.contiguous(), expected, 1.0) == torch.equal(one, value)
+
+
+def test_an_element_whose_perturbed_runs_agree_by_chance_has_a_share_of_the_usual_spread():
+    generator = torch.Generator().manual_seed(0)
+    value = torch.randn(64, 64, generator=generator)
+    spread = torch.full_like(value, 0.01)
+    spread[3, 5] = 0.0
+    expected = Expected(value, value.double(), spread)
+    near, far = value.clone(), value.clone()
+    near[3, 5] += 0.001
+    far[3, 5] += 0.01
+    assert compare(near, expected, 1.0).ok
+    assert compare(far, expected, 1.0).mismatched == 1
+
+
+def test_a_column_that_no_rounding_reaches_has_no_share_of_the_others_spread():
+    value = torch.ones(64, 64)
+    spread = torch.full_like(value, 0.01)
+    spread[:, 7] = 0.0
+    got = value.clone()
+    got[3, 7] += 0.0005
+    assert compare(got, Expected(value, value.double(), spread), 1.0).mismatched == 1

@@ -216,3 +216,11 @@ def test_attention_rounds_though_it_could_draw(eighths):
         return F.scaled_dot_product_attention(*[x[None, None]] * 3)
 
     assert not torch.equal(with_noise(attention, eighths), attention(eighths))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_infinities_keep_their_sign_and_leave_the_rest_of_a_row_its_noise(eighths, sign):
+    logits = (eighths @ eighths.t() / 7.0).masked_fill(torch.ones(64, 64, dtype=torch.bool).triu(1), float("-inf"))
+    noisy = with_noise(lambda x: torch.softmax(x, -1), logits, sign=sign)
+    assert bool(torch.isfinite(noisy).all())
+    assert float((noisy[1:] != logits.softmax(-1)[1:]).any(-1).double().mean()) > 0.9

@@ -141,12 +141,14 @@ class Perturbation:
         return torch.where(coarse, tensor, changed)
 
     def everywhere(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a copy with every element perturbed, coarse or not; return a tensor of another kind unchanged."""
+        """Return a copy with every finite element perturbed, coarse or not; return another kind of tensor unchanged."""
         real = tensor.real.dtype if tensor.is_complex() else tensor.dtype
         amplitude = self._amplitude.get(real)
         if amplitude is None or not tensor.numel() or real.itemsize < self._finest:
             return tensor
-        return torch.addcmul(tensor, tensor, self._next(tensor).to(real), value=amplitude * self.sign)
+        changed = torch.addcmul(tensor, tensor, self._next(tensor).to(real), value=amplitude * self.sign)
+        # An infinity has no rounding, and half of them would become NaN: minus infinity masks logits.
+        return torch.where(torch.isinf(tensor), tensor, changed)
 
     def changes(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return numbers of magnitude 1/2 to 1 in the shape of a tensor, with the run's signs."""
