@@ -203,7 +203,8 @@ def _record(
         with evaluation.launches.uncounted():
             evaluation.recordings.record_early(answer)
     # The same sizes for all, so that they take one recording and one compilation.
-    return [replace(one, sizes=trial.sizes) if one.reshaped and one.way == trial.way else one for one in planned]
+    shared = trials.shares_sizes
+    return [replace(one, sizes=trial.sizes) if shared(learned, one, trial) else one for one in planned]
 
 
 @in_phase("correctness")

@@ -88,6 +88,7 @@ class Resizing:
         batches: names of sizes that can be 1: leading dimensions.
         pieces: for sizes that the problem cuts into a number of equal pieces, that number; coarse sizes keep it.
         steps: for sizes that need not be as coarse as the others, by name, what they stay multiples of.
+        mixed: whether, of regular powers of two, every second one keeps its size.
     """
 
     sample: AnsweredForm
@@ -100,23 +101,28 @@ class Resizing:
     batches: tuple[str, ...] = ()
     pieces: Mapping[int, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
+    mixed: bool = False
 
     def draw(self, rng: random.Random, written: Sequence[float] = ()) -> dict[str, int]:
         """Return other sizes, each an odd multiple of the step that it must keep if possible (see `smaller`).
 
         Half of those that can be are one of the numbers `written` in the candidate's source, or next to one. Names with
-        equal sizes get different ones if possible, unless the sizes are regular.
+        equal sizes get different ones if possible, unless the sizes are regular. Of regular ones, every second power of
+        two keeps its size if they are `mixed`: halved together, two of them could still be exchanged, or one taken for
+        half of the other.
         """
         drawn: dict[str, int] = {}
         telling_names: set[str] = set()
         taken: dict[int, set[int]] = {}
         groups: list[tuple[tuple[str, ...], int]] = [((name,), size) for name, size in self.sizes.items()]
         groups += [(group, self.sizes[_whole(group[0])]) for group in self.parts]
+        powers = [names[0] for names, size in groups if is_power_of_two(size)]
+        kept = _every_second(powers, rng) if self.mixed else set()
         for names, size in groups:
             telling = self._telling(size, written, rng) if self.is_free else []
             telling_names.update(names if telling else ())
-            other = self._other(names[0], taken.setdefault(size, set()), rng, telling)
-            taken[size].add(other)
+            other = size if names[0] in kept else self._other(names[0], taken.setdefault(size, set()), rng, telling)
+            taken.setdefault(size, set()).add(other)
             drawn |= dict.fromkeys(names, other)
         batches = [name for name in self.batches if name not in telling_names]
         if batches and rng.random() < BATCHES_OF_ONE:
@@ -203,6 +209,11 @@ class Resizing:
 def _whole(name: str) -> str:
     """Return the name of the literal that a part belongs to, or the name itself."""
     return name.partition(part("", 0)[:-1])[0]
+
+
+def _every_second(names: Sequence[str], rng: random.Random) -> set[str]:
+    """Return every second name, from the first or the second on; none of a single one."""
+    return set(names[rng.randrange(2) :: 2]) if len(names) > 1 else set()
 
 
 def smaller(size: int, step: int, rng: random.Random, *, halves: bool = True) -> int:

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Final
 
@@ -27,6 +27,9 @@ REPLACED: Final = (
     "torch._dynamo.testing",
 )
 """Modules and packages that are replaced with everything in them."""
+HELPERS: Final = f"{PACKAGE}.runtime.triton_helpers"
+"""A module that stays, since kernels call its functions, but chooses no driver: there is one, and it is active."""
+DRIVER_CHOICES: Final = ("set_driver_to_gpu", "set_driver_to_cpu")
 MOST_Y: Final = 65535
 """Blocks in the second dimension of a grid."""
 MOST_ELEMENTS: Final = 1024
@@ -38,6 +41,8 @@ _OF_REDUCTION: Final = re.compile(r"r\d*_?numel|R\d*_?BLOCK")
 def install() -> None:
     """Replace the modules in this process, which must belong to a candidate."""
     sys.meta_path.insert(0, _Finder())
+    if HELPERS in sys.modules:
+        _keep_driver(sys.modules[HELPERS])
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -45,6 +50,8 @@ class _Finder(MetaPathFinder, Loader):
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """Return the specification of a replaced module; None for any other."""
+        if fullname == HELPERS:
+            return _helpers(path)
         if not any(fullname == name or fullname.startswith(f"{name}.") for name in REPLACED):
             return None
         return ModuleSpec(fullname, self, is_package=True)
@@ -60,6 +67,24 @@ class _Finder(MetaPathFinder, Loader):
             return Refused(attribute)
 
         vars(module)["__getattr__"] = member
+
+
+def _helpers(path: Any) -> ModuleSpec | None:
+    """Return the specification of torch's own helpers, with the functions that choose a driver replaced."""
+    spec = PathFinder.find_spec(HELPERS, path)
+    if spec is not None and spec.loader is not None:
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            _keep_driver(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+    return spec
+
+
+def _keep_driver(helpers: ModuleType) -> None:
+    vars(helpers).update(dict.fromkeys(DRIVER_CHOICES, _nothing))
 
 
 class Refused:
@@ -157,7 +182,7 @@ class ExternKernels:
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """Do nothing: Inductor's own record of a kernel is not needed here."""
+    """Do nothing: neither Inductor's own record of a kernel nor its choice of a driver is needed here."""
 
 
 HEURISTICS: Final = ("pointwise", "reduction", "persistent_reduction")
