@@ -39,6 +39,11 @@ PLAIN_INTEGERS: Final = "number of "
 """The same for plain integers and truth values; a candidate may refuse values other than the sample's."""
 RENUMBERED: Final[frozenset[Kind]] = frozenset({"scaled", "everything"})
 """Kinds that change plain numbers: each needs its own recording, as trials of other shapes do anyway."""
+LASTING: Final[frozenset[Kind]] = frozenset({"outliers"})
+"""Kinds in which some slices keep a memory: most of their other numbers stay as `get_inputs` makes them."""
+NEAR_ONE: Final = 1
+MODERATE_TOO: Final = 2
+"""A product of moderate numbers overflows, and a sum of gates does not."""
 MOST_SITES: Final = 64
 
 
@@ -52,6 +57,8 @@ class DrawPlan:
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
         ends: whether draws of a range that are kept in it, or to its signs, hold its ends.
+        lasting: which slices keep a memory, if the kind is one of `LASTING`: those of numbers near one, from `NEAR_ONE`
+            on; those of numbers at moderate distances too, of `MODERATE_TOO`.
         sparse: the site with only a few slices, along its first dimension, on a grid; some of them begin with a zero.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
             the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is negative for 0.
@@ -70,10 +77,16 @@ class DrawPlan:
     written: tuple[float, ...] = ()
     sparse: str = ""
     ends: bool = False
+    lasting: int = MODERATE_TOO
 
     def level(self, site: str, most: int) -> int:
         """Return the level of a site that allows at most `most`; 0 in a plain input set."""
         return PLAIN if self.kind == "plain" else min(self.levels.get(site, self.default), most)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether some slices of the draws keep a memory."""
+        return self.lasting > 0 and self.kind in LASTING
 
     def to_wire(self) -> dict[str, Any]:
         bounds = {"levels": dict(self.levels), "default": self.default}
@@ -86,6 +99,7 @@ class DrawPlan:
             "written": list(self.written),
             "sparse": self.sparse,
             "ends": self.ends,
+            "lasting": self.lasting,
         }
 
     def with_tensors_as_made(self) -> "DrawPlan":
@@ -104,8 +118,8 @@ class DrawPlan:
             raise WireError("A plan of draws names something that is not a number.")
         opposed, remote, numbers = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
         on_grid, default = fields.flag("on_grid"), fields.integer("default")
-        chosen = (opposed, remote, numbers, tuple(written), fields.text("sparse"), fields.flag("ends"))
-        return DrawPlan(kind, levels, default, on_grid, *chosen)  # type: ignore[arg-type]
+        chosen = (opposed, remote, numbers, tuple(written), fields.text("sparse"))
+        return DrawPlan(kind, levels, default, on_grid, *chosen, fields.flag("ends"), fields.integer("lasting"))  # type: ignore[arg-type]
 
 
 PLAINLY: Final = DrawPlan()

@@ -28,6 +28,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
     LISTS,
+    MODERATE_TOO,
     PLAIN_INTEGERS,
     PLAIN_NUMBERS,
     RENUMBERED,
@@ -37,6 +38,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     Kind,
 )
 from warpsmith.evaluator.reference.inner_draws import InnerDraws
+from warpsmith.evaluator.reference.lasting_slices import add_lasting_slices
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.library_draws import Bounds, bounds, patches
 from warpsmith.evaluator.reference.scalar_draws import Block, Blocks, Streams
@@ -361,6 +363,10 @@ class Catch(TorchFunctionMode):
         self._vary_draw(made, level, site, from_zero=from_zero)
         if ends is not None and self.plan.ends and PLAIN < level < ANYWHERE:
             mutations.reach_ends(made, self.plan.kind, ends, self._dice(site, made))
+        if self.plan.lasts and level > AS_MADE and site != self.plan.sparse:
+            # A draw that stays plain beside a far one gets such slices within its range.
+            how = {"moderate": self.plan.lasting >= MODERATE_TOO, "on_grid": self.plan.on_grid}
+            add_lasting_slices(made, max(level, IN_RANGE), self._dice(site, made), **how)
         return frozenset({site})
 
     def _vary_draw(self, made: torch.Tensor, level: int, site: str, *, from_zero: bool) -> None:

@@ -13,6 +13,7 @@ import torch
 
 from warpsmith.evaluator.reference.draw_plan import WHOLLY_FAR, Kind
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, SAME_SIGN
+from warpsmith.evaluator.reference.one_sided_tails import round_down_in_half
 from warpsmith.evaluator.reference.telling_numbers import LARGEST_NUMBER, NUMBER_STEPS
 
 FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 110.0, FAR: 200.0}
@@ -94,6 +95,12 @@ LEAST_PLANTED: Final = 4
 """Rows that get numbers of many bits in any case: afterwards one or two of them may become a copy of another."""
 SORTING: Final[frozenset[Kind]] = frozenset({"scaled", "distant", "apart"})
 """Kinds that sort two rows of a draw."""
+TAILED: Final[frozenset[Kind]] = frozenset({"shifted", "scaled"})
+"""Kinds whose numbers half precision rounds in one direction."""
+GATHERING: Final[frozenset[Kind]] = frozenset({"shifted", "scaled", "distant", "apart"})
+"""Kinds in which the largest numbers of a row have a power of two of places between them, and so do the least."""
+GATHERED: Final = 4
+"""How many of them."""
 BENDING: Final[frozenset[Kind]] = frozenset({"shifted", "outliers", "scaled", "everything"})
 """Kinds that bend tables."""
 BENT_OCTAVES: Final = (0.3, 0.6)
@@ -192,6 +199,11 @@ def vary_draw(
         changed = _as_before(wide, changed)
     elif opposite:
         changed = -changed
+    if kind in TAILED:
+        tailed = round_down_in_half(changed)
+        changed = tailed.clamp(wide.min(), wide.max()) if level <= IN_RANGE else tailed
+    if kind in GATHERING:
+        changed = _with_gathered_extremes(changed, Dice(generator))
     if kind in SORTING:
         changed = _with_sorted_rows(changed, Dice(generator))
     most = torch.finfo(tensor.dtype).max
@@ -208,6 +220,31 @@ def _with_sorted_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     for row, descending in ((rows[first], False), (rows[other], True)):
         row.copy_(row.sort(descending=descending).values)
     return rows.reshape(wide.shape)
+
+
+def _with_gathered_extremes(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """Exchange numbers within rows so that the largest ones are evenly apart, and the least ones elsewhere.
+
+    A kernel that keeps the best of each bucket, or of each lane, loses the second best if both are in one. Rows take
+    turns with the powers of two between neighbours.
+    """
+    if wide.dim() < 2 or wide.shape[-1] < GATHERED**2:
+        return wide
+    rows = wide.reshape(-1, wide.shape[-1])
+    some = torch.randperm(len(rows), **drawn_by(dice.generator))[:MOST_ROLLED]
+    moved, count = rows[some], rows.shape[1]
+    most = int(math.log2((count - 2) // GATHERED)) + 1
+    turns = torch.arange(len(moved), device=moved.device) + dice.below(most)
+    for sign in (1.0, -1.0):
+        apart = 2 ** (turns % most)
+        first = 1 + (dice.rand((len(moved),)) * (count - 1 - (GATHERED - 1) * apart - 1)).long()
+        for rank in range(GATHERED):
+            source = (sign * moved).topk(rank + 1, -1).indices[:, rank:]
+            target = (first + rank * apart)[:, None]
+            extreme, other = moved.gather(-1, source), moved.gather(-1, target)
+            moved = moved.scatter(-1, source, other).scatter(-1, target, extreme)
+        turns = turns + 1 + dice.below(most)
+    return rows.index_copy(0, some, moved).reshape(wide.shape)
 
 
 def to_grid(
@@ -914,7 +951,7 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool =
         changed = factor * (wide + 0.5 * spread * noise)
         if grows and tensor.numel() >= LEAST_PRUNED:
             changed = changed.masked_fill(dice.rand(tensor.shape) < ZERO_SHARE, 0)
-        tensor.copy_(changed)
+        tensor.copy_(round_down_in_half(changed.to(tensor.dtype)))
         return
     which = dice.rand(tensor.shape) if tensor.numel() > 1 else torch.full_like(wide, FLIPPED_SHARE)
     grown = torch.where(which < FLIPPED_SHARE + GROWN_SHARE, wide * dice.between(3.0, 6.0), wide)

@@ -19,7 +19,9 @@ from warpsmith.evaluator.reference import shape_variation
 from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
+    LASTING,
     LISTS,
+    NEAR_ONE,
     PLAIN_INTEGERS,
     PLAIN_NUMBERS,
     PLAINLY,
@@ -73,6 +75,8 @@ ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them e
 GRID_KIND: Final[Kind] = "outliers"
 """The kind of the trials whose numbers are rounded to a grid: most of its numbers stay as get_inputs() makes them."""
 GOES_FAR: Final = frozenset({"outliers", "rows", "shifted", "distant", "apart"})
+BESIDE: Final = frozenset({"outliers", "rows"})
+"""Kinds in which the one draw that can be far is far beside others that are merely large."""
 INSTEAD: Final[Mapping[Kind, Kind]] = {"apart": "shifted", "tiny": "small"}
 """What a trial becomes if its numbers make equal ones, whose order is undefined."""
 TOGETHER: Final = 3 / 4
@@ -120,6 +124,7 @@ class Trial:
         new_parameters: whether parameters and buffers differ from the constructor's.
         reshaped: whether the inputs have other shapes than the sample's.
         way: which of the learned ways its shapes change; 0 is the freest.
+        mixed: whether only some of the sizes change that must stay powers of two.
         sizes: the changed sizes by name, if they are chosen in advance.
         reordered: whether literal lists of integers are reordered.
         rebuilt: whether inputs that get_inputs() builds of constants have other values.
@@ -152,6 +157,7 @@ class Trial:
     written: tuple[float, ...] = ()
     keeps_integers: bool = False
     renumbered: bool = False
+    mixed: bool = False
     shapes: str = ""
     rare: int | None = None
 
@@ -181,7 +187,9 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     own kind in the parameters, if it has parameters; and one whose draws are alike as a whole, if it draws integers.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
-    kinds: tuple[Kind, ...] = varied if learned.levels else ("plain",)
+    # Where no change of all numbers is tolerated, one of a few slices may be.
+    few: tuple[Kind, ...] = tuple(kind if kind in LASTING and learned.draws else "plain" for kind in varied)
+    kinds = varied if learned.levels else few
     turn = min(count - 1, len(VARIED))
     resized = bool(learned.resizings) and turn > 1
     again = resized and turn >= LEAST_OF_TWO
@@ -191,6 +199,7 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     reshaped = [resized and number % turn == turn - 1 for number in range(count - 1)] + [True] * again
     changed = bool(learned.state or learned.reached)
     later = [Trial(kinds[number % len(kinds)], changed, other) for number, other in enumerate(reshaped)]
+    later[-1:] = [replace(trial, mixed=again) for trial in later[-1:]]
     later = [replace(trial, on_grid=learned.on_grid and trial.kind == GRID_KIND) for trial in later]
     rng.shuffle(later)
     turns = itertools.count(rng.randrange(TURNS))
@@ -245,9 +254,12 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     for attempt, plainly in _with_written(trial, _attempts(trial, learned)):
         sign = _sign_of_all(opposed, learned) if attempt.together and plainly.kind in WHOLLY_FAR else opposed
         draws = replace(plainly, opposed=sign if plainly.kind in SIGNED else 0, numbers=numbers)
+        # Numbers near one are often equal, and equal ones have no order.
+        draws = replace(draws, lasting=0 if learned.ranks else draws.lasting)
         draws = replace(draws, remote=remote_octaves(draws, learned))
         reached = _states(learned, attempt.start)
-        change_state(session, *((learned.state, rng, reached) if attempt.new_parameters else ({}, rng)))
+        changed = (learned.state, rng, reached) if attempt.new_parameters else ({}, rng)
+        change_state(session, *changed, lasting=draws.lasts)
         if attempt.shifted:
             shift_bias(session, learned.bias, rng)
         if attempt.apart:
@@ -257,7 +269,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
                 return attempt, _as_far(answer, draws, least=FAR_RELATIVE)
             continue
         if attempt.reshaped and learned.resizings:
-            others = _way(learned, attempt.way)
+            others = _way(learned, attempt)
             answer = shape_variation.answer_to_others(
                 session, others, rng, draws, finite=learned.finite, sizes=attempt.sizes
             )
@@ -297,7 +309,7 @@ def foresee(
         The trial with its sizes and the form of the reference's answer, without exact values. The trial as it was, and
         None, if the problem does not tolerate these sizes.
     """
-    way = _way(learned, trial.way)
+    way = _way(learned, trial)
     sizes = way.draw(rng, trial.written)
     answer = shape_variation.answer_to_others(session, way, rng, finite=learned.finite, sizes=sizes, exact=False)
     return (trial, None) if answer is None else (replace(trial, sizes=sizes), answer)
@@ -333,11 +345,18 @@ def splits(learned: Learned, way: int) -> bool:
     return way < len(learned.resizings) and bool(learned.resizings[way].parts)
 
 
-def _way(learned: Learned, way: int) -> Resizing:
-    """Return a way in which shapes change; beyond those learned, the last of them, coarse and for wide blocks only."""
-    if way < len(learned.resizings):
-        return learned.resizings[way]
-    return replace(learned.resizings[-1], coarse=True, keeps_narrow=True, aligned="all")
+def shares_sizes(learned: Learned, trial: Trial, other: Trial) -> bool:
+    """Whether a trial of other shapes can have the sizes of another one: they change in the same way."""
+    return trial.reshaped and _way(learned, trial) == _way(learned, other)
+
+
+def _way(learned: Learned, trial: Trial) -> Resizing:
+    """Return the way in which a trial's shapes change; beyond those learned, the last, coarse and for wide blocks."""
+    if trial.way < len(learned.resizings):
+        way = learned.resizings[trial.way]
+    else:
+        way = replace(learned.resizings[-1], coarse=True, keeps_narrow=True, aligned="all")
+    return replace(way, mixed=trial.mixed and way.regular)
 
 
 def _as_far(answer: Answer, draws: DrawPlan, least: float = 0.0) -> Answer:
@@ -427,6 +446,7 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
             yield from _on_and_off_grid(replace(trial, together=True), far)
         if trial.kind == "apart":
             yield from _on_and_off_grid(replace(trial, together=False), one_far(far, learned.draws, trial.turn))
+    yield from _one_far_beside_large(trial, learned)
     trial = replace(trial, together=False)
     if trial.kind == "whole":
         yield from [(trial, DrawPlan(trial.kind, learned.levels))] * WHOLE_ATTEMPTS
@@ -437,6 +457,16 @@ def _attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]
     levels = learned.remote if trial.kind == "shifted" and learned.remote else learned.levels
     levels = one_far(levels, learned.draws, trial.turn) if trial.kind in GOES_FAR else levels
     yield from _milder_attempts(trial, replace(learned, levels=levels))
+
+
+def _one_far_beside_large(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, DrawPlan]]:
+    """Yield a trial in which the only draw that can be far is, and the others are as large as they can be.
+
+    Two draws whose sizes always move together hide what a kernel does where one is wide and the other is not.
+    """
+    far = [site for site in learned.draws if learned.levels.get(site, PLAIN) >= FAR_IN_HALF]
+    if len(far) == 1 and len(learned.draws) > 1 and trial.kind in BESIDE:
+        yield from _on_and_off_grid(replace(trial, together=True), learned.levels)
 
 
 def _with_written(trial: Trial, attempts: Iterator[tuple[Trial, DrawPlan]]) -> Iterator[tuple[Trial, DrawPlan]]:
@@ -451,8 +481,11 @@ def _with_written(trial: Trial, attempts: Iterator[tuple[Trial, DrawPlan]]) -> I
             yield attempt, replace(draws, written=trial.written, ends=True)
         if draws.kind != "plain" and (trial.written or not bounded):
             yield attempt, replace(draws, written=trial.written)
+        if draws.lasts:
+            yield attempt, replace(draws, written=trial.written, lasting=NEAR_ONE)
+            yield attempt, replace(draws, written=trial.written, lasting=0)
         if draws.kind == "plain" or (trial.written and draws.on_grid) or IN_RANGE in draws.levels.values():
-            yield attempt, draws
+            yield attempt, replace(draws, lasting=0)
 
 
 def _on_and_off_grid(
@@ -486,6 +519,8 @@ def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, Dr
             for kind in dict.fromkeys((trial.kind, "scaled")):
                 yield replace(trial, kind=kind), DrawPlan(kind, learned.levels)
         trial = replace(trial, on_grid=False)
+        if trial.kind in LASTING and learned.draws and not learned.levels:
+            yield trial, DrawPlan(trial.kind)
         yield from [(replace(trial, kind="plain"), PLAINLY)] * RESHAPINGS
         if trial.way + 1 < len(learned.resizings):
             yield replace(trial, kind="plain", way=trial.way + 1, sizes=None), PLAINLY
@@ -499,6 +534,8 @@ def _milder_attempts(trial: Trial, learned: Learned) -> Iterator[tuple[Trial, Dr
         yield from _on_and_off_grid(trial, levels, spared, sparse)
         for site in spared:
             yield replace(trial, on_grid=False), DrawPlan(trial.kind, {**levels, site: AS_MADE})
+    if trial.kind in LASTING and learned.draws:
+        yield replace(trial, on_grid=False), DrawPlan(trial.kind)
     if trial.new_parameters:
         yield replace(trial, kind="plain", on_grid=False), PLAINLY
 

@@ -20,6 +20,7 @@ from warpsmith.evaluator.ipc.tensor_slots import FLOATING, VARIED_STATE, TensorS
 from warpsmith.evaluator.reference import mutations, shape_variation, varying_forms
 from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
+from warpsmith.evaluator.reference.lasting_slices import add_memory, may_recur
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.parameter_rows import set_apart, share_row
 from warpsmith.evaluator.reference.rare_inputs import DISCRETE, RareSets, more_sets, rare_sets
@@ -583,8 +584,13 @@ def change_state(
     levels: Mapping[str, int],
     rng: random.Random,
     reached: Sequence[Mapping[str, torch.Tensor]] = (),
+    *,
+    lasting: bool = False,
 ) -> None:
-    """Reset parameters and buffers to their values after construction, and change them from there."""
+    """Reset parameters and buffers to their values after construction, and change them from there.
+
+    `lasting`: whether parameters get what keeps a recurrence's memory, if the problem may have one.
+    """
     session.reset_state()
     if reached:
         slots = session.kept_buffers
@@ -601,4 +607,9 @@ def change_state(
         elif level > PLAIN and name not in session.parameters:
             mutations.vary(tensor, generator)
         elif level > PLAIN:
-            mutations.perturb(tensor, generator, upwards=level == SAME_SIGN, grows=bool(rng.getrandbits(1)))
+            recurs = lasting and level == ANYWHERE and may_recur(session.source)
+            # Weights that are several times as large let the inputs overrule a state.
+            grows = bool(rng.getrandbits(1)) and not recurs
+            mutations.perturb(tensor, generator, upwards=level == SAME_SIGN, grows=grows)
+            if recurs:
+                add_memory(tensor, generator)

@@ -1,0 +1,126 @@
+"""Slices of a draw, and parameters, in which a recurrence keeps its memory.
+
+A gate near one half, a factor below one or weights that contract forget within a few dozen steps. A kernel that starts
+each chunk from nothing, or writes zeros where a product has underflowed, is then right to the last digit. Numbers at
+moderate distances keep a gate open or shut, products of numbers near one last as long as the input, and a weight above
+one from a unit to itself holds a state.
+"""
+
+import math
+import re
+from typing import Final
+
+import torch
+
+from warpsmith.evaluator.reference.levels import ANY_SIGN, FAR, SAME_SIGN
+from warpsmith.evaluator.reference.mutations import FARTHEST, Dice, drawn_by
+
+LEAST_SLICES: Final = 4
+"""Fewest slices along a dimension of which some, at most half, are replaced."""
+MODERATE: Final = (2.0, 8.0)
+"""Distances from zero at which a sigmoid is 0.88 to 0.9997: a memory of eight to three thousand steps."""
+STEP: Final = 2.0**-4
+"""Such numbers are multiples of this on a grid."""
+RECURRENT: Final = re.compile(r"\b(for|while|LSTM|LSTMCell|GRU|GRUCell|RNN|RNNCell|scan|associative_scan)\b")
+"""A source with one of these may carry a state from step to step."""
+LATCH: Final = (3.0, 5.0)
+"""Weight of a unit to itself: tanh(3 h) has two stable states, and the usual inputs seldom move one to the other."""
+SHARE: Final = 1 / 2
+"""Share of the units that get such a weight, and of a bias's numbers that move."""
+UPWARDS: Final = 2 / 3
+
+
+def add_lasting_slices(
+    tensor: torch.Tensor, level: int, generator: torch.Generator, *, on_grid: bool, moderate: bool = True
+) -> None:
+    """Replace a few slices along each dimension of many: by moderate numbers of either sign, and by numbers near one.
+
+    At level `FAR` one along the first dimension is as wide as an outlier is far. The slices along the shortest
+    dimension come last and stay whole: they are a sample's, or a channel's, at all steps.
+
+    Args:
+        tensor: a floating draw, changed in place.
+        level: how far it may vary; below `ANY_SIGN` no number leaves the draw's range or takes a new sign.
+        generator: random generator on the tensor's device.
+        on_grid: whether the numbers have few bits.
+        moderate: whether some are at moderate distances, or wide; otherwise all are near one.
+    """
+    if tensor.is_complex() or tensor.dim() < 2 or not tensor.numel():
+        return
+    tensor, dice = tensor.detach(), Dice(generator)
+    low, high = (float(one) for one in tensor.aminmax())
+    spread = float(tensor.double().std()) if tensor.numel() > 1 else 0.0
+    if not (math.isfinite(low) and math.isfinite(high) and 0 < spread < math.inf):
+        return
+    length = max(tensor.shape)
+    for dim in sorted(range(tensor.dim()), key=lambda dim: -tensor.shape[dim]):
+        if tensor.shape[dim] < LEAST_SLICES:
+            continue
+        order = torch.randperm(tensor.shape[dim], **drawn_by(generator)).tolist()
+        shape = tensor.select(dim, 0).shape
+        slices = _near_one(shape, length, dice, on_grid=on_grid)
+        if moderate:
+            # A wide channel would drown the others at every step of a state that mixes them.
+            slices += _moderate(shape, level, spread, dice, on_grid=on_grid, wide=level == FAR and dim == 0)
+        for at, made in zip(order[: len(order) // 2], dice.shuffled(slices), strict=False):
+            tensor.select(dim, at).copy_(_allowed(made, level, low, high))
+
+
+def _near_one(shape: torch.Size, length: int, dice: Dice, *, on_grid: bool) -> list[torch.Tensor]:
+    """Return a slice of numbers whose product over a length stays near one, and one of such numbers of either sign."""
+    signs = torch.where(dice.rand(shape) < 1 / 2, -1.0, 1.0)
+    beside = signs * 2.0 ** -math.ceil(math.log2(max(length, 2))) if on_grid else (2 * dice.rand(shape) - 1) / length
+    return [1 + beside, torch.where(dice.rand(shape) < 1 / 2, -1.0, 1.0) * (1 + beside)]
+
+
+def _moderate(
+    shape: torch.Size, level: int, spread: float, dice: Dice, *, on_grid: bool, wide: bool
+) -> list[torch.Tensor]:
+    """Return a slice of moderate numbers of each sign, and a wide one if asked to."""
+    low, high = MODERATE
+    most = FARTHEST[max(level, SAME_SIGN)] * spread
+    sizes = [min(1.0, most / high) * (low + (high - low) * dice.rand(shape)) for _ in range(2)]
+    up, down = ((size / STEP).round() * STEP for size in sizes) if on_grid else sizes
+    return [up, -down, *([most * (2 * dice.rand(shape) - 1)] if wide else [])]
+
+
+def _allowed(made: torch.Tensor, level: int, low: float, high: float) -> torch.Tensor:
+    if level >= ANY_SIGN:
+        return made
+    if low >= 0 or high <= 0:
+        made = made.abs() if low >= 0 else -made.abs()
+    return made if level == SAME_SIGN else made.clamp(low, high)
+
+
+def may_recur(source: str) -> bool:
+    """Whether a problem of this source may carry a state from step to step."""
+    return RECURRENT.search(source) is not None
+
+
+def add_memory(tensor: torch.Tensor, generator: torch.Generator) -> None:
+    """Give a parameter what keeps a state: moderate numbers to a vector, weights of units to themselves to a matrix.
+
+    A matrix may be several square ones stacked (the gates of an LSTM), or have a square one at either end of its rows
+    (the state beside the input).
+
+    Args:
+        tensor: a floating parameter, changed in place; those of other dimensions stay.
+        generator: random generator on the tensor's device.
+    """
+    dice = Dice(generator)
+    if tensor.dim() == 1 and tensor.numel() > 1:
+        low, high = MODERATE
+        signs = torch.where(dice.rand(tensor.shape) < UPWARDS, 1.0, -1.0)
+        moved = (low + (high - low) * dice.rand(tensor.shape)) * signs
+        tensor.add_(torch.where(dice.rand(tensor.shape) < SHARE, moved, 0.0).to(tensor.dtype))
+    if tensor.dim() != 2:
+        return
+    rows, columns = tensor.shape
+    size = min(rows, columns)
+    if rows > columns and rows % columns:
+        return
+    low, high = LATCH
+    weights = torch.where(dice.rand((size,)) < SHARE, low + (high - low) * dice.rand((size,)), 0.0).to(tensor.dtype)
+    first = columns - size
+    for start in range(0, max(rows, size), size):
+        tensor[start : start + size, first : first + size].diagonal().add_(weights)
