@@ -366,7 +366,10 @@ class Catch(TorchFunctionMode):
         if self.plan.lasts and level > AS_MADE and site != self.plan.sparse:
             # A draw that stays plain beside a far one gets such slices within its range.
             how = {"moderate": self.plan.lasting >= MODERATE_TOO, "on_grid": self.plan.on_grid}
+            before = made.clone()
             add_lasting_slices(made, max(level, IN_RANGE), self._dice(site, made), **how)
+            if self.plan.ends:
+                mutations.keep_extremes(made, before)
         return frozenset({site})
 
     def _vary_draw(self, made: torch.Tensor, level: int, site: str, *, from_zero: bool) -> None:

@@ -438,6 +438,16 @@ def _with_equal_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     return wide
 
 
+def keep_extremes(tensor: torch.Tensor, before: torch.Tensor) -> None:
+    """Put the least and the largest number that a draw had back to their places, if it has lost them."""
+    if not tensor.is_contiguous() or not tensor.numel():
+        return
+    flat, old = tensor.view(-1), before.view(-1)
+    for at in (old.argmin(), old.argmax()):
+        if not bool((flat == old[at]).any()):
+            flat[at] = old[at]
+
+
 def saturate(made: torch.Tensor, sources: Sequence[torch.Tensor]) -> None:
     """Replace the infinities that finite numbers became in half precision by large numbers.
 
