@@ -63,7 +63,7 @@ def add_lasting_slices(
             # A wide channel would drown the others at every step of a state that mixes them.
             slices += _moderate(shape, level, spread, dice, on_grid=on_grid, wide=level == FAR and dim == 0)
         for at, made in zip(order[: len(order) // 2], dice.shuffled(slices), strict=False):
-            tensor.select(dim, at).copy_(_allowed(made, level, low, high))
+            tensor.select(dim, at).copy_(_allowed(made.to(tensor.dtype), level, low, high))
 
 
 def _near_one(shape: torch.Size, length: int, dice: Dice, *, on_grid: bool) -> list[torch.Tensor]:
