@@ -151,6 +151,29 @@ def test_a_perturbed_run_leaves_parameters_buffers_and_inputs_as_they_are(sessio
     assert one.expected[1].value.item() == 1.0
 
 
+def test_the_buffers_and_parameters_of_an_answer_are_those_of_its_own_run(session_of):
+    """And their spread, which a run that wrote to the same memory would make zero."""
+    session = session_of(
+        problem(
+            "self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)\nreturn x - self.mean, self.mean, self.layer.weight",
+            "torch.randn(300, 4)",
+            init="self.layer = nn.Linear(4, 3); self.register_buffer('mean', torch.zeros(4))",
+        )
+    )
+    session.make_inputs(1)
+    (x,) = inputs_of(session)
+    weight = tensor_views.view(session.state_buffer, session.state.tree["parameters"]["layer.weight"]).clone()
+    centred, returned, parameter, kept = session.answer(0).expected
+    for buffer in (returned, kept):
+        assert torch.equal(buffer.value, torch.zeros(4).mul_(0.9).add_(x.mean(0), alpha=0.1))
+        assert buffer.exact is not None
+        assert buffer.spread is not None
+        assert bool((buffer.exact != buffer.value).any())
+        assert bool((buffer.spread > 0).all())
+    assert torch.equal(centred.value, x - returned.value)
+    assert torch.equal(parameter.value, weight)
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """The kinds of messages that sessions send their workers."""

@@ -510,7 +510,11 @@ class Reference:
         buffers = dict(model.named_buffers())
         # In any of the runs for this answer: a cast to float32 returns its argument only in some.
         self._shares |= sharing.of_outputs(form, buffers.values(), pytree.tree_leaves(inputs))
-        return tensor_views.describe({"output": form, "buffers": buffers}, found), found
+        described = tensor_views.describe({"output": form, "buffers": buffers}, found)
+        # Later runs for the same answer write to the module's buffers, and its parameters are restored.
+        held = [tensor for tensor in module_state.tensors(model).values() if tensor.layout == torch.strided]
+        own = {tensor.untyped_storage().data_ptr() for tensor in held}
+        return described, [one.clone() if one.untyped_storage().data_ptr() in own else one for one in found]
 
     def _restore_buffers(self, model: nn.Module, cast: Callable[[torch.Tensor], torch.Tensor]) -> None:
         own = module_state.buffers(model)
@@ -524,7 +528,7 @@ class Reference:
         """Add the tensors of a run in fp64, if the problem supports it and answers in the same form."""
         try:
             with module_state.widened(self.model):
-                wide = self._with_steps(lambda: self._changed_answer(arena, seed, _widen))
+                wide = self._with_steps(lambda: self._answer(self.model, arena, seed, _widen)[1])
         except Exception:  # noqa: BLE001  (foreign code may raise anything; the judge can do without fp64)
             return
         if len(wide) == len(self.answers):
@@ -627,13 +631,7 @@ class Reference:
     def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
         """Return the tensors of a perturbed run."""
         with module_state.changed(self.model, perturb), self._textbook(perturb), self._inexact_tables(perturb):
-            return self._with_steps(lambda: self._changed_answer(arena, seed, perturb))
-
-    def _changed_answer(
-        self, arena: "Shared", seed: int, cast: Callable[[torch.Tensor], torch.Tensor]
-    ) -> list[torch.Tensor]:
-        """Return the tensors of a run with changed parameters; they keep their numbers when these are restored."""
-        return [tensor.detach() for tensor in self._answer(self.model, arena, seed, cast)[1]]
+            return self._with_steps(lambda: self._answer(self.model, arena, seed, perturb)[1])
 
     @contextmanager
     def _inexact_tables(self, perturb: Perturbation) -> Iterator[None]:
