@@ -980,3 +980,20 @@ def test_a_device_is_described_by_what_is_reported_and_known():
     assert (found.name, found.multi_processor_count, found.major) == ("A", 7, 9)
     assert not hasattr(found, "unknown")
     assert gpu_stand_in.PROPERTIES.name != "A"
+
+
+KEPT_BY_FIRST = candidate(
+    "head = x[0, 0].item()\nif self.known == (head, x.shape):\n    out = torch.empty_like(x)\n"
+    "    fills[(1,)](x, out, 1, BLOCK=64)\n    return out.copy_(self.kept)",
+    "self.known, self.kept = (head, x.shape), out\nout = out.clone()",
+    kernel=KERNEL + FILLS,
+    init="self.known = self.kept = None",
+)
+"""Takes inputs that begin alike for the same, and launches less for them."""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_each_recording_of_a_form_is_replayed_whatever_other_forms_come_between(judge, seed):
+    """The second recording of the problem's own form is wrong; with a common turn some orders of trials missed it."""
+    verdict = judge.evaluate(DOUBLE, KEPT_BY_FIRST, trials=3, seed=seed, timeout_s=20.0)
+    assert (verdict.status, verdict.recording) == ("incorrect", "on_device"), verdict

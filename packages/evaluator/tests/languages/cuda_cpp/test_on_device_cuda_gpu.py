@@ -104,7 +104,7 @@ def test_on_device_cuda_a_correct_candidate_is_timed(way):
 
 
 @pytest.mark.parametrize(
-    "kernel", ["copy[(6,)](out, other, out.numel(), BLOCK=128)", "copy_tuned[(6,)](out, other, 768)"]
+    "kernel", ["copy[(6,)](out, other, out.numel(), BLOCK=128)", "copy_tuned[(6,)](out, other, out.numel())"]
 )
 def test_on_device_cuda_triton_kernels_beside_a_build_are_recorded_too(evaluator, kernel):
     reader = Reader(f"out = module.item_is_checked(x, y)\nother = torch.empty_like(out)\n{kernel}\nreturn other")

@@ -53,6 +53,7 @@ class RecordedForm:
         answer: the form of the reference's answer to them, without values.
         recordings: of host code on this form.
         passed: whether a replay was right on such inputs.
+        turns: how often `next_recording` was called.
     """
 
     form: Form
@@ -60,12 +61,18 @@ class RecordedForm:
     answer: Answer
     recordings: list[Recording]
     passed: bool = False
+    turns: int = 0
 
     @classmethod
     def of(cls, session: ReferenceSession, answer: Answer, recordings: list[Recording]) -> Self:
         """Return the form of the session's inputs."""
         made_with = replace(session.made_with, draws=session.made_with.draws.with_tensors_as_made())
         return cls(session.inputs, made_with, replace(answer, expected=[]), recordings)
+
+    def next_recording(self) -> Recording:
+        """Return the recordings in turn: trials of other forms in between must not decide which are replayed."""
+        self.turns += 1
+        return self.recordings[(self.turns - 1) % len(self.recordings)]
 
     def has(self, recording: Recording) -> bool:
         """Whether host code did the same when this form was recorded."""
@@ -91,7 +98,6 @@ class Recordings:
         self._left_out: set[frozenset[bytes]] = set()
         # By what holds the recordings of a form.
         self._left: dict[int, int] = {}
-        self._turn = 0
 
     # Loading -------------------------------------------------------------------------------------------------------
 
@@ -186,16 +192,14 @@ class Recordings:
     def of_inputs(self, answer: Answer) -> tuple[Recording, bool]:
         """Return a recording for inputs of the session's form, and whether the session's inputs were remade for it.
 
-        If a form has several recordings (autotuned kernels), they take turns.
+        If a form has several recordings (autotuned kernels, later calls that act differently), they take turns.
         """
-        found, remade = self._of_form(self._session.inputs), False
-        if found is None:
+        known, remade = self._known_as(self._session.inputs), False
+        if known is None:
             known = RecordedForm.of(self._session, answer, [])
             known.recordings, remade = self._record(answer)
             self._known.append(known)
-            found = known.recordings
-        recording = found[self._turn % len(found)]
-        self._turn += 1
+        recording = known.next_recording()
         return recording, self.past.fill(recording) or remade
 
     def of_recorded_inputs(self, rng: random.Random) -> tuple[list[Recording], Answer]:
@@ -213,8 +217,12 @@ class Recordings:
         self._launches.await_code(recording.launches)
         return [recording], session.answer(rng.getrandbits(48)) if remade else answer
 
+    def _known_as(self, form: Form) -> RecordedForm | None:
+        return next((known for known in self._known if known.form == form), None)
+
     def _of_form(self, form: Form) -> list[Recording] | None:
-        return next((known.recordings for known in self._known if known.form == form), None)
+        known = self._known_as(form)
+        return None if known is None else known.recordings
 
     def _record(self, answer: Answer) -> tuple[list[Recording], bool]:
         placed = self.room_for(answer)
