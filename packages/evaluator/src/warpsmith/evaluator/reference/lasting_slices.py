@@ -42,7 +42,8 @@ def add_lasting_slices(
         tensor: a floating draw, changed in place.
         level: how far it may vary; below `ANY_SIGN` no number leaves the draw's range or takes a new sign.
         generator: random generator on the tensor's device.
-        on_grid: whether the numbers have few bits.
+        on_grid: whether the numbers have few bits. Slices along other dimensions than the first then lie in one half of
+            it: in the other half, a row whose largest number is one of the source keeps that.
         moderate: whether some are at moderate distances, or wide; otherwise all are near one.
     """
     if tensor.is_complex() or tensor.dim() < 2 or not tensor.numel():
@@ -52,7 +53,7 @@ def add_lasting_slices(
     spread = float(tensor.double().std()) if tensor.numel() > 1 else 0.0
     if not (math.isfinite(low) and math.isfinite(high) and 0 < spread < math.inf):
         return
-    length = max(tensor.shape)
+    length, half = max(tensor.shape), _half_of(tensor, dice) if on_grid else slice(None)
     for dim in sorted(range(tensor.dim()), key=lambda dim: -tensor.shape[dim]):
         if tensor.shape[dim] < LEAST_SLICES:
             continue
@@ -63,7 +64,14 @@ def add_lasting_slices(
             # A wide channel would drown the others at every step of a state that mixes them.
             slices += _moderate(shape, level, spread, dice, on_grid=on_grid, wide=level == FAR and dim == 0)
         for at, made in zip(order[: len(order) // 2], dice.shuffled(slices), strict=False):
-            tensor.select(dim, at).copy_(_allowed(made.to(tensor.dtype), level, low, high))
+            part = slice(None) if dim == 0 else half
+            tensor.select(dim, at)[part].copy_(_allowed(made.to(tensor.dtype), level, low, high)[part])
+
+
+def _half_of(tensor: torch.Tensor, dice: Dice) -> slice:
+    """Return the first or the second half of the first dimension, all of it if it has one place."""
+    middle = tensor.shape[0] // 2
+    return slice(middle) if middle and dice.coin() else slice(middle, None)
 
 
 def _near_one(shape: torch.Size, length: int, dice: Dice, *, on_grid: bool) -> list[torch.Tensor]:
