@@ -35,8 +35,8 @@ def add_lasting_slices(
 ) -> None:
     """Replace a few slices along each dimension of many: by moderate numbers of either sign, and by numbers near one.
 
-    At level `FAR`, off the grid, one along the first dimension is as wide as an outlier is far. The slices along the shortest
-    dimension come last and stay whole: they are a sample's, or a channel's, at all steps.
+    At level `FAR`, off the grid, one along the first dimension is as wide as an outlier is far. The slices along the
+    shortest dimension come last and stay whole: they are a sample's, or a channel's, at all steps.
 
     Args:
         tensor: a floating draw, changed in place.
@@ -61,11 +61,10 @@ def add_lasting_slices(
         shape = tensor.select(dim, 0).shape
         slices = _near_one(shape, length, dice, on_grid=on_grid)
         if moderate:
-            # A wide channel would drown the others at every step of a state that mixes them. On a grid, where no input is
-            # perturbed, products of two wide slices cancel further than the noise of a result shows.
-            slices += _moderate(
-                shape, level, spread, dice, on_grid=on_grid, wide=level == FAR and dim == 0 and not on_grid
-            )
+            # A wide channel would drown the others at every step of a state that mixes them. On a grid, where no input
+            # is perturbed, products of two wide slices cancel further than the noise of a result shows.
+            wide = level == FAR and dim == 0 and not on_grid
+            slices += _moderate(shape, level, spread, dice, on_grid=on_grid, wide=wide)
         for at, made in zip(order[: len(order) // 2], dice.shuffled(slices), strict=False):
             part = slice(None) if dim == 0 else half
             tensor.select(dim, at)[part].copy_(_allowed(made.to(tensor.dtype), level, low, high)[part])
