@@ -74,16 +74,6 @@ class Kills:
         self._delay_s = delay_s
         self._began = time.monotonic()
 
-    @property
-    def last_step(self) -> int:
-        """The last step after which something is killed; 0 if nothing is."""
-        return max((kill.step for kill in self.kills), default=0)
-
-    @property
-    def done(self) -> bool:
-        """Whether all were killed, or were not found."""
-        return all(kill.at_s is not None for kill in self.kills)
-
     def after(self, steps: int) -> None:
         """Kill what is due; call it every second with the number of recorded steps."""
         now = time.monotonic()

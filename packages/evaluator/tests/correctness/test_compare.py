@@ -160,8 +160,7 @@ def test_a_bound_is_a_share_of_the_element_and_of_its_spread(dtype, power, reduc
     assert bool((one >= 2 * spread).all())
     share = relative_tolerance(tensor_views.NAMES[dtype], reduction)
     rest = max(near_one(tensor_views.NAMES[dtype]), floor(tensor_views.NAMES[dtype]))
-    usual = spread.double().clamp(min=float(spread.median()) / 16)
-    assert bool((one <= (share * value.double().abs() + 2 * usual + rest) * (1 + 1e-12)).all())
+    assert bool((one <= (share * value.double().abs() + 2 * spread.double() + rest) * (1 + 1e-12)).all())
 
 
 def test_the_tolerance_never_shrinks_with_the_reduction_and_stays_below_that_of_kernelbench():
@@ -342,7 +341,6 @@ def plain_bounds(wanted, reduction):
     value = wide(wanted.value).flatten().tolist()
     known = torch.zeros(wanted.value.numel()) if wanted.spread is None else wanted.spread.double()
     spread = known.repeat_interleave(parts).tolist()
-    least = sorted(spread)[(len(spread) - 1) // 2] / 16
     exact = value if wanted.exact is None else wide(wanted.exact).flatten().tolist()
     both = [
         n for n, (one, two) in enumerate(zip(value, exact, strict=True)) if math.isfinite(one) and math.isfinite(two)
@@ -362,7 +360,6 @@ def plain_bounds(wanted, reduction):
         absolute = min(max(absolute, relative * low), relative * usual)
     absolute = max(absolute, floor(name))
     factor = 4 if wanted.spread is None else 2
-    spread = [max(one, least) for one in spread]
     found = [relative * abs(t) + factor * o + 2 * s + absolute for t, o, s in zip(truth, own, spread, strict=True)]
     return found, truth
 
@@ -418,25 +415,3 @@ def test_one_number_for_all_elements_agrees_as_if_it_were_written_out(shape, dty
             expected = Expected(value, None)
             found = agrees(one, expected, 1.0)
             assert found == agrees(one.contiguous(), expected, 1.0) == torch.equal(one, value)
-
-
-def test_an_element_whose_perturbed_runs_agree_by_chance_has_a_share_of_the_usual_spread():
-    generator = torch.Generator().manual_seed(0)
-    value = torch.randn(64, 64, generator=generator)
-    spread = torch.full_like(value, 0.01)
-    spread[3, 5] = 0.0
-    expected = Expected(value, value.double(), spread)
-    near, far = value.clone(), value.clone()
-    near[3, 5] += 0.001
-    far[3, 5] += 0.01
-    assert compare(near, expected, 1.0).ok
-    assert compare(far, expected, 1.0).mismatched == 1
-
-
-def test_a_column_that_no_rounding_reaches_has_no_share_of_the_others_spread():
-    value = torch.ones(64, 64)
-    spread = torch.full_like(value, 0.01)
-    spread[:, 7] = 0.0
-    got = value.clone()
-    got[3, 7] += 0.0005
-    assert compare(got, Expected(value, value.double(), spread), 1.0).mismatched == 1

@@ -40,12 +40,6 @@ OWN_FACTOR: Final = 2.0
 """Tolerated error as a multiple of the distance between the reference's own run and its fp64 run."""
 ALONE_FACTOR: Final = 4.0
 """The same multiple if there is no perturbed run."""
-USUAL_SPREAD: Final = 1 / 16
-"""Least spread of an element as a share of the median in its row, and in its column. Two pairs of perturbed runs are
-two samples of an error: of thousands of elements, a few have both near zero. Another order of computation is off by
-less than this share; half precision inside by many times the spread itself."""
-MOST_IN_SLICES: Final = 1 << 18
-"""Elements of an output up to which rows and columns have medians of their own."""
 ROUNDINGS_OF_ONE: Final = 32
 """Tolerated roundings of a number near one in float32 and float64: x * tanh(log(1 + exp(x))) has an error of some x
 times that. Half precision is computed in float32 and gets four."""
@@ -248,21 +242,19 @@ class _Limits:
     Attributes:
         relative: tolerated error as a share of the element's magnitude.
         absolute: tolerated error added to that; a scalar, or one per element.
-        least_spread: smallest spread that counts; a scalar, or one per element.
         trusted: whether the fp64 run computed the same as the own run.
         own_factor: multiplies the distance between the own run and the fp64 run.
     """
 
     relative: float
     absolute: torch.Tensor
-    least_spread: torch.Tensor
     trusted: torch.Tensor
     own_factor: float
 
     def bound(self, terms: "_Terms") -> torch.Tensor:
         """Return the tolerated error of each element."""
         bound = self.relative * terms.truth.abs() + self.own_factor * terms.own_error
-        return bound + SPREAD_FACTOR * torch.maximum(terms.spread, self.least_spread) + self.absolute
+        return bound + SPREAD_FACTOR * terms.spread + self.absolute
 
 
 @dataclass(frozen=True)
@@ -320,8 +312,7 @@ def _limits(expected: Expected, reduction: float) -> _Limits:
     if expected.spread is None:
         absolute = torch.minimum(torch.maximum(absolute, relative * _low(truth)), relative * scale)
     factor = ALONE_FACTOR if expected.spread is None else OWN_FACTOR
-    least = USUAL_SPREAD * _usual_spread(_spread(expected))
-    return _Limits(relative, absolute.clamp(min=floor(name)), least, trusted, factor)
+    return _Limits(relative, absolute.clamp(min=floor(name)), trusted, factor)
 
 
 def _trusted(expected: Expected, relative: float) -> torch.Tensor:
@@ -364,21 +355,6 @@ def _scale(truth: torch.Tensor, dims: int) -> torch.Tensor:
         if truth.shape[dim] > 1 and truth.numel() // truth.shape[dim] >= LEAST_SLICE:
             least = torch.minimum(least, _mean(sizes, tuple(other for other in whole if other != dim)))
     return least
-
-
-def _usual_spread(spread: torch.Tensor) -> torch.Tensor:
-    """Return the smallest median of the spreads of the slices that contain an element, and of the whole."""
-    least = _median(spread.flatten()[:: _step(spread)], 0).reshape((1,) * spread.dim())
-    for dim in range(spread.dim() if spread.numel() <= MOST_IN_SLICES else 0):
-        size = spread.shape[dim]
-        if size > 1 and spread.numel() // size >= LEAST_SLICE:
-            shape = [size if other == dim else 1 for other in range(spread.dim())]
-            least = torch.minimum(least, _median(spread.movedim(dim, 0).flatten(1), 1).reshape(shape))
-    return least
-
-
-def _median(numbers: torch.Tensor, dim: int) -> torch.Tensor:
-    return numbers.sort(dim).values.select(dim, (numbers.shape[dim] - 1) // 2)
 
 
 def _mean(sizes: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
@@ -464,8 +440,7 @@ def compare(got: torch.Tensor, expected: Expected, reduction: float) -> Comparis
 
 def _largest_of_many(got: torch.Tensor, trusted: Expected, limits: _Limits) -> float | None:
     """Return the largest error of a large output on a GPU, or None if it may be wrong."""
-    absolute = float(limits.absolute + SPREAD_FACTOR * limits.least_spread)
-    factors = compare_gpu.Factors(limits.relative, SPREAD_FACTOR, limits.own_factor, absolute)
+    factors = compare_gpu.Factors(limits.relative, SPREAD_FACTOR, limits.own_factor, float(limits.absolute))
     return compare_gpu.largest_error_if_near(got, trusted.value, trusted.exact, trusted.spread, factors)
 
 

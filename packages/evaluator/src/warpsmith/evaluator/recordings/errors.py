@@ -21,6 +21,10 @@ class InputMutationError(RuntimeError):
     """A kernel or an operator writes to an input or a parameter."""
 
 
+class MemorylessError(RuntimeError):
+    """Host code uses a tensor on a device that stores no elements."""
+
+
 class BooleanBytesError(RuntimeError):
     """Host code casts booleans, some of which hold a byte other than 0 and 1."""
 

@@ -27,6 +27,7 @@ from warpsmith.evaluator.devices.tensor_views import NAMES
 from warpsmith.evaluator.ipc.tensor_slots import ITEM_BYTES, TensorSlot
 from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.recordings import library_calls, movement
+from warpsmith.evaluator.recordings.errors import MemorylessError
 from warpsmith.evaluator.recordings.library_calls import LibraryCall
 from warpsmith.evaluator.recordings.operators import ALLOCATES, CONSTRUCTS
 
@@ -41,10 +42,6 @@ _SCALAR_BYTES: Final = 16
 
 
 _MAKES_NEW: Final = ALLOCATES | _FILLED | _COPIED | movement.COPIES.keys() | movement.CALLED
-
-
-class MemorylessError(RuntimeError):
-    """Host code uses a tensor on a device that stores no elements."""
 
 
 class UntraceableError(RuntimeError):

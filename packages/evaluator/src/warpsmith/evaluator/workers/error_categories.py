@@ -13,11 +13,12 @@ from warpsmith.evaluator.recordings.errors import (
     DetachedError,
     IllegalAccessError,
     InputMutationError,
+    MemorylessError,
     UnsupportedDtypeError,
     UnsupportedFeatureError,
 )
 from warpsmith.evaluator.recordings.outputs import OutputError
-from warpsmith.evaluator.recordings.recorder import MemorylessError, UntraceableError
+from warpsmith.evaluator.recordings.recorder import UntraceableError
 from warpsmith.evaluator.verdict import ErrorCategory
 from warpsmith.evaluator.workers.foreign_code import root_cause
 

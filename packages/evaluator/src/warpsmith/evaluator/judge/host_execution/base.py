@@ -24,7 +24,7 @@ from warpsmith.evaluator.judge.host_execution.recording_limits import (
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, WrongFormError
 from warpsmith.evaluator.processes.worker import Worker
-from warpsmith.evaluator.recordings import library_calls
+from warpsmith.evaluator.recordings import library_calls, sharing
 from warpsmith.evaluator.recordings.history import Called, History
 from warpsmith.evaluator.recordings.library_policy import event_name
 from warpsmith.evaluator.recordings.outputs import form_mismatch
@@ -213,7 +213,7 @@ class HostExecution(ABC):
             self.evidence.flags.add("host_memory")
         # In a batch of one a copy in another order is the input itself, which says nothing about the problem's own
         # shapes.
-        if done.flag("returns_input") and self._launches.on_own_shapes:
+        if done.flag("returns_input") and self._launches.on_own_shapes and sharing.INPUT not in answer.shares:
             self.evidence.flags.add("returns_input")
         mismatch = form_mismatch(done.value("output"), answer.output)
         if mismatch:
