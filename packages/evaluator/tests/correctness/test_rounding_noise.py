@@ -224,3 +224,23 @@ def test_infinities_keep_their_sign_and_leave_the_rest_of_a_row_its_noise(eighth
     noisy = with_noise(lambda x: torch.softmax(x, -1), logits, sign=sign)
     assert bool(torch.isfinite(noisy).all())
     assert float((noisy[1:] != logits.softmax(-1)[1:]).any(-1).double().mean()) > 0.9
+
+
+def angles(steps):
+    """Angles of integer steps: each has the roundings of a logarithm's product, an exponential and a product."""
+    frequencies = torch.exp(-9.210340371976184 * torch.arange(32, dtype=torch.float32) / 33)
+    return steps[:, None].float() * frequencies[None]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_roundings_of_an_element_do_not_cancel_in_every_run(seed):
+    steps = torch.randint(1, 1000, (400,), generator=torch.Generator().manual_seed(seed))
+    plain, largest = angles(steps), torch.zeros(400, 32)
+    for pair in range(2):
+        perturb = Perturbation(Changes(torch.device("cpu")), seed + pair, 1, tf32=False, finely=True)
+        for alternates in (False, True):
+            perturb.start(1.0, alternates=alternates)
+            with torch.no_grad(), RoundingNoise(perturb):
+                largest = torch.maximum(largest, (angles(steps) - plain).abs() / plain)
+    # The first column is exact but for one product of integers.
+    assert float(largest[:, 1:].min()) > 2.0**-24

@@ -97,6 +97,7 @@ class Perturbation:
 
     Attributes:
         sign: 1 for a run with the changes, -1 for one with their negation.
+        alternates: whether every other tensor has the negated changes.
     """
 
     def __init__(
@@ -119,13 +120,16 @@ class Perturbation:
             self._amplitude |= FINE
         if breaks_ties:
             self._amplitude |= {half: 2 * AMPLITUDE[half] for half in _FINE_BITS}
-        self.sign = 1.0
-        self._at = self._seed
-        self._number = 0
+        self.start(1.0)
 
-    def start(self, sign: float) -> None:
-        """Begin a run with the same changes as the one before if `sign` is 1, or with their negation if it is -1."""
-        self.sign, self._at, self._number = sign, self._seed, 0
+    def start(self, sign: float, *, alternates: bool = False) -> None:
+        """Begin a run with the same changes as the one before if `sign` is 1, or with their negation if it is -1.
+
+        An element computed through two tensors may lose both changes to each other: c + d is 0 where d is -c. If one
+        run alternates and another does not, they meet c + d and c - d, whose squares add up to 2 (c^2 + d^2): one of
+        the runs shows at least the root mean square.
+        """
+        self.sign, self.alternates, self._at, self._number, self._taken = sign, alternates, self._seed, 0, 0
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a perturbed copy of a tensor; return it unchanged if it is exact or of another kind."""
@@ -158,7 +162,8 @@ class Perturbation:
         changes = self._changes.take(self._at, tensor.numel()).reshape(tensor.shape)
         # No two tensors of a run get the same changes.
         self._at += tensor.numel() + 7919
-        return changes
+        self._taken += 1
+        return -changes if self.alternates and self._taken % 2 else changes
 
 
 def distance(value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

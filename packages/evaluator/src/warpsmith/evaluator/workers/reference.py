@@ -4,6 +4,7 @@ It uses memory that no candidate ever maps. Its problem may be as hostile as a c
 evaluations.
 """
 
+import itertools
 import math
 import os
 import time
@@ -69,7 +70,8 @@ TABLE_S: Final = 1.0
 MOST_TABLE_ERROR: Final = 2.0**-8
 """Largest error of a table, relative to its largest number: sines of angles of about ten thousand reach it."""
 ROUNDING_PAIRS: Final = 2
-"""Pairs of runs that round what is computed from integers."""
+"""Draws of changes for runs that round what is computed from integers, four runs each: both signs, with and without
+alternation. These changes are a few roundings, so that nothing hides two that cancel."""
 TIE_PAIRS: Final = 4
 """Pairs of runs for integers in an answer to half-precision inputs, where a few percent of numbers are tied."""
 HALF_PAIRS: Final = 5
@@ -623,10 +625,10 @@ class Reference:
         """
         for pair in range(ROUNDING_PAIRS):
             perturb = self._roundings(seed + pair)
-            for sign in (1.0, -1.0):
+            for alternates, sign in itertools.product((False, True), (1.0, -1.0)):
                 if not budget.allows(1.0):
                     return
-                perturb.start(sign)
+                perturb.start(sign, alternates=alternates)
                 with suppress(Exception):  # Foreign code may raise anything; other runs remain.
                     self._note_spread(self._noisy(arena, seed, perturb), self.answers)
 
