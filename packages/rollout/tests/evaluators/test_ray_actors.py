@@ -1,6 +1,7 @@
 """Evaluators in Ray actors: real verdicts, an actor killed in the middle, and what does not fit."""
 
 import asyncio
+import sys
 
 import pytest
 
@@ -30,11 +31,13 @@ def ray():
     with ray_session(num_cpus=4, object_store_bytes=128 << 20):
         import ray
 
+        # What actors call is sent by value: their import path depends on where pytest has its root.
+        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
         yield ray
 
 
 def config(evaluate_timeout_s=120, **settings):
-    evaluation = {"type": "ray", "actors": 2, "start_timeout_s": 120, **settings}
+    evaluation = {"type": "ray", "actors": 2, "start_timeout_s": 300, **settings}
     return RolloutConfig(evaluation=evaluation, evaluate_timeout_s=evaluate_timeout_s)
 
 
@@ -46,7 +49,6 @@ async def until_running(judge, count):
 
 def lose_the_judge(actor):
     """End the judge inside an actor, and see to it that this actor starts none any more."""
-    import sys
 
     actor.evaluator._judge.process.kill()
     actor.evaluator._judge.process.wait()

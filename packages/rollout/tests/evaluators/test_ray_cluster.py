@@ -18,7 +18,7 @@ from warpsmith.rollout.evaluators.open import open_evaluator
 pytestmark = pytest.mark.slow
 
 EVALUATOR = EvaluatorConfig(ready_workers=1, memory_bytes=1 << 30)
-CONFIG = RolloutConfig(evaluation={"type": "ray", "actors": 2, "start_timeout_s": 120})
+CONFIG = RolloutConfig(evaluation={"type": "ray", "actors": 2, "start_timeout_s": 300})
 
 
 async def until_running(judge, count):
