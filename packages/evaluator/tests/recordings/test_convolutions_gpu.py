@@ -28,12 +28,14 @@ WRITTEN = {
     "strides": lambda: case((2, 4, 19, 18), (6, 4, 3, 5), stride=2, padding=1, dilation=2),
     "groups": lambda: case((2, 4, 19, 18), (6, 2, 3, 3), groups=2),
     "volume": lambda: case((2, 3, 7, 9, 8), (4, 3, 3, 3, 3), padding=1),
+    "line": lambda: case((2, 3, 17), (5, 3, 3)),
+    "line with strides": lambda: case((2, 4, 40), (6, 2, 5), stride=3, padding=2, dilation=2, groups=2),
 }
 COPIED = {
     "channels last": lambda: case((2, 3, 17, 18), (5, 3, 3, 3), layout=LAST),
     "point": lambda: case((2, 3, 17, 18), (5, 3, 1, 1)),
     "transposed": lambda: case((2, 3, 17, 18), (3, 5, 3, 3), stride=2, transposed=True),
-    "line": lambda: case((2, 3, 17), (5, 3, 3)),
+    "transposed line": lambda: case((2, 3, 17), (3, 5, 3), stride=2, padding=1, transposed=True),
 }
 
 
@@ -57,7 +59,7 @@ def test_the_result_is_that_of_torch(chosen, monkeypatch):
     expected = torch.ops.aten.convolution.default(*on_device)
     into = torch.full_like(expected, float("nan"))
     tensors["result"] = into
-    assert library_calls.by_cudnn(on_device, [into]) is (chosen in WRITTEN)
+    assert library_calls.by_cudnn(*library_calls.as_planes(on_device, [into])) is (chosen in WRITTEN)
     run = library_calls.repeated(
         library_calls.CONVOLUTION, arguments, {}, [["tensor", "result"]], lambda part: tensors[part[1]]
     )
@@ -86,3 +88,30 @@ def test_arguments_that_do_not_fit_are_left_to_the_call():
     given = case((2, 3, 17, 18), (5, 4, 3, 3))
     assert not library_calls.by_cudnn(given, [torch.empty(2, 5, 15, 16)])
     assert not library_calls.by_cudnn(given[:4], [torch.empty(2, 5, 15, 16)])
+
+
+LINES = {name: make for name, make in {**WRITTEN, **COPIED}.items() if "line" in name}
+
+
+@pytest.mark.parametrize("chosen", LINES)
+def test_a_convolution_of_lines_is_one_of_planes_with_one_row(chosen):
+    given = LINES[chosen]()
+    expected = torch.ops.aten.convolution.default(*given)
+    into = torch.empty_like(expected)
+    planes, [result] = library_calls.as_planes(given, [into])
+    result.copy_(torch.ops.aten.convolution.default(*planes))
+    assert result.dim() == 4
+    torch.testing.assert_close(into, expected)
+
+
+@pytest.mark.parametrize("chosen", {**WRITTEN, **COPIED}.keys() - LINES.keys())
+def test_other_convolutions_stay_as_they_are(chosen):
+    given = {**WRITTEN, **COPIED}[chosen]()
+    into = [torch.ops.aten.convolution.default(*given)]
+    found, results = library_calls.as_planes(given, into)
+    assert all(one is other for one, other in zip([*found, *results], [*given, *into], strict=True))
+
+
+def test_malformed_arguments_of_a_convolution_stay_for_torch_to_refuse():
+    given, into = [torch.ones(2, 3, 4), "weight"], [torch.ones(2, 3, 4)]
+    assert library_calls.as_planes(given, into) == (given, into)

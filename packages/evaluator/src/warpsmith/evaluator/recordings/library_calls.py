@@ -44,6 +44,8 @@ MOST_ARGUMENTS: Final = 40
 CONVOLUTION: Final = "aten.convolution.default"
 CONVOLUTION_SIZES: Final = 6
 """Arguments of a convolution besides its tensors."""
+LINE_DIMS: Final = 3
+"""Dimensions of the tensors of a convolution along one axis."""
 CHANNELS_LAST: Final = {4: torch.channels_last, 5: torch.channels_last_3d}
 """The other layout of images and volumes, by the number of dimensions."""
 
@@ -263,11 +265,35 @@ def repeated(
         names = [one.name for one in written._schema.arguments if one.is_out]
         return partial(_write, name, written, given, named, dict(zip(names, into, strict=True)))
     if name == CONVOLUTION and not _overlap(into, given):
-        if by_cudnn(given, into):
-            return partial(_called, name, partial(_convolve_into, given, into[0]))
-        if placement is not None and transposed_by_cudnn(given, into):
-            return partial(_called, name, partial(placement(into[0]).call, partial(func, *given)))
+        sides, results = as_planes(given, into)
+        if by_cudnn(sides, results):
+            return partial(_called, name, partial(_convolve_into, sides, results[0]))
+        if placement is not None and transposed_by_cudnn(sides, results):
+            return partial(_called, name, partial(placement(results[0]).call, partial(func, *sides)))
     return partial(_copy, name, func, given, named, into)
+
+
+def as_planes(given: Sequence[Any], into: Sequence[torch.Tensor]) -> tuple[list[Any], list[torch.Tensor]]:
+    """Return a convolution of lines as one of planes with one row, which is how torch computes it.
+
+    Args:
+        given: arguments of `aten.convolution`, in the schema's order.
+        into: the tensor for its result.
+
+    Returns:
+        Both, as views of the same memory; unchanged if the convolution is not one of lines.
+    """
+    match given:
+        case [torch.Tensor() as source, torch.Tensor() as weight, bias, stride, padding, dilation, kind, extra, groups]:
+            tensors = [source, weight, into[0]]
+            lists = [stride, padding, dilation, extra]
+        case _:
+            return list(given), list(into)
+    if any(one.dim() != LINE_DIMS for one in tensors) or not all(isinstance(one, list) for one in lists):
+        return list(given), list(into)
+    source, weight, result = (one.unsqueeze(2) for one in tensors)
+    stride, padding, dilation, extra = ([first, *one] for first, one in zip((1, 0, 1, 0), lists, strict=True))
+    return [source, weight, bias, stride, padding, dilation, kind, extra, groups], [result]
 
 
 def by_cudnn(given: Sequence[Any], into: Sequence[torch.Tensor]) -> bool:
