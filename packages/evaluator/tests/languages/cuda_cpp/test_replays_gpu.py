@@ -138,6 +138,7 @@ def game(device, cubins):
 def plainly(replay):
     """Play without twins, as timed calls are."""
     call = replay._call
+    replay._write_first()
     call.reset()
     call.scrub()
     call.run()
