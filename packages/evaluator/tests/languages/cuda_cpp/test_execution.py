@@ -32,7 +32,7 @@ from warpsmith.evaluator.devices.mappings import Mappings
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.tensor_slots import contiguous, pack
 from warpsmith.evaluator.languages.cuda_cpp import arguments, compilation, toolkit
-from warpsmith.evaluator.languages.cuda_cpp.execution import Detached, OnDevice
+from warpsmith.evaluator.languages.cuda_cpp.execution import DetachedCalls, DeviceCalls
 from warpsmith.evaluator.languages.cuda_cpp.extension_loader import Loader
 from warpsmith.evaluator.languages.cuda_cpp.language import CUDA_CPP
 from warpsmith.evaluator.languages.cuda_cpp.launches import SYMBOL
@@ -194,7 +194,7 @@ def opened(compiled, monkeypatch, tmp_path):
         monkeypatch.setattr(tempfile, "tempdir", str(folder))
         gpu = EmulatedGpu(compiled.kernels, VARIABLES)
         gpu.module.reset()
-        execution = Detached() if detached else OnDevice(gpu)
+        execution = DetachedCalls() if detached else DeviceCalls(gpu)
         monkeypatch.setattr(execution, "device", torch.device("cpu"), raising=False)
         streams, monitor = fake_cuda.Streams(), LaunchMonitor()
         runtime = Runtime(monitor, execution, streams)

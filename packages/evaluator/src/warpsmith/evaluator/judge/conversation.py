@@ -18,7 +18,7 @@ from warpsmith.evaluator.processes.failure_attribution import CandidateFailedErr
 from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerTimeoutError
 
-OnLaunch = Callable[[Message, Worker], None]
+OnLaunchMessage = Callable[[Message, Worker], None]
 
 MOST_TIMES: Final = 4
 """Upper bound on wall time, in multiples of the limit, with the time without a processor included."""
@@ -80,7 +80,7 @@ class Conversation:
         fds: list[int],
         answer: Kind,
         *,
-        on_launch: OnLaunch | None = None,
+        on_launch: OnLaunchMessage | None = None,
         at_most_s: float | None = None,
         drives: bool = False,
     ) -> Message:
@@ -118,7 +118,7 @@ class Conversation:
         fds: list[int],
         answer: Kind,
         *,
-        on_launch: OnLaunch | None,
+        on_launch: OnLaunchMessage | None,
         at_most_s: float | None,
     ) -> Message:
         kept_back = max(0.0, self.seconds_left - at_most_s) if at_most_s is not None else 0.0
@@ -148,7 +148,7 @@ class Conversation:
         bound_reached = on_cpu and self.waited_s > self._most_waited_s - LEAST_WAITED_S
         return failure_attribution.overrun(error, limit_s, on_cpu=on_cpu, bound_reached=bound_reached)
 
-    def _reply(self, worker: Worker, answer: Kind, on_launch: OnLaunch | None) -> Message:
+    def _reply(self, worker: Worker, answer: Kind, on_launch: OnLaunchMessage | None) -> Message:
         while True:
             message = self._receive(worker)
             if message.kind is answer:

@@ -83,7 +83,7 @@ class Execution(Protocol):
         """Wait for the device."""
 
 
-class Detached:
+class DetachedCalls:
     """There is no device: a recording is all that a call leaves."""
 
     device = "cuda"
@@ -111,7 +111,7 @@ class Detached:
         """See `Execution`: does nothing."""
 
 
-class OnDevice:
+class DeviceCalls:
     """Each call is done on a device, all on torch's current stream and in the order of the calls, as a replay is.
 
     Args:

@@ -151,17 +151,17 @@ class CudaCpp(KernelLanguage):
 
     def record_detached(self, *, has_device: bool, services: HostServices | None = None) -> Hooks:
         """See `KernelLanguage`: replaces `load_inline` and `load`."""
-        from warpsmith.evaluator.languages.cuda_cpp.execution import Detached
+        from warpsmith.evaluator.languages.cuda_cpp.execution import DetachedCalls
 
-        return _recorded(Detached(), services)
+        return _recorded(DetachedCalls(), services)
 
     def record_on_device(
         self, device: "Device", compiled: Callable[[dict[str, Any]], Any], *, services: HostServices | None = None
     ) -> Hooks:
         """See `KernelLanguage`: as detached, and what is recorded is done too; builds have the code of all launches."""
-        from warpsmith.evaluator.languages.cuda_cpp.execution import OnDevice
+        from warpsmith.evaluator.languages.cuda_cpp.execution import DeviceCalls
 
-        return _recorded(OnDevice(device), services)
+        return _recorded(DeviceCalls(device), services)
 
     def describe(self, value: Any, tensor: DescribeTensor) -> Described:
         """See `KernelLanguage`: an argument's bytes, and the tensor behind each pointer in them."""
