@@ -82,9 +82,9 @@ def evaluator(device: str) -> Iterator[Evaluator]:
 
 @pytest.fixture(scope="module")
 def judged(evaluator, request):
-    """Gives the verdict on a file. Those of the tests to come are judged two at a time."""
-    selected = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
-    paths = dict.fromkeys(value for chosen in selected for value in chosen.values() if isinstance(value, Path))
+    """Gives the verdict on a file. Those of the tests to come that ask for one are judged two at a time."""
+    asking = [item for item in request.session.items if "judged" in getattr(item, "fixturenames", ())]
+    paths = dict.fromkeys(path for item in asking for path in item.callspec.params.values())
     with ThreadPoolExecutor(2) as threads:
         asked = {path: threads.submit(_verdict, evaluator, path) for path in paths if path.is_relative_to(HERE)}
         yield lambda path: asked[path].result()
