@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from warpsmith.evaluator.languages.triton import compilation
@@ -213,3 +216,20 @@ def test_a_parameter_that_triton_cannot_bind_is_refused_by_name(tmp_path, name):
     found = compiled(STAGED.format(name=name), tmp_path, launch)
     assert not found["ok"]
     assert f"a parameter {name}, with which Triton cannot launch it" in found["message"]
+
+
+TRUSTED = """
+import sys
+from pathlib import Path
+from triton.runtime import cache
+digest = cache.triton_key
+from warpsmith.evaluator.languages.triton import compilation
+compilation.compile_trusted_kernel(90, Path(sys.argv[1]))
+print(digest.cache_info().misses, len(list(Path(sys.argv[1]).glob("cache/*/*.cubin"))))
+"""
+
+
+def test_a_start_compiles_without_a_digest_of_the_compiler(tmp_path):
+    command = [sys.executable, "-c", TRUSTED, str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["0", "1"]

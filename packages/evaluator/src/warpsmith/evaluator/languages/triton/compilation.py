@@ -15,6 +15,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
+from triton.runtime import cache
 from triton.runtime.cache import FileCacheManager
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITCallable, MockTensor, create_function_from_signature
@@ -444,6 +445,8 @@ def compile_trusted_kernel(arch: Chip, folder: Path, block: int = 64) -> None:
         block: its block size; a size that this process or its parent has compiled is cached.
     """
     triton.knobs.cache.manager_class = ScratchCache
+    # A folder serves one version of Triton. Its own key is a digest of all it consists of, half a gigabyte to read.
+    cache.triton_key = lambda: triton.__version__
     extracted = Extracted(_TRUSTED, ("scale",), frozenset())
     arguments = _TRUSTED_ARGUMENTS | {"BLOCK": ["value", block]}
     launch = {"kernel": "scale", "arguments": arguments, "options": {}}
