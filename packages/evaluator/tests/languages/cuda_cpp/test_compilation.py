@@ -48,6 +48,18 @@ def compiled(tools, tmp_path):
     )
 
 
+@pytest.fixture
+def ways(monkeypatch):
+    """The ways in which a build is compiled, one after the other."""
+    found, built = [], compilation.Compilers._built
+    monkeypatch.setattr(
+        compilation.Compilers,
+        "_built",
+        lambda compilers, build, own, way: found.append(way) or built(compilers, build, own, way),
+    )
+    return found
+
+
 @pytest.fixture(scope="module")
 def built(tools, tmp_path_factory):
     """The two sources, compiled."""
@@ -100,12 +112,13 @@ def test_errors_name_the_line_of_the_candidates_own_file_and_what_to_write_inste
     assert message.count("\n") <= 12
 
 
-def test_errors_in_several_sources_are_all_reported_once(compiled):
+def test_errors_in_several_sources_are_all_reported_once(compiled, ways):
     found = compiled(("main.cpp", CPP.replace("&run", "&ran")), ("cuda.cu", CUDA.replace("run(at", "(at")))
     assert not found["ok"]
     assert "main.cpp(3): error: " in found["message"]
     assert "cuda.cu(12): error: " in found["message"]
     assert len(found["message"]) < diagnostics.MOST_CHARACTERS
+    assert ways == [compilation.LEAN, compilation.WHOLE]
 
 
 @pytest.mark.parametrize(
@@ -131,10 +144,11 @@ def test_what_a_source_cannot_have_is_reported_with_what_to_do(compiled, before,
     assert said in refused(compiled, CUDA.replace(before, after, 1))
 
 
-def test_shared_memory_beyond_the_chips_has_a_category_of_its_own(compiled):
+def test_shared_memory_beyond_the_chips_has_a_category_of_its_own_and_no_header_is_missing(compiled, ways):
     found = compiled(("main.cpp", CPP), ("cuda.cu", CUDA.replace("float kept[32]", "float kept[20000]")))
     assert found["category"] == "shared_memory_exceeded"
     assert "too much shared data" in found["message"]
+    assert ways == [compilation.LEAN]
 
 
 @pytest.mark.long  # four compilations; tests/attacks/cuda_cpp/include_host_file.py is in every run
@@ -156,8 +170,9 @@ def test_a_source_that_needs_all_of_torchs_headers_and_cpp_20_compiles(compiled)
     assert compiled(("main.cpp", CPP), ("cuda.cu", source))["ok"]
 
 
-def test_a_module_without_functions_says_how_to_export_them(compiled):
+def test_a_module_without_functions_says_how_to_export_them(compiled, ways):
     found = compiled(("main.cpp", CPP.partition("PYBIND11")[0]))
+    assert ways == [compilation.LEAN]
     assert "No functions are exported" in found["message"]
 
 

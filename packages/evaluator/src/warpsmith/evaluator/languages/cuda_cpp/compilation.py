@@ -42,7 +42,7 @@ _OF_TORCH: Final = (
 """What torch's own build passes to nvcc for every source."""
 LEAN: Final = ("-std=c++17",)
 WHOLE: Final = ("-std=c++20", "-DWARPSMITH_ALL_HEADERS")
-"""How sources are compiled: as `LEAN`, and if that fails as `WHOLE`, as torch's own build does, in twice the time."""
+"""How sources are compiled: as `LEAN`, and if a header may be missing as `WHOLE`, as torch's own, in twice the time."""
 _PLAIN: Final = ("-DTORCH_EXTENSION_NAME=extension", "-DTORCH_API_INCLUDE_EXTENSION_H")
 _HOST: Final = ("-O0", "-fPIC", "-w", "-fmax-errors=20", "-fno-gnu-unique")
 """Host code only records, so it is not optimised. Unique symbols would be shared by all modules of a process."""
@@ -61,6 +61,10 @@ class CompileError(ValueError):
     def __init__(self, message: str, category: str = "cuda_compilation_error") -> None:
         super().__init__(message)
         self.category = category
+
+
+class UnusableError(CompileError):
+    """What the sources compile to cannot be assembled, linked or judged; more headers would change nothing."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +206,8 @@ class Compilers:
         own = frozenset(name for name, _ in build.files) | {CANDIDATE, *SOURCE_NAMES}
         try:
             return self._built(build, own, LEAN)
+        except UnusableError:
+            raise
         except CompileError:
             return self._built(build, own, WHOLE)
 
@@ -249,14 +255,14 @@ class Compilers:
         for step in steps:
             if Path(step[0]).name == "fatbinary":
                 continue
-            self._run(step, own)
+            self._run(step, own, UnusableError if Path(step[0]).name == "ptxas" else CompileError)
         for part in kept.glob("*.ii"):
             self._check_preprocessed(part)
         code, ptx = kept / f"{stem}.cubin", kept / f"{stem}.ptx"
         assembly = next(tuple(step) for step in steps if Path(step[0]).name == "ptxas")
         module = CompiledModule(code.read_bytes(), ptx.read_text(encoding="utf-8", errors="replace"), assembly)
         if unusable := why_unusable(module.ptx):
-            raise CompileError(unusable)
+            raise UnusableError(unusable)
         return target, module
 
     def assembled(self, ptx: str, assembly: Sequence[str]) -> bytes:
@@ -288,13 +294,13 @@ class Compilers:
         # A CUDA build of torch brings the real runtime into every process; our own takes precedence over it.
         command += ["-Wl,-Bsymbolic"]
         command += [*map(str, objects), str(self._folder / "runtime.o"), "-o", str(target)]
-        self._run(command, own)
+        self._run(command, own, UnusableError)
         if target.stat().st_size > _MOST_LIBRARY_BYTES:
-            raise CompileError(f"The host code exceeds {_MOST_LIBRARY_BYTES >> 20} MiB. Instantiate fewer templates.")
+            raise UnusableError(f"The host code exceeds {_MOST_LIBRARY_BYTES >> 20} MiB. Instantiate fewer templates.")
         return target.read_bytes()
 
-    def _run(self, command: list[str], own: frozenset[str]) -> str:
-        """Run a step and return what it prints; CompileError if it fails."""
+    def _run(self, command: list[str], own: frozenset[str], error: type[CompileError] = CompileError) -> str:
+        """Run a step and return what it prints; `error` if it fails, CompileError if a signal ends it."""
         with (self._folder / f"printed-{abs(hash(tuple(command)))}").open("w+b") as printed:
             try:
                 done = subprocess.run(
@@ -313,7 +319,8 @@ class Compilers:
             shown = diagnostics.shortened(_unfolded(text, self._folder), own)
             if done.returncode < 0:
                 shown = f"{Path(command[0]).name} was ended by signal {-done.returncode}: {shown}"
-            raise CompileError(shown, diagnostics.category_of(shown))
+                error = CompileError
+            raise error(shown, diagnostics.category_of(shown))
         return text
 
     def _check_preprocessed(self, path: Path) -> None:
@@ -321,14 +328,14 @@ class Compilers:
         self._check_included(_INCLUDED.findall(text))
 
     def _check_included(self, paths: list[str]) -> None:
-        """Raise CompileError for a file that is neither ours nor a compiler's."""
+        """Raise UnusableError for a file that is neither ours nor a compiler's."""
         roots = (self._folder, HEADERS, self._tools.root, self._tools.root.resolve(), *self._tools.include_folders)
         for path in paths:
             if path.startswith("<"):
                 continue
             place = Path(os.path.normpath(self._folder / path))
             if place.name not in SOURCE_NAMES | {CANDIDATE} and not any(place.is_relative_to(root) for root in roots):
-                raise CompileError(
+                raise UnusableError(
                     f"A source includes {path}, which belongs neither to the candidate nor to the toolkit. Include "
                     "only headers of CUDA, torch and the C++ standard library."
                 )
@@ -360,7 +367,8 @@ def _joined(problems: list[BaseException]) -> BaseException:
     if other is not None:
         return other
     found = [error for error in problems if isinstance(error, CompileError)]
-    return CompileError("\n".join(map(str, found)), found[0].category)
+    kind = UnusableError if all(isinstance(error, UnusableError) for error in found) else CompileError
+    return kind("\n".join(map(str, found)), found[0].category)
 
 
 def _commands(printed: str, environment: dict[str, str]) -> list[list[str]]:
