@@ -12,7 +12,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(2, 4, 10, 12)]
+    return [torch.randn(2, 4, 5, 6)]
 
 
 def get_init_inputs():
