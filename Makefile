@@ -8,9 +8,10 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Two lanes of about the same length. What starts commands of the trainer comes before what makes process groups.
+BESIDE := packages/rollout/tests/generator packages/rollout/tests/datasets
 LANE_1 := $(wildcard tests/test_*.py) $(foreach package,records policy trainer,packages/$(package)/tests) tests/honest \
-  tests/attacks packages/rollout/tests/generator
-LANE_2 := $(foreach package,evaluator rollout,packages/$(package)/tests) --ignore packages/rollout/tests/generator \
+  tests/attacks $(BESIDE)
+LANE_2 := $(foreach package,evaluator rollout,packages/$(package)/tests) $(BESIDE:%=--ignore %) \
   $(filter-out tests/honest/ tests/attacks/,$(sort $(dir $(wildcard tests/*/test_*.py))))
 
 .DEFAULT_GOAL := help
