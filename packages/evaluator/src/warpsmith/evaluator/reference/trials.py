@@ -22,6 +22,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     LASTING,
     LISTS,
     NEAR_ONE,
+    PAIRED,
     PLAIN_INTEGERS,
     PLAIN_NUMBERS,
     PLAINLY,
@@ -251,7 +252,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     learned = _with_integers_kept(learned) if trial.keeps_integers else learned
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
-    for attempt, plainly in _with_written(trial, _attempts(trial, learned)):
+    paired = _how_paired(trial, learned, rng)
+    for attempt, plainly in _with_pairs(paired, _with_written(trial, _attempts(trial, learned))):
         sign = _sign_of_all(opposed, learned) if attempt.together and plainly.kind in WHOLLY_FAR else opposed
         draws = replace(plainly, opposed=sign if plainly.kind in SIGNED else 0, numbers=numbers)
         # Numbers near one are often equal, and equal ones have no order.
@@ -259,7 +261,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         draws = replace(draws, remote=remote_octaves(draws, learned))
         reached = _states(learned, attempt.start)
         changed = (learned.state, rng, reached) if attempt.new_parameters else ({}, rng)
-        change_state(session, *changed, lasting=draws.lasts)
+        change_state(session, *changed, lasting=draws.lasts, paired=draws.paired > 0)
         if attempt.shifted:
             shift_bias(session, learned.bias, rng)
         if attempt.apart:
@@ -486,6 +488,21 @@ def _with_written(trial: Trial, attempts: Iterator[tuple[Trial, DrawPlan]]) -> I
             yield attempt, replace(draws, written=trial.written, lasting=0)
         if draws.kind == "plain" or (trial.written and draws.on_grid) or IN_RANGE in draws.levels.values():
             yield attempt, replace(draws, lasting=0)
+
+
+def _how_paired(trial: Trial, learned: Learned, rng: random.Random) -> int:
+    """Return whether products cancel in a trial, and whether most rows are alike: only if the problem decides."""
+    if not learned.decides or trial.kind not in PAIRED:
+        return 0
+    return rng.choice(PAIRED[trial.kind])
+
+
+def _with_pairs(paired: int, attempts: Iterator[tuple[Trial, DrawPlan]]) -> Iterator[tuple[Trial, DrawPlan]]:
+    """Yield each attempt, first with products that cancel if they may."""
+    for attempt, draws in attempts:
+        if paired and draws.kind in PAIRED:
+            yield attempt, replace(draws, paired=paired)
+        yield attempt, draws
 
 
 def _on_and_off_grid(
