@@ -45,11 +45,13 @@ PAIRS: Final = 1
 ALIKE: Final = 2
 PAIRED: Final[Mapping[Kind, tuple[int, ...]]] = {
     "scaled": (PAIRS, ALIKE, ALIKE),
-    "shifted": (0, PAIRS, ALIKE, ALIKE),
-    "rows": (0, PAIRS),
-    "tiny": (0, PAIRS),
+    "shifted": (PAIRS, ALIKE, ALIKE),
+    "rows": (0, PAIRS, PAIRS),
+    "tiny": (0, PAIRS, PAIRS),
 }
 """Kinds in which products of neighbours may cancel, and how: one of several ways, at random."""
+TAILED: Final[tuple[Kind, ...]] = ("scaled", "shifted")
+"""Kinds whose numbers half precision rounds in one direction. Where products cancel, that shows nothing."""
 NEAR_ONE: Final = 1
 MODERATE_TOO: Final = 2
 """A product of moderate numbers overflows, and a sum of gates does not."""

@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator.reference import distribution_draws, integer_changes, mutations
 from warpsmith.evaluator.reference.bounds_of_draws import DrawBounds
+from warpsmith.evaluator.reference.cancelling_pairs import can_pair, nearly, pair
 from warpsmith.evaluator.reference.distribution_draws import Domain
 from warpsmith.evaluator.reference.draw_plan import (
     ALIKE,
@@ -34,12 +35,12 @@ from warpsmith.evaluator.reference.draw_plan import (
     PLAIN_NUMBERS,
     RENUMBERED,
     SIGNED,
+    TAILED,
     WHOLLY_FAR,
     DrawPlan,
     Kind,
 )
 from warpsmith.evaluator.reference.inner_draws import InnerDraws
-from warpsmith.evaluator.reference.cancelling_pairs import can_pair, nearly, pair
 from warpsmith.evaluator.reference.lasting_slices import add_lasting_slices
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, AS_MADE, FAR, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.library_draws import Bounds, bounds, patches
@@ -85,6 +86,8 @@ CONSTANTS: Final = frozenset(
 )
 SHARING: Final[frozenset[Kind]] = frozenset({"shifted", "scaled", "everything"})
 """Kinds in which draws of integers share numbers."""
+SHARED_OF: Final = 4
+"""All but one of so many draws get slices of an earlier draw of their shape, where half precision rounds one way."""
 QUESTIONS: Final = frozenset({"__get__", "__len__", "size", "dim", "numel", "stride", "is_floating_point"})
 CASTS: Final = frozenset({"to", "type", "float", "half", "bfloat16", "double", "bool", "int", "long"})
 MOVES: Final = frozenset({"cuda", "cpu", "contiguous", "clone", "requires_grad_", "view", "reshape", "unsqueeze"})
@@ -174,6 +177,7 @@ class Catch(TorchFunctionMode):
         self._plain_numbers = itertools.count()
         self._signed = 0
         self._pairs = 0
+        self._tailed: dict[tuple[torch.Size, torch.dtype, torch.device], torch.Tensor] = {}
         self._opposite: dict[tuple[torch.Size, torch.device], torch.Tensor] = {}
         self._integer_draws: dict[tuple[int, int, torch.dtype], torch.Tensor] = {}
         self._last_integers: list[tuple[torch.Tensor, tuple[int, int]]] = []
@@ -383,6 +387,8 @@ class Catch(TorchFunctionMode):
             mutations.vary_draw(made, self.plan.kind, level, dice, opposite=opposite, remote=remote)
             if self.plan.paired:
                 self._pair(made, level, site)
+            elif self.plan.kind in TAILED and level >= ANY_SIGN:
+                self._share_slices(made, site)
         if self.plan.on_grid and level > AS_MADE:
             zero = from_zero or level >= ANYWHERE
             rows = level >= ANY_SIGN
@@ -393,6 +399,15 @@ class Catch(TorchFunctionMode):
             mutations.to_grid(made, self._dice(site, made), zero=zero, rows=rows, **planted)
             if made.dim() and rows and made.is_contiguous():
                 self._share_rows(made, self._dice(site, made))
+
+    def _share_slices(self, made: torch.Tensor, site: str) -> None:
+        """Give most draws with an earlier one of their shape half of its slices."""
+        if made.dim() < 2 or made.numel() > mutations.MOST_AT_ONCE:
+            return
+        form = made.shape, made.dtype, made.device
+        if form in self._tailed and mutations.Dice(self._dice(site, made)).below(SHARED_OF):
+            mutations.share_slices(made, self._tailed[form])
+        self._tailed.setdefault(form, made.detach().clone())
 
     def _pair(self, made: torch.Tensor, level: int, site: str) -> None:
         """Let products of a draw with other draws or parameters cancel.

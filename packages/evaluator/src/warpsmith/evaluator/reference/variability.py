@@ -18,9 +18,9 @@ from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, VARIED_STATE, TensorSlot
 from warpsmith.evaluator.reference import mutations, shape_variation, varying_forms
+from warpsmith.evaluator.reference.cancelling_pairs import APART, decides, pair
 from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
-from warpsmith.evaluator.reference.cancelling_pairs import APART, decides, pair
 from warpsmith.evaluator.reference.lasting_slices import add_memory, may_recur
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.parameter_rows import set_apart, share_row
