@@ -200,7 +200,7 @@ def vary_draw(
     elif opposite:
         changed = -changed
     if kind in TAILED:
-        changed = _with_tails(changed, wide, level, Dice(generator))
+        changed = _with_tails(changed, wide, kind, level)
     if kind in GATHERING:
         changed = _with_gathered_extremes(changed, Dice(generator))
     if kind in SORTING:
@@ -209,11 +209,14 @@ def vary_draw(
     tensor.detach().copy_(changed.clamp(-most, most))
 
 
-def _with_tails(changed: torch.Tensor, wide: torch.Tensor, level: int, dice: Dice) -> torch.Tensor:
-    """Give numbers low bits that half precision drops, also after a division by the norm of their row."""
+def _with_tails(changed: torch.Tensor, wide: torch.Tensor, kind: Kind, level: int) -> torch.Tensor:
+    """Give numbers low bits that half precision drops, also after a division by the norm or the RMS of their row.
+
+    All draws of a trial agree on which of the two.
+    """
     if level <= IN_RANGE:
         return round_down_in_half(changed).clamp(wide.min(), wide.max())
-    return with_plain_norms(changed, mean=dice.coin())
+    return with_plain_norms(changed, mean=kind == "shifted")
 
 
 def _with_sorted_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
@@ -597,7 +600,7 @@ def _outliers(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     farthest = FARTHEST[max(level, SAME_SIGN)] * _spread(wide)
     sizes = (1 / 6 + 5 / 6 * dice.rand((count,))) * farthest
     signs = torch.where(dice.rand((count,)) < 0.5, -1.0, 1.0)
-    flat = wide.flatten()
+    flat = wide.flatten().clone()
     flat[places] = (sizes * signs).to(flat.dtype)
     return _with_lone_peaks(_with_ends(flat.reshape(wide.shape), dice, farthest), wide, dice, farthest)
 
@@ -989,7 +992,7 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool =
         changed = factor * (wide + 0.5 * spread * noise)
         if grows and tensor.numel() >= LEAST_PRUNED:
             changed = changed.masked_fill(dice.rand(tensor.shape) < ZERO_SHARE, 0)
-        tensor.copy_(round_down_in_half(changed.to(tensor.dtype)))
+        tensor.copy_(with_plain_norms(changed.to(tensor.dtype), mean=False))
         return
     which = dice.rand(tensor.shape) if tensor.numel() > 1 else torch.full_like(wide, FLIPPED_SHARE)
     grown = torch.where(which < FLIPPED_SHARE + GROWN_SHARE, wide * dice.between(3.0, 6.0), wide)

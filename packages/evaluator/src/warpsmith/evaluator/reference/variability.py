@@ -619,7 +619,12 @@ def change_state(
             mutations.perturb(tensor, generator, upwards=level == SAME_SIGN, grows=grows)
             if recurs:
                 add_memory(tensor, generator)
-            if paired and level == ANYWHERE:
-                pair(tensor, (0, 1), generator, opposite=True)
-                if tensor.dim() == 1 and name.endswith("bias"):
-                    tensor.mul_(APART)
+        if paired and level == ANYWHERE and bool((tensor < 0).any()):
+            _cancel(tensor, name, generator)
+
+
+def _cancel(tensor: torch.Tensor, name: str, generator: torch.Generator) -> None:
+    """Make products with a parameter cancel, or with a buffer, and leave a bias as small as what is left of them."""
+    pair(tensor, (0, 1), generator, opposite=True)
+    if tensor.dim() == 1 and name.endswith("bias"):
+        tensor.mul_(APART)
