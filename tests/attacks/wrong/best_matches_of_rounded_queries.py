@@ -1,5 +1,5 @@
 # problem: best_matches
-# permitted: incorrect
+# permitted: incorrect, runtime_error
 # Only the queries are rounded to half precision, and the product has single precision.
 import torch
 import torch.nn as nn
