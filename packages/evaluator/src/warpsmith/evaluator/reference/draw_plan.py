@@ -41,6 +41,17 @@ RENUMBERED: Final[frozenset[Kind]] = frozenset({"scaled", "everything"})
 """Kinds that change plain numbers: each needs its own recording, as trials of other shapes do anyway."""
 LASTING: Final[frozenset[Kind]] = frozenset({"outliers"})
 """Kinds in which some slices keep a memory: most of their other numbers stay as `get_inputs` makes them."""
+PAIRS: Final = 1
+ALIKE: Final = 2
+PAIRED: Final[Mapping[Kind, tuple[int, ...]]] = {
+    "scaled": (PAIRS, ALIKE, ALIKE),
+    "shifted": (PAIRS, ALIKE, ALIKE),
+    "rows": (0, PAIRS, PAIRS),
+    "tiny": (0, PAIRS, PAIRS),
+}
+"""Kinds in which products of neighbours may cancel, and how: one of several ways, at random."""
+TAILED: Final[tuple[Kind, ...]] = ("scaled", "shifted")
+"""Kinds whose numbers half precision rounds in one direction. Where products cancel, that shows nothing."""
 NEAR_ONE: Final = 1
 MODERATE_TOO: Final = 2
 """A product of moderate numbers overflows, and a sum of gates does not."""
@@ -57,6 +68,7 @@ class DrawPlan:
         default: level of sites without an entry.
         on_grid: whether floating draws are then rounded to multiples of a power of two.
         ends: whether draws of a range that are kept in it, or to its signs, hold its ends.
+        paired: whether products of neighbours cancel (`PAIRS`), and whether most rows are alike besides (`ALIKE`).
         lasting: which slices keep a memory, if the kind is one of `LASTING`: those of numbers near one, from `NEAR_ONE`
             on; those of numbers at moderate distances too, of `MODERATE_TOO`.
         sparse: the site with only a few slices, along its first dimension, on a grid; some of them begin with a zero.
@@ -78,6 +90,7 @@ class DrawPlan:
     sparse: str = ""
     ends: bool = False
     lasting: int = MODERATE_TOO
+    paired: int = 0
 
     def level(self, site: str, most: int) -> int:
         """Return the level of a site that allows at most `most`; 0 in a plain input set."""
@@ -100,6 +113,7 @@ class DrawPlan:
             "sparse": self.sparse,
             "ends": self.ends,
             "lasting": self.lasting,
+            "paired": self.paired,
         }
 
     def with_tensors_as_made(self) -> "DrawPlan":
@@ -119,7 +133,8 @@ class DrawPlan:
         opposed, remote, numbers = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
         on_grid, default = fields.flag("on_grid"), fields.integer("default")
         chosen = (opposed, remote, numbers, tuple(written), fields.text("sparse"))
-        return DrawPlan(kind, levels, default, on_grid, *chosen, fields.flag("ends"), fields.integer("lasting"))  # type: ignore[arg-type]
+        how = (fields.flag("ends"), fields.integer("lasting"), fields.integer("paired"))
+        return DrawPlan(kind, levels, default, on_grid, *chosen, *how)  # type: ignore[arg-type]
 
 
 PLAINLY: Final = DrawPlan()

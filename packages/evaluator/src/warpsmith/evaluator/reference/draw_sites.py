@@ -23,8 +23,10 @@ from torch.overrides import TorchFunctionMode
 
 from warpsmith.evaluator.reference import distribution_draws, integer_changes, mutations
 from warpsmith.evaluator.reference.bounds_of_draws import DrawBounds
+from warpsmith.evaluator.reference.cancelling_pairs import can_pair, nearly, pair
 from warpsmith.evaluator.reference.distribution_draws import Domain
 from warpsmith.evaluator.reference.draw_plan import (
+    ALIKE,
     ALL_OPPOSED,
     INPUTS,
     LISTS,
@@ -33,6 +35,7 @@ from warpsmith.evaluator.reference.draw_plan import (
     PLAIN_NUMBERS,
     RENUMBERED,
     SIGNED,
+    TAILED,
     WHOLLY_FAR,
     DrawPlan,
     Kind,
@@ -83,6 +86,8 @@ CONSTANTS: Final = frozenset(
 )
 SHARING: Final[frozenset[Kind]] = frozenset({"shifted", "scaled", "everything"})
 """Kinds in which draws of integers share numbers."""
+SHARED_OF: Final = 4
+"""All but one of so many draws get slices of an earlier draw of their shape, where half precision rounds one way."""
 QUESTIONS: Final = frozenset({"__get__", "__len__", "size", "dim", "numel", "stride", "is_floating_point"})
 CASTS: Final = frozenset({"to", "type", "float", "half", "bfloat16", "double", "bool", "int", "long"})
 MOVES: Final = frozenset({"cuda", "cpu", "contiguous", "clone", "requires_grad_", "view", "reshape", "unsqueeze"})
@@ -171,6 +176,9 @@ class Catch(TorchFunctionMode):
         self._converted: set[str] = set()
         self._plain_numbers = itertools.count()
         self._signed = 0
+        self._pairs = 0
+        self._tailed: dict[tuple[torch.Size, torch.dtype, torch.device], torch.Tensor] = {}
+        self._opposite: dict[tuple[torch.Size, torch.device], torch.Tensor] = {}
         self._integer_draws: dict[tuple[int, int, torch.dtype], torch.Tensor] = {}
         self._last_integers: list[tuple[torch.Tensor, tuple[int, int]]] = []
         self._gridded: dict[tuple[torch.dtype, int, torch.device], torch.Tensor] = {}
@@ -377,6 +385,10 @@ class Catch(TorchFunctionMode):
             opposite = self._is_opposite(level)
             dice, remote = self._dice_of_rows(site, made), self.plan.remote if level == FAR else 0
             mutations.vary_draw(made, self.plan.kind, level, dice, opposite=opposite, remote=remote)
+            if self.plan.paired:
+                self._pair(made, level, site)
+            elif self.plan.kind in TAILED and level >= ANY_SIGN:
+                self._share_slices(made, site)
         if self.plan.on_grid and level > AS_MADE:
             zero = from_zero or level >= ANYWHERE
             rows = level >= ANY_SIGN
@@ -387,6 +399,36 @@ class Catch(TorchFunctionMode):
             mutations.to_grid(made, self._dice(site, made), zero=zero, rows=rows, **planted)
             if made.dim() and rows and made.is_contiguous():
                 self._share_rows(made, self._dice(site, made))
+
+    def _share_slices(self, made: torch.Tensor, site: str) -> None:
+        """Give most draws with an earlier one of their shape half of its slices."""
+        if made.dim() < 2 or made.numel() > mutations.MOST_AT_ONCE:
+            return
+        form = made.shape, made.dtype, made.device
+        if form in self._tailed and mutations.Dice(self._dice(site, made)).below(SHARED_OF):
+            mutations.share_slices(made, self._tailed[form])
+        self._tailed.setdefault(form, made.detach().clone())
+
+    def _pair(self, made: torch.Tensor, level: int, site: str) -> None:
+        """Let products of a draw with other draws or parameters cancel.
+
+        Every second draw has opposite neighbours, and another one of its shape is nearly equal to it: two products with
+        the first draw may be compared.
+        """
+        if not can_pair(made):
+            return
+        self._pairs += 1
+        dice = self._dice(site, made)
+        if level < ANY_SIGN or self._pairs % 2:
+            form = made.shape, made.device
+            if level >= ANY_SIGN and form in self._opposite:
+                made.detach().copy_(nearly(self._opposite[form], dice))
+                return
+            alike, within = self.plan.paired == ALIKE, level <= IN_RANGE
+            pair(made, (1, -1), dice, opposite=False, alike=alike, within=within)
+            return
+        pair(made, (-2, -1), dice, opposite=True)
+        self._opposite[made.shape, made.device] = made.detach().clone()
 
     def sampled(self, made: torch.Tensor, domain: Domain) -> torch.Tensor:
         """Vary a sample of one of torch's distributions, and return it."""

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import torch
 
-from warpsmith.evaluator.reference.draw_plan import WHOLLY_FAR, Kind
+from warpsmith.evaluator.reference.draw_plan import TAILED, WHOLLY_FAR, Kind
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, SAME_SIGN
-from warpsmith.evaluator.reference.one_sided_tails import round_down_in_half
+from warpsmith.evaluator.reference.one_sided_tails import round_down_in_half, with_plain_norms
 from warpsmith.evaluator.reference.telling_numbers import LARGEST_NUMBER, NUMBER_STEPS
 
 FARTHEST: Final = {SAME_SIGN: 5.0, ANY_SIGN: 30.0, ANYWHERE: 30.0, FAR_IN_HALF: 110.0, FAR: 200.0}
@@ -39,6 +39,8 @@ DISTANT: Final = {ANY_SIGN: 30.0, ANYWHERE: 72.0, FAR_IN_HALF: 128.0, FAR: 2.0**
 precision has lost most of its digits, and a variance by deviations from the mean hardly any. The exponential of 72 is
 finite, and products of two such draws summed over 16 are beyond the -1e4 that some kernels use for minus infinity."""
 OUTLIERS: Final = 1 / 500
+LONE_PEAKS: Final = 2
+"""How many rows have one large number at an even place, and how many at an odd one."""
 WHOLLY_ALIKE: Final = 1 / 6
 """How often all numbers of a draw, instead of some rows, become zeros or one number."""
 SHARED: Final = 1 / 8
@@ -95,8 +97,6 @@ LEAST_PLANTED: Final = 4
 """Rows that get numbers of many bits in any case: afterwards one or two of them may become a copy of another."""
 SORTING: Final[frozenset[Kind]] = frozenset({"scaled", "distant", "apart"})
 """Kinds that sort two rows of a draw."""
-TAILED: Final[frozenset[Kind]] = frozenset({"shifted", "scaled"})
-"""Kinds whose numbers half precision rounds in one direction."""
 GATHERING: Final[frozenset[Kind]] = frozenset({"shifted", "scaled", "distant", "apart"})
 """Kinds in which the largest numbers of a row have a power of two of places between them, and so do the least."""
 GATHERED: Final = 4
@@ -200,14 +200,23 @@ def vary_draw(
     elif opposite:
         changed = -changed
     if kind in TAILED:
-        tailed = round_down_in_half(changed)
-        changed = tailed.clamp(wide.min(), wide.max()) if level <= IN_RANGE else tailed
+        changed = _with_tails(changed, wide, kind, level)
     if kind in GATHERING:
         changed = _with_gathered_extremes(changed, Dice(generator))
     if kind in SORTING:
         changed = _with_sorted_rows(changed, Dice(generator))
     most = torch.finfo(tensor.dtype).max
     tensor.detach().copy_(changed.clamp(-most, most))
+
+
+def _with_tails(changed: torch.Tensor, wide: torch.Tensor, kind: Kind, level: int) -> torch.Tensor:
+    """Give numbers low bits that half precision drops, also after a division by the norm or the RMS of their row.
+
+    All draws of a trial agree on which of the two.
+    """
+    if level <= IN_RANGE:
+        return round_down_in_half(changed).clamp(wide.min(), wide.max())
+    return with_plain_norms(changed, mean=kind == "shifted")
 
 
 def _with_sorted_rows(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
@@ -396,6 +405,15 @@ def share_rows(tensor: torch.Tensor, earlier: torch.Tensor, generator: torch.Gen
     one[dice.below(len(one))] = other[dice.below(len(other))]
 
 
+def share_slices(tensor: torch.Tensor, earlier: torch.Tensor) -> None:
+    """Copy half of the slices along the first dimension of an earlier draw of this shape to other places of this one.
+
+    Half precision then rounds both operands of some products alike, and a loss of similarities is mostly theirs.
+    """
+    half = len(tensor) // 2
+    tensor.detach()[:half] = earlier[len(earlier) - half :]
+
+
 def _with_bounded_slices(wide: torch.Tensor, numbers: Sequence[float], dice: Dice) -> torch.Tensor:
     """Make a number of the source the largest or the least of some slices: an extreme exactly on an edge."""
     middle, reach = float(wide.median()), BOUND_REACH * _middle_spread(wide)
@@ -582,9 +600,22 @@ def _outliers(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     farthest = FARTHEST[max(level, SAME_SIGN)] * _spread(wide)
     sizes = (1 / 6 + 5 / 6 * dice.rand((count,))) * farthest
     signs = torch.where(dice.rand((count,)) < 0.5, -1.0, 1.0)
-    flat = wide.flatten()
+    flat = wide.flatten().clone()
     flat[places] = (sizes * signs).to(flat.dtype)
-    return _with_ends(flat.reshape(wide.shape), dice, farthest)
+    return _with_lone_peaks(_with_ends(flat.reshape(wide.shape), dice, farthest), wide, dice, farthest)
+
+
+def _with_lone_peaks(changed: torch.Tensor, wide: torch.Tensor, dice: Dice, farthest: float) -> torch.Tensor:
+    """Leave a few rows with one large number each, at an even or an odd place: a maximum of every second misses it."""
+    length = wide.shape[-1] if wide.dim() > 1 else 0
+    rows = wide.numel() // max(length, 1)
+    if length < LEAST_STRUCTURE or rows < LEAST_ROWS:
+        return changed
+    chosen = torch.randperm(rows, **drawn_by(dice.generator))[: 2 * LONE_PEAKS]
+    peaked = wide.reshape(-1, length)[chosen]
+    for at, row in enumerate(peaked):
+        row[at % 2 + 2 * dice.below((length - at % 2 + 1) // 2)] = farthest
+    return changed.reshape(-1, length).index_copy(0, chosen, peaked).reshape(wide.shape)
 
 
 def _with_ends(wide: torch.Tensor, dice: Dice, size: float) -> torch.Tensor:
@@ -961,7 +992,7 @@ def perturb(tensor: torch.Tensor, generator: torch.Generator, *, upwards: bool =
         changed = factor * (wide + 0.5 * spread * noise)
         if grows and tensor.numel() >= LEAST_PRUNED:
             changed = changed.masked_fill(dice.rand(tensor.shape) < ZERO_SHARE, 0)
-        tensor.copy_(round_down_in_half(changed.to(tensor.dtype)))
+        tensor.copy_(with_plain_norms(changed.to(tensor.dtype), mean=False))
         return
     which = dice.rand(tensor.shape) if tensor.numel() > 1 else torch.full_like(wide, FLIPPED_SHARE)
     grown = torch.where(which < FLIPPED_SHARE + GROWN_SHARE, wide * dice.between(3.0, 6.0), wide)

@@ -22,11 +22,13 @@ from warpsmith.evaluator.reference.draw_plan import (
     LASTING,
     LISTS,
     NEAR_ONE,
+    PAIRED,
     PLAIN_INTEGERS,
     PLAIN_NUMBERS,
     PLAINLY,
     RENUMBERED,
     SIGNED,
+    TAILED,
     VARIED,
     WHOLLY_FAR,
     WITHOUT_TIES,
@@ -124,6 +126,7 @@ class Trial:
         new_parameters: whether parameters and buffers differ from the constructor's.
         reshaped: whether the inputs have other shapes than the sample's.
         way: which of the learned ways its shapes change; 0 is the freest.
+        paired: whether products cancel, and how (`draw_plan.PAIRED`).
         mixed: whether only some of the sizes change that must stay powers of two.
         sizes: the changed sizes by name, if they are chosen in advance.
         reordered: whether literal lists of integers are reordered.
@@ -158,6 +161,7 @@ class Trial:
     keeps_integers: bool = False
     renumbered: bool = False
     mixed: bool = False
+    paired: int = 0
     shapes: str = ""
     rare: int | None = None
 
@@ -213,11 +217,21 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     ]
     starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
     later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
+    later = _with_cancelling(later, rng) if learned.decides else later
     # In addition, so that they take no other trial's place.
     kept = [Trial(rare=rng.choice(seeds)) for seeds in (learned.forms, learned.odd) if seeds]
     kept += [Trial(new_parameters=True, apart=True)] if learned.apart and count > 1 else []
     kept += [Trial("whole", changed)] if learned.discrete and count > 1 else []
     return [_plain(learned, rng), *later, *kept] if later else [Trial(), *kept]
+
+
+def _with_cancelling(trials: Sequence[Trial], rng: random.Random) -> list[Trial]:
+    """Return trials with products that cancel in some kinds. One of the kinds whose roundings add up keeps them."""
+    kept = rng.choice(TAILED)
+    return [
+        replace(trial, paired=rng.choice(PAIRED[trial.kind])) if trial.kind in PAIRED and trial.kind != kept else trial
+        for trial in trials
+    ]
 
 
 def _plain(learned: Learned, rng: random.Random) -> Trial:
@@ -251,7 +265,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     learned = _with_integers_kept(learned) if trial.keeps_integers else learned
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
-    for attempt, plainly in _with_written(trial, _attempts(trial, learned)):
+    for attempt, plainly in _with_pairs(_with_written(trial, _attempts(trial, learned))):
         sign = _sign_of_all(opposed, learned) if attempt.together and plainly.kind in WHOLLY_FAR else opposed
         draws = replace(plainly, opposed=sign if plainly.kind in SIGNED else 0, numbers=numbers)
         # Numbers near one are often equal, and equal ones have no order.
@@ -259,7 +273,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         draws = replace(draws, remote=remote_octaves(draws, learned))
         reached = _states(learned, attempt.start)
         changed = (learned.state, rng, reached) if attempt.new_parameters else ({}, rng)
-        change_state(session, *changed, lasting=draws.lasts)
+        change_state(session, *changed, lasting=draws.lasts, paired=draws.paired > 0)
         if attempt.shifted:
             shift_bias(session, learned.bias, rng)
         if attempt.apart:
@@ -486,6 +500,14 @@ def _with_written(trial: Trial, attempts: Iterator[tuple[Trial, DrawPlan]]) -> I
             yield attempt, replace(draws, written=trial.written, lasting=0)
         if draws.kind == "plain" or (trial.written and draws.on_grid) or IN_RANGE in draws.levels.values():
             yield attempt, replace(draws, lasting=0)
+
+
+def _with_pairs(attempts: Iterator[tuple[Trial, DrawPlan]]) -> Iterator[tuple[Trial, DrawPlan]]:
+    """Yield each attempt, first with products that cancel if they are to."""
+    for attempt, draws in attempts:
+        if attempt.paired and draws.kind in PAIRED:
+            yield attempt, replace(draws, paired=attempt.paired)
+        yield attempt, draws
 
 
 def _on_and_off_grid(

@@ -18,6 +18,7 @@ from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, VARIED_STATE, TensorSlot
 from warpsmith.evaluator.reference import mutations, shape_variation, varying_forms
+from warpsmith.evaluator.reference.cancelling_pairs import APART, decides, pair
 from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.lasting_slices import add_memory, may_recur
@@ -97,6 +98,7 @@ class Learned:
         finite: whether the reference answers plain inputs with finite numbers.
         half: whether some of its numbers have half precision, and its answer to plain inputs is near the fp64 run.
         ranks: whether it orders numbers: ties then have no defined order.
+        decides: whether it may compare, order or round numbers.
         on_grid: whether its inputs are small enough to be rounded to multiples of a power of two.
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
         constant: whether some input is the same in every trial of the sample's shapes.
@@ -122,6 +124,7 @@ class Learned:
     finite: bool = True
     half: bool = False
     ranks: bool = False
+    decides: bool = False
     on_grid: bool = False
     unvaried: bool = False
     constant: bool = False
@@ -201,6 +204,7 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     rare = rare_sets(session, sample_finite=answer.finite) if seen.steady else RareSets(finite=answer.finite)
     finite = rare.finite and not _means_infinity(session, rare)
     known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
+    known = replace(known, decides=decides(session.source))
     known = replace(known, half=_is_near_in_half(session, sample, rng))
     known = replace(known, rare=rare.seeds, odd=rare.odd, looked=rare if seen.steady else None)
     session.reset_state()
@@ -586,10 +590,12 @@ def change_state(
     reached: Sequence[Mapping[str, torch.Tensor]] = (),
     *,
     lasting: bool = False,
+    paired: bool = False,
 ) -> None:
     """Reset parameters and buffers to their values after construction, and change them from there.
 
     `lasting`: whether parameters get what keeps a recurrence's memory, if the problem may have one.
+    `paired`: whether their products with draws of the same plan cancel.
     """
     session.reset_state()
     if reached:
@@ -613,3 +619,12 @@ def change_state(
             mutations.perturb(tensor, generator, upwards=level == SAME_SIGN, grows=grows)
             if recurs:
                 add_memory(tensor, generator)
+        if paired and level == ANYWHERE and bool((tensor < 0).any()):
+            _cancel(tensor, name, generator)
+
+
+def _cancel(tensor: torch.Tensor, name: str, generator: torch.Generator) -> None:
+    """Make products with a parameter cancel, or with a buffer, and leave a bias as small as what is left of them."""
+    pair(tensor, (0, 1), generator, opposite=True)
+    if tensor.dim() == 1 and name.endswith("bias"):
+        tensor.mul_(APART)
