@@ -7,12 +7,11 @@ one from a unit to itself holds a state.
 """
 
 import math
-import re
 from typing import Final
 
 import torch
 
-from warpsmith.evaluator.reference.levels import ANY_SIGN, FAR, SAME_SIGN
+from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, SAME_SIGN
 from warpsmith.evaluator.reference.mutations import FARTHEST, Dice, drawn_by
 
 LEAST_SLICES: Final = 4
@@ -21,17 +20,26 @@ MODERATE: Final = (2.0, 8.0)
 """Distances from zero at which a sigmoid is 0.88 to 0.9997: a memory of eight to three thousand steps."""
 STEP: Final = 2.0**-4
 """Such numbers are multiples of this on a grid."""
-RECURRENT: Final = re.compile(r"\b(for|while|LSTM|LSTMCell|GRU|GRUCell|RNN|RNNCell|scan|associative_scan)\b")
-"""A source with one of these may carry a state from step to step."""
 LATCH: Final = (3.0, 5.0)
 """Weight of a unit to itself: tanh(3 h) has two stable states, and the usual inputs seldom move one to the other."""
+LATCH_TURNS: Final = 4
+NEAR_ONE_TURNS: Final = 4
+"""One matrix in so many gets moderate slices, or units that only keep what they have; one vector numbers near one."""
+NEAR: Final = 2.0**-8
+"""Distance from one below which a factor keeps a state for hundreds of steps."""
 SHARE: Final = 1 / 2
 """Share of the units that get such a weight, and of a bias's numbers that move."""
 UPWARDS: Final = 2 / 3
 
 
 def add_lasting_slices(
-    tensor: torch.Tensor, level: int, generator: torch.Generator, *, on_grid: bool, moderate: bool = True
+    tensor: torch.Tensor,
+    level: int,
+    generator: torch.Generator,
+    *,
+    on_grid: bool,
+    moderate: bool = True,
+    alone: bool = False,
 ) -> None:
     """Replace a few slices along each dimension of many: by moderate numbers of either sign, and by numbers near one.
 
@@ -45,17 +53,20 @@ def add_lasting_slices(
         on_grid: whether the numbers have few bits. Slices along other dimensions than the first then lie in one half of
             it: in the other half, a row whose largest number is one of the source keeps that.
         moderate: whether some are at moderate distances, or wide; otherwise all are near one.
+        alone: whether nothing else is asked of the draw. Then one of few slices can be replaced too, of a single row
+            all of it in half of the draws, and no single step, which might end what the others keep.
     """
-    if tensor.is_complex() or tensor.dim() < 2 or not tensor.numel():
+    if tensor.is_complex() or tensor.dim() < (1 if alone else 2) or not tensor.numel():
         return
     tensor, dice = tensor.detach(), Dice(generator)
+    tensor = tensor[None] if tensor.dim() == 1 else tensor
     low, high = (float(one) for one in tensor.aminmax())
     spread = float(tensor.double().std()) if tensor.numel() > 1 else 0.0
     if not (math.isfinite(low) and math.isfinite(high) and 0 < spread < math.inf):
         return
     length, half = max(tensor.shape), _half_of(tensor, dice) if on_grid else slice(None)
-    for dim in sorted(range(tensor.dim()), key=lambda dim: -tensor.shape[dim]):
-        if tensor.shape[dim] < LEAST_SLICES:
+    for dim in sorted(range(tensor.dim()), key=lambda dim: -tensor.shape[dim])[1 if alone else 0 :]:
+        if tensor.shape[dim] < LEAST_SLICES and not (alone and (tensor.shape[dim] > 1 or dice.coin())):
             continue
         order = torch.randperm(tensor.shape[dim], **drawn_by(generator)).tolist()
         shape = tensor.select(dim, 0).shape
@@ -65,7 +76,7 @@ def add_lasting_slices(
             # is perturbed, products of two wide slices cancel further than the noise of a result shows.
             wide = level == FAR and dim == 0 and not on_grid
             slices += _moderate(shape, level, spread, dice, on_grid=on_grid, wide=wide)
-        for at, made in zip(order[: len(order) // 2], dice.shuffled(slices), strict=False):
+        for at, made in zip(order[: max(len(order) // 2, 1)], dice.shuffled(slices), strict=False):
             part = slice(None) if dim == 0 else half
             tensor.select(dim, at)[part].copy_(_allowed(made.to(tensor.dtype), level, low, high)[part])
 
@@ -102,35 +113,52 @@ def _allowed(made: torch.Tensor, level: int, low: float, high: float) -> torch.T
     return made if level == SAME_SIGN else made.clamp(low, high)
 
 
-def may_recur(source: str) -> bool:
-    """Whether a problem of this source may carry a state from step to step."""
-    return RECURRENT.search(source) is not None
-
-
 def add_memory(tensor: torch.Tensor, generator: torch.Generator) -> None:
-    """Give a parameter what keeps a state: moderate numbers to a vector, weights of units to themselves to a matrix.
+    """Give a parameter what keeps a state, one of several ways at random.
 
-    A matrix may be several square ones stacked (the gates of an LSTM), or have a square one at either end of its rows
-    (the state beside the input).
+    Some numbers of a vector become moderate or near one. So do some rows or columns of a matrix, or its units get
+    weights to themselves. It may be several square ones stacked (the gates of an LSTM), or have a square one at either
+    end of its rows (the state beside the input).
 
     Args:
-        tensor: a floating parameter, changed in place; those of other dimensions stay.
+        tensor: a floating parameter, changed in place.
         generator: random generator on the tensor's device.
     """
     dice = Dice(generator)
-    if tensor.dim() == 1 and tensor.numel() > 1:
+    if tensor.numel() < 2:
+        return
+    if tensor.dim() == 2 and not dice.below(LATCH_TURNS):
+        add_lasting_slices(tensor, ANYWHERE, generator, on_grid=False)
+    elif tensor.dim() == 2:
+        _add_latches(tensor, dice)
+    elif tensor.dim() == 1 and dice.below(NEAR_ONE_TURNS):
         low, high = MODERATE
         signs = torch.where(dice.rand(tensor.shape) < UPWARDS, 1.0, -1.0)
         moved = (low + (high - low) * dice.rand(tensor.shape)) * signs
         tensor.add_(torch.where(dice.rand(tensor.shape) < SHARE, moved, 0.0).to(tensor.dtype))
-    if tensor.dim() != 2:
-        return
+    else:
+        near = 1 - NEAR * dice.rand(tensor.shape)
+        tensor.copy_(torch.where(dice.rand(tensor.shape) < SHARE, near.to(tensor.dtype), tensor))
+
+
+def _add_latches(tensor: torch.Tensor, dice: Dice) -> None:
+    """Add weights of units to themselves; or give some units no other weight of the state, and near one to themselves.
+
+    The second keeps what the first makes overflow: a state that no function bounds.
+    """
     rows, columns = tensor.shape
     size = min(rows, columns)
     if rows > columns and rows % columns:
         return
+    first, latched = columns - size, dice.below(LATCH_TURNS)
     low, high = LATCH
-    weights = torch.where(dice.rand((size,)) < SHARE, low + (high - low) * dice.rand((size,)), 0.0).to(tensor.dtype)
-    first = columns - size
     for start in range(0, max(rows, size), size):
-        tensor[start : start + size, first : first + size].diagonal().add_(weights)
+        square = tensor[start : start + size, first : first + size]
+        chosen = dice.rand((len(square),)) < SHARE
+        if latched:
+            weights = low + (high - low) * dice.rand((len(square),))
+            square.diagonal().add_(torch.where(chosen, weights, 0.0).to(tensor.dtype))
+        else:
+            square.masked_fill_(chosen[:, None], 0.0)
+            near = (1 - NEAR * dice.rand((len(square),))).to(tensor.dtype)
+            square.diagonal().copy_(torch.where(chosen, near, square.diagonal()))

@@ -746,6 +746,7 @@ _CHANGES: Final[dict[str, Change]] = {
     "distant": _distant,
     "apart": _apart,
     "whole": _whole,
+    "lasting": lambda wide, dice, level: wide,
     "everything": _everything,
 }
 
@@ -809,6 +810,7 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
     "distant": skewed,
     "apart": skewed,
     "whole": lambda part, dice: part * 0 + dice.between(0.0, 1.0),
+    "lasting": lambda part, dice: part,
     "everything": skewed,
 }
 
