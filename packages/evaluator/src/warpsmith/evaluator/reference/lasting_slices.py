@@ -18,6 +18,8 @@ LEAST_SLICES: Final = 4
 """Fewest slices along a dimension of which some, at most half, are replaced."""
 MODERATE: Final = (2.0, 8.0)
 """Distances from zero at which a sigmoid is 0.88 to 0.9997: a memory of eight to three thousand steps."""
+DEEPER: Final = 3.0
+"""Width of the distances, from the logarithm of the number of steps on, that keep a memory for all of them."""
 STEP: Final = 2.0**-4
 """Such numbers are multiples of this on a grid."""
 LATCH: Final = (3.0, 5.0)
@@ -53,8 +55,8 @@ def add_lasting_slices(
         on_grid: whether the numbers have few bits. Slices along other dimensions than the first then lie in one half of
             it: in the other half, a row whose largest number is one of the source keeps that.
         moderate: whether some are at moderate distances, or wide; otherwise all are near one.
-        alone: whether nothing else is asked of the draw. Then one of few slices can be replaced too, of a single row
-            all of it in half of the draws, and no single step, which might end what the others keep.
+        alone: whether nothing else is asked of the draw. Then one of few slices is replaced too, even of a single one,
+            and no single step, which might end what the others keep.
     """
     if tensor.is_complex() or tensor.dim() < (1 if alone else 2) or not tensor.numel():
         return
@@ -66,7 +68,7 @@ def add_lasting_slices(
         return
     length, half = max(tensor.shape), _half_of(tensor, dice) if on_grid else slice(None)
     for dim in sorted(range(tensor.dim()), key=lambda dim: -tensor.shape[dim])[1 if alone else 0 :]:
-        if tensor.shape[dim] < LEAST_SLICES and not (alone and (tensor.shape[dim] > 1 or dice.coin())):
+        if tensor.shape[dim] < LEAST_SLICES and not alone:
             continue
         order = torch.randperm(tensor.shape[dim], **drawn_by(generator)).tolist()
         shape = tensor.select(dim, 0).shape
@@ -75,7 +77,11 @@ def add_lasting_slices(
             # A wide channel would drown the others at every step of a state that mixes them. On a grid, where no input
             # is perturbed, products of two wide slices cancel further than the noise of a result shows.
             wide = level == FAR and dim == 0 and not on_grid
-            slices += _moderate(shape, level, spread, dice, on_grid=on_grid, wide=wide)
+            single = alone and tensor.shape[dim] == 1
+            slices += [] if single else _moderate(shape, level, spread, dice, on_grid=on_grid, wide=wide)
+            # What moderate numbers keep for a thousand steps, these keep for as many as there are.
+            deep = (max(MODERATE[0], math.log(length)), max(MODERATE[0], math.log(length)) + DEEPER)
+            slices += _moderate(shape, level, spread, dice, deep, on_grid=on_grid) if alone else []
         for at, made in zip(order[: max(len(order) // 2, 1)], dice.shuffled(slices), strict=False):
             part = slice(None) if dim == 0 else half
             tensor.select(dim, at)[part].copy_(_allowed(made.to(tensor.dtype), level, low, high)[part])
@@ -95,10 +101,17 @@ def _near_one(shape: torch.Size, length: int, dice: Dice, *, on_grid: bool) -> l
 
 
 def _moderate(
-    shape: torch.Size, level: int, spread: float, dice: Dice, *, on_grid: bool, wide: bool
+    shape: torch.Size,
+    level: int,
+    spread: float,
+    dice: Dice,
+    within: tuple[float, float] = MODERATE,
+    *,
+    on_grid: bool,
+    wide: bool = False,
 ) -> list[torch.Tensor]:
     """Return a slice of moderate numbers of each sign, and a wide one if asked to."""
-    low, high = MODERATE
+    low, high = within
     most = FARTHEST[max(level, SAME_SIGN)] * spread
     sizes = [min(1.0, most / high) * (low + (high - low) * dice.rand(shape)) for _ in range(2)]
     up, down = ((size / STEP).round() * STEP for size in sizes) if on_grid else sizes

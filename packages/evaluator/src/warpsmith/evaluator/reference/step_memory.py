@@ -10,13 +10,13 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from warpsmith.evaluator.devices import tensor_views
-from warpsmith.evaluator.ipc.tensor_slots import FLOATING, TensorSlot
+from warpsmith.evaluator.ipc.tensor_slots import FLOATING
 from warpsmith.evaluator.reference.draw_plan import MODERATE_TOO, NEAR_ONE, DrawPlan
 from warpsmith.evaluator.reference.levels import ANYWHERE
 from warpsmith.evaluator.reference.tolerated_changes import answer_on_inputs, tried_answer
@@ -32,18 +32,19 @@ FADED: Final = 2.0**-10
 """Influence below which an answer does not show on plain numbers that early steps are left out."""
 KEPT: Final = 2.0**-7
 """Influence of a memory that was kept: a hundred times the tolerance of single precision."""
-ATTEMPTS: Final = 6
+ATTEMPTS: Final = 10
 """How many times numbers that keep a memory are drawn."""
-MOST_AXES: Final = 4
+LEAST_PROBES: Final = 8
+MOST_PROBES: Final = 16
 MOST_SECONDS: Final = 1.0
-"""Time after which no more axes are probed."""
+"""Changes that are always probed, changes after which no further one is, and the time after which none is."""
 MODES: Final = (MODERATE_TOO, NEAR_ONE)
 """A product overflows with moderate numbers; a gate is not kept open by numbers near one."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the first part of an input's slices along an axis, or of the last part (`backwards`)."""
+    """A change of every second slice in the first part of an input along an axis, or in the last part (`backwards`)."""
 
     slot: int
     axis: int
@@ -58,11 +59,13 @@ class Path:
         change: what is changed.
         output: number of the output tensor.
         axis: its axis of as many slices, of which the part farthest from the change is compared; None for all of it.
+        mode: which slices of draws kept the memory when it was found.
     """
 
     change: Change
     output: int
     axis: int | None
+    mode: int = MODERATE_TOO
 
 
 @dataclass(frozen=True)
@@ -73,16 +76,20 @@ class Effect:
         influence: the largest difference in the part that is compared, relative to the element or, if that is smaller,
             to the mean magnitude of the whole output.
         reach: how many slices away from the changed end anything differs; 0 without an axis.
+        whole: whether that is all of them.
+        spills: whether a slice differs that was not changed.
     """
 
     influence: float
     reach: int = 0
+    whole: bool = False
+    spills: bool = False
 
 
-def lasting_plans(draws: Set[str], levels: Mapping[str, int]) -> list[DrawPlan]:
+def lasting_plans(draws: Set[str], levels: Mapping[str, int], modes: Sequence[int] = MODES) -> list[DrawPlan]:
     """Return plans of input sets whose floating draws have slices that keep a memory, and are plain otherwise."""
     kept = {site: min(level, ANYWHERE) for site, level in levels.items() if site in draws}
-    return [DrawPlan("lasting", kept, lasting=mode) for mode in MODES]
+    return [DrawPlan("lasting", kept, lasting=mode) for mode in modes]
 
 
 def learn(
@@ -99,23 +106,32 @@ def learn(
         remember: gives the parameters numbers that keep a memory.
         plans: plans of inputs with such numbers, which take turns.
     """
-    end = time.monotonic() + MOST_SECONDS
-    faded = _faded(session, rng, end)
+    faded = _faded(session, rng)
     for attempt in range(ATTEMPTS):
-        if not faded or time.monotonic() > end:
+        if not faded:
             break
         remember()
         answer = tried_answer(session, rng, draws=plans[attempt % len(plans)], exact=False)
         effects = _effects(session, answer, faded) if answer is not None else {}
         kept = [path for path, effect in effects.items() if effect.influence > KEPT]
         if kept:
-            return (kept[0],)
-        # What reaches exactly as far on other numbers has a window, not a memory.
-        windows = {
-            path for path, effect in effects.items() if path.axis is not None and effect.reach == faded[path].reach
+            return (replace(kept[0], mode=plans[attempt % len(plans)].lasting),)
+        faded = {
+            path: plain
+            for path, plain in faded.items()
+            if path not in effects or not _is_window(path, plain, effects[path], attempt)
         }
-        faded = {path: effect for path, effect in faded.items() if path not in windows}
     return ()
+
+
+def _is_window(path: Path, plain: Effect, effect: Effect, attempt: int) -> bool:
+    """Whether a change reaches as far on other numbers as on plain ones, short of all steps: no number lengthens that.
+
+    Without an axis, a change that twice made no difference at all is taken for one of numbers that are not used.
+    """
+    if path.axis is None:
+        return attempt > 0 and effect.influence == plain.influence == 0
+    return effect.reach == plain.reach and not effect.whole
 
 
 def keeps(session: "ReferenceSession", answer: "Answer", path: Path) -> bool:
@@ -123,32 +139,43 @@ def keeps(session: "ReferenceSession", answer: "Answer", path: Path) -> bool:
     return any(effect.influence > KEPT for effect in _effects(session, answer, [path]).values())
 
 
-def _faded(session: "ReferenceSession", rng: random.Random, end: float) -> dict[Path, Effect]:
-    """Return the paths on which plain inputs reach other steps, but not the farthest, with what they do there."""
+def _faded(session: "ReferenceSession", rng: random.Random) -> dict[Path, Effect]:
+    """Return the paths on which plain inputs reach other steps, but not the farthest, and what they do there.
+
+    Late steps are changed only along axes where a change of early ones spills to any other step.
+    """
+    end = time.monotonic() + MOST_SECONDS
     answer = tried_answer(session, rng, finite=False, exact=False)
     found: dict[Path, Effect] = {}
-    for change in _changes(session) if answer is not None else ():
-        if answer is None or time.monotonic() > end:
+    left = _changes(session) if answer is not None else []
+    for probe in range(MOST_PROBES):
+        if answer is None or not left or (probe >= LEAST_PROBES and time.monotonic() > end):
             break
+        change = left.pop(0)
         steps = session.inputs.slots[change.slot].shape[change.axis]
-        for path, effect in _effects(session, answer, list(_paths(answer, change, steps))).items():
-            spills = path.axis is None or effect.reach > steps // PARTS
-            if spills and effect.influence < FADED:
-                found[path] = effect
+        effects = _effects(session, answer, list(_paths(answer, change, steps)))
+        if not change.backwards and any(effect.spills for effect in effects.values()):
+            left.append(replace(change, backwards=True))
+        found |= {
+            path: effect
+            for path, effect in effects.items()
+            if effect.influence < FADED and (effect.spills or path.axis is None)
+        }
     return found
 
 
-def _changes(session: "ReferenceSession") -> Iterator[Change]:
-    """Yield the changes to probe: of the longest axes first, and of early steps before late ones."""
+def _changes(session: "ReferenceSession") -> list[Change]:
+    """Return the changes of early steps to probe: of floating inputs, if there are any, and of long axes first."""
     slots = dict(enumerate(session.inputs.slots))
     floating = {number: slot for number, slot in slots.items() if slot.dtype in FLOATING}
     integers = {number: slot for number, slot in slots.items() if slot.dtype.startswith("int")}
-    for backwards in (False, True):
-        for number, slot in (floating or integers).items():
-            axes = sorted(range(len(slot.shape)), key=slot.shape.__getitem__, reverse=True)
-            for axis in axes[:MOST_AXES]:
-                if slot.shape[axis] >= LEAST_STEPS:
-                    yield Change(number, axis, backwards)
+    axes = [
+        (number, axis, steps)
+        for number, slot in (floating or integers).items()
+        for axis, steps in enumerate(slot.shape)
+        if steps >= LEAST_STEPS and slot.numel
+    ]
+    return [Change(number, axis, False) for number, axis, _ in sorted(axes, key=lambda one: -one[2])]
 
 
 def _paths(answer: "Answer", change: Change, steps: int) -> Iterator[Path]:
@@ -179,31 +206,36 @@ def _effects(session: "ReferenceSession", answer: "Answer", paths: Iterable[Path
 @contextmanager
 def _applied(session: "ReferenceSession", change: Change) -> Iterator[None]:
     """Context in which the numbers of a part are halved: no draw's range or sign forbids that."""
-    slot: TensorSlot = session.inputs.slots[change.slot]
+    slot = session.inputs.slots[change.slot]
     tensor = tensor_views.view(session.inputs_buffer, slot)
-    count = tensor.shape[change.axis] // PARTS
-    part = tensor.narrow(change.axis, tensor.shape[change.axis] - count if change.backwards else 0, count)
-    before = part.clone()
-    part.copy_(before // 2 if slot.dtype not in FLOATING else (before.float() / 2).to(before.dtype))
+    slices = tensor.movedim(change.axis, 0)[_changed_steps(change, slot.shape[change.axis])]
+    before = slices.clone()
+    slices.copy_(before.float() / 2 if slot.dtype in FLOATING else before // 2)
     try:
         yield
     finally:
-        part.copy_(before)
+        slices.copy_(before)
+
+
+def _changed_steps(change: Change, steps: int) -> slice:
+    return slice(steps - steps // PARTS, steps, 2) if change.backwards else slice(0, steps // PARTS, 2)
 
 
 def _compared(answer: "Answer", changed: "Answer", path: Path, steps: int) -> Effect:
     one, other = (_numbers(each.expected[path.output].value) for each in (answer, changed))
     if one.shape != other.shape:
         return Effect(0.0)
-    apart, mean = (other - one).abs().nan_to_num(0.0, 0.0, 0.0), one.abs().nan_to_num(0.0, 0.0, 0.0).mean()
-    relative = apart / torch.maximum(one.abs(), mean).clamp(min=torch.finfo(one.dtype).tiny)
-    relative = relative.nan_to_num(0.0, 0.0, 0.0)
+    apart, size = (number.abs().nan_to_num(0.0, 0.0, 0.0) for number in (other - one, one))
+    relative = (apart / torch.maximum(size, size.mean()).clamp(min=torch.finfo(one.dtype).tiny)).nan_to_num(0.0)
     if path.axis is None:
         return Effect(float(relative.max()))
-    by_slice = relative.movedim(path.axis, 0).flatten(1).amax(1)
-    by_slice = by_slice.flip(0) if path.change.backwards else by_slice
-    differs = by_slice.nonzero()
-    return Effect(float(by_slice[-(steps // PARTS) :].max()), int(differs.max()) + 1 if len(differs) else 0)
+    by_slice = relative.movedim(path.axis, 0).reshape(steps, -1).amax(1)
+    others = by_slice.clone()
+    others[_changed_steps(path.change, steps)] = 0.0
+    by_distance = by_slice.flip(0) if path.change.backwards else by_slice
+    differs = by_distance.nonzero()
+    reach = int(differs.max()) + 1 if len(differs) else 0
+    return Effect(float(by_distance[-(steps // PARTS) :].max()), reach, reach == steps, bool(others.any()))
 
 
 def _numbers(value: torch.Tensor) -> Any:

@@ -303,12 +303,12 @@ def _chosen_answer(session: ReferenceSession, learned: Learned, trial: Trial, rn
 
 def _remembered(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
     """Make inputs and parameters with which early steps show in late ones, and return the answer to them."""
-    plans = step_memory.lasting_plans(learned.draws, learned.levels)
+    modes = [path.mode for path in learned.memory]
+    plans = step_memory.lasting_plans(learned.draws, learned.levels, modes)
     changed = (learned.state, rng, _states(learned, trial.start)) if trial.new_parameters else ({}, rng)
-    first = rng.getrandbits(1)
     for attempt in range(step_memory.ATTEMPTS):
         change_state(session, *changed, lasting=True)
-        draws = plans[(first + attempt) % len(plans)]
+        draws = plans[attempt % len(plans)]
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite, exact=False)
         if answer is None or not _has_sample_form(session, learned) or (answer.ranks and answer.tied):
             continue
