@@ -24,8 +24,8 @@ STEP: Final = 2.0**-4
 """Such numbers are multiples of this on a grid."""
 LATCH: Final = (3.0, 5.0)
 """Weight of a unit to itself: tanh(3 h) has two stable states, and the usual inputs seldom move one to the other."""
-LATCH_TURNS: Final = 4
-NEAR_ONE_TURNS: Final = 4
+LATCH_TURNS: Final = 12
+NEAR_ONE_TURNS: Final = 12
 """One matrix in so many gets moderate slices, or units that only keep what they have; one vector numbers near one."""
 NEAR: Final = 2.0**-8
 """Distance from one below which a factor keeps a state for hundreds of steps."""

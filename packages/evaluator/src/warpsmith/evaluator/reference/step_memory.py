@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import torch
 
@@ -44,11 +44,14 @@ MODES: Final = (MODERATE_TOO, NEAR_ONE)
 
 @dataclass(frozen=True)
 class Change:
-    """A change of every second slice in the first part of an input along an axis, or in the last part (`backwards`)."""
+    """A change of every second slice in the first part of an input along an axis, the last part, or both.
+
+    An input may be a reversed recurrence's, and a product of plain numbers underflow before it leaves a part.
+    """
 
     slot: int
     axis: int
-    backwards: bool
+    part: Literal["first", "last", "both"]
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def keeps(session: "ReferenceSession", answer: "Answer", path: Path) -> bool:
 def _faded(session: "ReferenceSession", rng: random.Random) -> dict[Path, Effect]:
     """Return the paths on which plain inputs reach other steps, but not the farthest, and what they do there.
 
-    Late steps are changed only along axes where a change of early ones spills to any other step.
+    Either end is changed alone only along axes where a change of both spills to any other step.
     """
     end = time.monotonic() + MOST_SECONDS
     answer = tried_answer(session, rng, finite=False, exact=False)
@@ -154,8 +157,12 @@ def _faded(session: "ReferenceSession", rng: random.Random) -> dict[Path, Effect
         change = left.pop(0)
         steps = session.inputs.slots[change.slot].shape[change.axis]
         effects = _effects(session, answer, list(_paths(answer, change, steps)))
-        if not change.backwards and any(effect.spills for effect in effects.values()):
-            left.append(replace(change, backwards=True))
+        if change.part == "both":
+            spills = any(effect.spills for effect in effects.values())
+            whole = any(path.axis is None for path in effects)
+            left += [replace(change, part="first")] if spills or whole else []
+            left += [replace(change, part="last")] if spills else []
+            continue
         found |= {
             path: effect
             for path, effect in effects.items()
@@ -165,7 +172,7 @@ def _faded(session: "ReferenceSession", rng: random.Random) -> dict[Path, Effect
 
 
 def _changes(session: "ReferenceSession") -> list[Change]:
-    """Return the changes of early steps to probe: of floating inputs, if there are any, and of long axes first."""
+    """Return the changes of both ends to probe: of floating inputs, if there are any, and of long axes first."""
     slots = dict(enumerate(session.inputs.slots))
     floating = {number: slot for number, slot in slots.items() if slot.dtype in FLOATING}
     integers = {number: slot for number, slot in slots.items() if slot.dtype.startswith("int")}
@@ -175,7 +182,7 @@ def _changes(session: "ReferenceSession") -> list[Change]:
         for axis, steps in enumerate(slot.shape)
         if steps >= LEAST_STEPS and slot.numel
     ]
-    return [Change(number, axis, False) for number, axis, _ in sorted(axes, key=lambda one: -one[2])]
+    return [Change(number, axis, "both") for number, axis, _ in sorted(axes, key=lambda one: -one[2])]
 
 
 def _paths(answer: "Answer", change: Change, steps: int) -> Iterator[Path]:
@@ -208,17 +215,20 @@ def _applied(session: "ReferenceSession", change: Change) -> Iterator[None]:
     """Context in which the numbers of a part are halved: no draw's range or sign forbids that."""
     slot = session.inputs.slots[change.slot]
     tensor = tensor_views.view(session.inputs_buffer, slot)
-    slices = tensor.movedim(change.axis, 0)[_changed_steps(change, slot.shape[change.axis])]
-    before = slices.clone()
-    slices.copy_(before.float() / 2 if slot.dtype in FLOATING else before // 2)
+    slices = [tensor.movedim(change.axis, 0)[part] for part in _changed_steps(change, slot.shape[change.axis])]
+    before = [part.clone() for part in slices]
+    for part, numbers in zip(slices, before, strict=True):
+        part.copy_(numbers.float() / 2 if slot.dtype in FLOATING else numbers // 2)
     try:
         yield
     finally:
-        slices.copy_(before)
+        for part, numbers in zip(slices, before, strict=True):
+            part.copy_(numbers)
 
 
-def _changed_steps(change: Change, steps: int) -> slice:
-    return slice(steps - steps // PARTS, steps, 2) if change.backwards else slice(0, steps // PARTS, 2)
+def _changed_steps(change: Change, steps: int) -> list[slice]:
+    parts = {"first": slice(0, steps // PARTS, 2), "last": slice(steps - steps // PARTS, steps, 2)}
+    return [part for name, part in parts.items() if change.part in {name, "both"}]
 
 
 def _compared(answer: "Answer", changed: "Answer", path: Path, steps: int) -> Effect:
@@ -231,8 +241,9 @@ def _compared(answer: "Answer", changed: "Answer", path: Path, steps: int) -> Ef
         return Effect(float(relative.max()))
     by_slice = relative.movedim(path.axis, 0).reshape(steps, -1).amax(1)
     others = by_slice.clone()
-    others[_changed_steps(path.change, steps)] = 0.0
-    by_distance = by_slice.flip(0) if path.change.backwards else by_slice
+    for part in _changed_steps(path.change, steps):
+        others[part] = 0.0
+    by_distance = by_slice.flip(0) if path.change.part == "last" else by_slice
     differs = by_distance.nonzero()
     reach = int(differs.max()) + 1 if len(differs) else 0
     return Effect(float(by_distance[-(steps // PARTS) :].max()), reach, reach == steps, bool(others.any()))
