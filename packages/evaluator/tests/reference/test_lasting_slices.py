@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from warpsmith.evaluator.reference.draw_plan import MODERATE_TOO, NEAR_ONE, DrawPlan
-from warpsmith.evaluator.reference.lasting_slices import add_lasting_slices, add_memory, may_recur
+from warpsmith.evaluator.reference.lasting_slices import add_lasting_slices, add_memory
 from warpsmith.evaluator.reference.levels import ANYWHERE, FAR, IN_RANGE, SAME_SIGN
 from warpsmith.evaluator.reference.mutations import vary_draw
 from warpsmith.evaluator.reference.one_sided_tails import round_down_in_half
@@ -78,10 +78,25 @@ def test_a_recurrence_with_memory_depends_on_its_first_steps():
     assert remembers >= len(SEEDS) - 1
 
 
-def test_only_a_source_with_a_loop_or_a_recurrent_module_may_recur():
-    assert may_recur("for t in range(3): h = h * x")
-    assert may_recur("self.rnn = nn.LSTM(3, 4)")
-    assert not may_recur("return self.before(x) + information")
+def test_an_only_row_is_a_slice_where_nothing_else_is_asked_of_a_draw():
+    faded = kept = 0
+    for seed in range(24):
+        draw = torch.randn(600, generator=seeded(seed))
+        faded += float(torch.nn.functional.softplus(draw).sum()) > 100
+        add_lasting_slices(draw, ANYWHERE, seeded(seed), on_grid=False, alone=True)
+        kept += float(torch.nn.functional.softplus(draw).sum()) < 2
+    assert faded == 24
+    assert kept > 0
+
+
+def test_units_that_only_keep_what_they_have_hold_a_state_that_nothing_bounds():
+    remembers = 0
+    for seed in range(64):
+        weight = 0.05 * torch.randn(16, 16, generator=seeded(seed))
+        add_memory(weight, seeded(seed))
+        powers = torch.linalg.matrix_power(weight.double(), 100)
+        remembers += bool(torch.isfinite(powers).all()) and 0.01 < float(powers.abs().max()) < 100
+    assert remembers > 0
 
 
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])

@@ -14,7 +14,18 @@ from warpsmith.evaluator.reference.levels import FAR, PLAIN
 from warpsmith.evaluator.reference.telling_numbers import MOST_WRITTEN
 
 Kind = Literal[
-    "plain", "shifted", "scaled", "outliers", "rows", "small", "tiny", "distant", "apart", "whole", "everything"
+    "plain",
+    "shifted",
+    "scaled",
+    "outliers",
+    "rows",
+    "small",
+    "tiny",
+    "distant",
+    "apart",
+    "whole",
+    "lasting",
+    "everything",
 ]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 VARIED: Final[tuple[Kind, ...]] = ("shifted", "outliers", "rows", "distant", "scaled")
@@ -39,7 +50,7 @@ PLAIN_INTEGERS: Final = "number of "
 """The same for plain integers and truth values; a candidate may refuse values other than the sample's."""
 RENUMBERED: Final[frozenset[Kind]] = frozenset({"scaled", "everything"})
 """Kinds that change plain numbers: each needs its own recording, as trials of other shapes do anyway."""
-LASTING: Final[frozenset[Kind]] = frozenset({"outliers"})
+LASTING: Final[frozenset[Kind]] = frozenset({"outliers", "lasting"})
 """Kinds in which some slices keep a memory: most of their other numbers stay as `get_inputs` makes them."""
 PAIRS: Final = 1
 ALIKE: Final = 2

@@ -373,7 +373,8 @@ class Catch(TorchFunctionMode):
             mutations.reach_ends(made, self.plan.kind, ends, self._dice(site, made))
         if self.plan.lasts and level > AS_MADE and site != self.plan.sparse:
             # A draw that stays plain beside a far one gets such slices within its range.
-            how = {"moderate": self.plan.lasting >= MODERATE_TOO, "on_grid": self.plan.on_grid}
+            alone = self.plan.kind == "lasting"
+            how = {"moderate": self.plan.lasting >= MODERATE_TOO, "on_grid": self.plan.on_grid, "alone": alone}
             before = made.clone()
             add_lasting_slices(made, max(level, IN_RANGE), self._dice(site, made), **how)
             if self.plan.ends:

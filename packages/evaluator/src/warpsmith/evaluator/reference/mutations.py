@@ -777,6 +777,7 @@ _CHANGES: Final[dict[str, Change]] = {
     "distant": _distant,
     "apart": _apart,
     "whole": _whole,
+    "lasting": lambda wide, dice, level: wide,
     "everything": _everything,
 }
 
@@ -840,6 +841,7 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
     "distant": skewed,
     "apart": skewed,
     "whole": lambda part, dice: part * 0 + dice.between(0.0, 1.0),
+    "lasting": lambda part, dice: part,
     "everything": skewed,
 }
 

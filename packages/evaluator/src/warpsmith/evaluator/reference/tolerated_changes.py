@@ -51,6 +51,16 @@ def tried_answer(
     return answer if answer is not None and (answer.finite or not finite) else None
 
 
+def answer_on_inputs(
+    session: ReferenceSession, seed: int = 0, *, finite: bool = True, exact: bool = False
+) -> Answer | None:
+    """Return the reference's answer to the inputs in the arena, or None if it fails there, as `tried_answer` does."""
+    answer: Answer | None = None
+    with _failing_alone(session):
+        answer = session.answer(seed, exact=exact)
+    return answer if answer is not None and (answer.finite or not finite) else None
+
+
 def tried_inputs(session: ReferenceSession, seed: int) -> bool:
     """Make the plain input set of `tried_answer` with a generator of this seed; return whether that succeeded."""
     with _failing_alone(session):

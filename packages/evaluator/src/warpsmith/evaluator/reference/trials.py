@@ -15,7 +15,7 @@ from typing import Final, Literal
 import torch
 
 from warpsmith.evaluator.correctness.compare import FAR_RELATIVE, FARTHEST_RELATIVE, REMOTE_RELATIVE
-from warpsmith.evaluator.reference import shape_variation
+from warpsmith.evaluator.reference import shape_variation, step_memory
 from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
@@ -49,7 +49,7 @@ from warpsmith.evaluator.reference.rare_inputs import answer_to
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.telling_numbers import chosen
-from warpsmith.evaluator.reference.tolerated_changes import tried_answer
+from warpsmith.evaluator.reference.tolerated_changes import answer_on_inputs, tried_answer
 from warpsmith.evaluator.reference.variability import (
     REMOTE,
     Learned,
@@ -72,6 +72,7 @@ DRAWS: Final[Mapping[Kind, str]] = {
     "distant": "numbers far from zero beside their spread",
     "apart": "numbers far from zero beside their spread",
     "whole": "draws that are one number, or of one sign, as a whole",
+    "lasting": "rows and channels of moderate numbers, or of numbers near one, with which a recurrence remembers",
 }
 ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
 GRID_KIND: Final[Kind] = "outliers"
@@ -222,6 +223,7 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     kept = [Trial(rare=rng.choice(seeds)) for seeds in (learned.forms, learned.odd) if seeds]
     kept += [Trial(new_parameters=True, apart=True)] if learned.apart and count > 1 else []
     kept += [Trial("whole", changed)] if learned.discrete and count > 1 else []
+    kept += [Trial("lasting", changed)] if learned.memory and count > 1 else []
     return [_plain(learned, rng), *later, *kept] if later else [Trial(), *kept]
 
 
@@ -257,11 +259,11 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     Returns:
         The trial as it was made, and the reference's answer.
     """
-    if trial.rare is not None:
-        session.reset_state()
-        rare = answer_to(session, trial.rare, finite=learned.finite and trial.rare not in learned.odd)
-        if rare is not None:
-            return trial, rare
+    if trial.rare is not None or trial.kind == "lasting":
+        answer = _chosen_answer(session, learned, trial, rng)
+        if answer is not None:
+            return trial, answer
+        trial = Trial() if trial.kind == "lasting" else trial
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     learned = _with_integers_kept(learned) if trial.keeps_integers else learned
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
@@ -273,7 +275,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         draws = replace(draws, remote=remote_octaves(draws, learned))
         reached = _states(learned, attempt.start)
         changed = (learned.state, rng, reached) if attempt.new_parameters else ({}, rng)
-        change_state(session, *changed, lasting=draws.lasts, paired=draws.paired > 0)
+        lasting = draws.lasts and bool(learned.memory)
+        change_state(session, *changed, lasting=lasting, paired=draws.paired > 0)
         if attempt.shifted:
             shift_bias(session, learned.bias, rng)
         if attempt.apart:
@@ -303,6 +306,33 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
+
+
+def _chosen_answer(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
+    """Return the answer to inputs that were, or are, chosen by what the reference answers; None if that fails."""
+    if trial.rare is None:
+        return _remembered(session, learned, trial, rng)
+    session.reset_state()
+    return answer_to(session, trial.rare, finite=learned.finite and trial.rare not in learned.odd)
+
+
+def _remembered(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
+    """Make inputs and parameters with which early steps show in late ones, and return the answer to them."""
+    modes = [path.mode for path in learned.memory]
+    plans = step_memory.lasting_plans(learned.draws, learned.levels, modes)
+    changed = (learned.state, rng, _states(learned, trial.start)) if trial.new_parameters else ({}, rng)
+    for attempt in range(step_memory.ATTEMPTS):
+        change_state(session, *changed, lasting=True)
+        draws = plans[attempt % len(plans)]
+        answer = tried_answer(session, rng, draws=draws, finite=learned.finite, exact=False)
+        if answer is None or not _has_sample_form(session, learned) or (answer.ranks and answer.tied):
+            continue
+        if not any(step_memory.keeps(session, answer, path) for path in learned.memory):
+            continue
+        exact = answer_on_inputs(session, rng.getrandbits(48), finite=learned.finite, exact=True)
+        if exact is not None and exact.is_mostly_steady and not _strays(exact, learned):
+            return exact
+    return None
 
 
 def _has_sample_form(session: ReferenceSession, learned: Learned) -> bool:

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -17,11 +18,11 @@ import torch
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, VARIED_STATE, TensorSlot
-from warpsmith.evaluator.reference import mutations, shape_variation, varying_forms
+from warpsmith.evaluator.reference import mutations, shape_variation, step_memory, varying_forms
 from warpsmith.evaluator.reference.cancelling_pairs import APART, decides, pair
 from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
-from warpsmith.evaluator.reference.lasting_slices import add_memory, may_recur
+from warpsmith.evaluator.reference.lasting_slices import add_memory
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
 from warpsmith.evaluator.reference.parameter_rows import set_apart, share_row
 from warpsmith.evaluator.reference.rare_inputs import DISCRETE, RareSets, more_sets, rare_sets
@@ -106,6 +107,7 @@ class Learned:
         rare: seeds of plain input sets whose answers hold rare numbers.
         odd: seeds of plain input sets whose answers hold NaN or an infinity, as few do.
         forms: seeds of plain input sets of other forms than most.
+        memory: where the reference shows a memory of early steps that plain numbers do not show; empty if nowhere.
         looked: what `rare` and `odd` are known from; None where the form of its inputs depends on the seed.
     """
 
@@ -133,6 +135,7 @@ class Learned:
     rare: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
     forms: tuple[int, ...] = ()
+    memory: tuple[step_memory.Path, ...] = ()
     looked: RareSets | None = None
 
 
@@ -222,10 +225,21 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     known = replace(known, discrete=any(levels.get(site, PLAIN) > PLAIN for site in whole))
     known = replace(known, draws=frozenset(site for site, most in sites.items() if most == FAR))
     known = replace(known, remote=_remote_levels(session, known, sample, rng) if answer.ranks else {})
+    if seen.steady:
+        known = replace(known, memory=_memory(session, known, rng))
     if seen.steady and hidden_shapes:
         known = replace(known, resizings=shape_variation.learn(session, rng, sample, finite=known.finite))
     varied = bool(known.levels or known.state or known.reached or known.resizings)
     return replace(known, unvaried=seen.alike and not varied)
+
+
+def _memory(session: ReferenceSession, known: Learned, rng: random.Random) -> tuple[step_memory.Path, ...]:
+    """Return `Learned.memory`; leaves other inputs behind."""
+    session.reset_state()
+    remember = partial(change_state, session, known.state, rng, known.reached, lasting=True)
+    found = step_memory.learn(session, rng, remember, step_memory.lasting_plans(known.draws, known.levels))
+    session.reset_state()
+    return found
 
 
 def _is_near_in_half(session: ReferenceSession, sample: AnsweredForm, rng: random.Random) -> bool:
@@ -594,7 +608,7 @@ def change_state(
 ) -> None:
     """Reset parameters and buffers to their values after construction, and change them from there.
 
-    `lasting`: whether parameters get what keeps a recurrence's memory, if the problem may have one.
+    `lasting`: whether parameters get what keeps a recurrence's memory.
     `paired`: whether their products with draws of the same plan cancel.
     """
     session.reset_state()
@@ -613,11 +627,11 @@ def change_state(
         elif level > PLAIN and name not in session.parameters:
             mutations.vary(tensor, generator)
         elif level > PLAIN:
-            recurs = lasting and level == ANYWHERE and may_recur(session.source)
+            remembers = lasting and level == ANYWHERE
             # Weights that are several times as large let the inputs overrule a state.
-            grows = bool(rng.getrandbits(1)) and not recurs
+            grows = bool(rng.getrandbits(1)) and not remembers
             mutations.perturb(tensor, generator, upwards=level == SAME_SIGN, grows=grows)
-            if recurs:
+            if remembers:
                 add_memory(tensor, generator)
         if paired and level == ANYWHERE and bool((tensor < 0).any()):
             _cancel(tensor, name, generator)
