@@ -67,6 +67,53 @@ def test_a_textbook_form_agrees_where_its_error_is_multiplied(name, seed):
     assert compare(300 * textbook(small), expected, 1.0).ok
 
 
+def plain_softplus(x):
+    return torch.where(x > 20, x, torch.log(1 + torch.exp(x)))
+
+
+MISHES = {
+    "sigmoid": lambda x: x * (2 * torch.sigmoid(2 * plain_softplus(x)) - 1),
+    "tanh": lambda x: x * torch.tanh(plain_softplus(x)),
+    "exponentials": lambda x: x * (1 - torch.exp(-2 * plain_softplus(x))) / (1 + torch.exp(-2 * plain_softplus(x))),
+    "quotient": lambda x: x * (1 - 2 / (torch.exp(2 * plain_softplus(x)) + 1)),
+    "squares": lambda x: x * ((1 + torch.exp(x)) ** 2 - 1) / ((1 + torch.exp(x)) ** 2 + 1),
+}
+NEGATIVE = {
+    "to -5": lambda like: -5 * like.uniform_(),
+    "-3 |normal|": lambda like: -3 * like.normal_().abs(),
+    "normal - 3": lambda like: like.normal_() - 3,
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("function", [F.mish, lambda x: x * torch.tanh(F.softplus(x))], ids=["fused", "written"])
+@pytest.mark.parametrize("inputs", NEGATIVE)
+@pytest.mark.parametrize("form", MISHES)
+def test_mish_of_negative_numbers(form, inputs, function, seed):
+    torch.manual_seed(seed)
+    usual = NEGATIVE[inputs](torch.empty(96, 257))
+    columns = torch.where(torch.rand(257) < 0.2, 2.0**-6, 1.0)
+    for x in (usual, 2 * usual, 4 * usual, 2 * usual * columns):
+        expected = expected_of(function, (usual,), x)
+        assert compare(MISHES[form](x), expected, 1.0).ok
+        half = x * torch.tanh(torch.log(1 + torch.exp(x.half())).float())
+        assert not compare(half, expected, 1.0).ok
+
+
+def test_noises_of_two_functions_cancel_in_no_pair():
+    x = torch.randn(64, 257, generator=torch.Generator().manual_seed(0))
+    with PlainFormFinder() as finder:
+        plain = torch.log1p(torch.expm1(x.exp()))
+    perturb = Perturbation(CHANGES, 0, 4, tf32=False)
+    moved = []
+    for sign in (1.0, -1.0):
+        perturb.start(sign)
+        with PlainForms(perturb, dict.fromkeys(finder.shares, 1000.0)):
+            moved.append((torch.log1p(torch.expm1(x.exp())) - plain).abs())
+    one = torch.maximum(*moved)
+    assert float(one.min()) > 0.2 * float(one.mean())
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_softplus_in_a_recurrence(seed):
     generator = torch.Generator().manual_seed(seed)

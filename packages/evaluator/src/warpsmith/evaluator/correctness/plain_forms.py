@@ -12,8 +12,7 @@ product in one place and rounded in the other, so that the two differ by one ste
 exponentiated. Where steps are large, as those of products of two far draws are, a kernel that is right is off by a
 factor, though its result depends on no input's rounding. So perturbed runs change each result by such a step.
 
-As for the output's own floor, functions whose results are small on plain inputs too get proportionally less: a problem
-that takes `log1p` of small numbers only asks for their digits.
+As for the output's own floor, functions whose results are small on plain inputs too get proportionally less.
 """
 
 import math
@@ -27,6 +26,10 @@ from warpsmith.evaluator.operator_mode import OperatorMode, operator_name
 
 ROUNDINGS: Final = 4
 """Roundings of the intermediate number. A logarithm near one is off by two on a chip, and the sum in it by a half."""
+FULL_SHARE: Final = 1 / 16
+"""Mean result on plain inputs, as a share of the intermediate number, from which on all roundings count. Below it the
+function gets proportionally less: a problem that takes `log1p` of small numbers only asks for their digits. But two
+operations of a textbook form round by one each: mish of numbers from -5 to 0, a tenth of them, needs all of its two."""
 MOST_FACTOR: Final = 8.0
 """Largest |x| that counts in x * Phi(x): beyond it the textbook form of Phi is exactly 0 or 1."""
 
@@ -53,10 +56,10 @@ INTERMEDIATES: Final[dict[str, Size]] = {
     **dict.fromkeys(("logaddexp", "logaddexp2", "logsumexp", "logcumsumexp", "_log_softmax"), _one),
     "elu": _one_if_negative,
     "gelu": _factor,
-    "mish": _factor,
+    "mish": lambda x: 2 * _factor(x),
 }
 """Size of the largest intermediate number of each function's textbook form, by the first argument; `celu` and `selu`
-are made of `elu`."""
+are made of `elu`. Mish is x tanh(log(1 + exp(x))): a product with two of them."""
 
 
 def _softplus(x: torch.Tensor, beta: float = 1.0, threshold: float = 20.0) -> torch.Tensor:
@@ -96,8 +99,9 @@ class PlainFormFinder(OperatorMode):
     """Notes which functions with a lossy textbook form a reference calls, and how large their results are.
 
     Attributes:
-        shares: for each function, the mean result as a share of the mean intermediate number, at most 1; for a softmax
-            the largest step of its exponents, which is usual then: fully masked rows have large ones.
+        shares: for each function, which share of the roundings counts: the mean result as a share of the mean
+            intermediate number, relative to `FULL_SHARE`, at most 1; for a softmax the largest step of its exponents,
+            which is usual then: fully masked rows have large ones.
     """
 
     def __init__(self) -> None:
@@ -117,7 +121,8 @@ class PlainFormFinder(OperatorMode):
         elif size is not None and made.numel():
             share = float(_mean(made.abs())) / max(float(_mean(size)), torch.finfo(size.dtype).tiny)
             # Where a result is not finite, nothing is known about it.
-            self.shares[name] = max(self.shares.get(name, 0.0), min(share, 1.0) if math.isfinite(share) else 1.0)
+            counted = min(share / FULL_SHARE, 1.0) if math.isfinite(share) else 1.0
+            self.shares[name] = max(self.shares.get(name, 0.0), counted)
         return result
 
 
@@ -133,6 +138,7 @@ class PlainForms(OperatorMode):
         super().__init__()
         self._perturb = perturb
         self._shares = shares
+        self._calls = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -158,8 +164,18 @@ class PlainForms(OperatorMode):
                 apart = torch.nan_to_num_(textbook.to(kind) - made, nan=0.0)
                 made.add_(torch.minimum(apart, most, out=apart).clamp_(min=-most).to(made.dtype))
             elif self._perturb is not None:
-                made.add_(most.mul_(self._perturb.changes(made)).to(made.dtype))
+                made.add_(most.mul_(self._noise(self._perturb, made)).to(made.dtype))
         return result
+
+    def _noise(self, perturb: Perturbation, made: torch.Tensor) -> torch.Tensor:
+        """Return the changes of a result; those of every other one have the same sign in both runs of a pair.
+
+        An element computed through two functions, such as x tanh(softplus(x)), may lose both changes to each other. If
+        one run has c + d and the other d - c, one of them shows at least the root of the sum of their squares.
+        """
+        self._calls += 1
+        changes = perturb.changes(made)
+        return changes if self._calls % 2 else changes * perturb.sign
 
     def _softmax(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         step = None if self._perturb is None else _step(name, args, kwargs)
