@@ -837,6 +837,61 @@ class M:
     assert set(extract(source).kernels) == {"plain", "wrapped"}
 
 
+OWN_DECORATORS = {
+    "made by a function": (
+        "def make(**o):\n    def wrap(f):\n        return triton.jit(f, **o)\n    return wrap\nj = make()\n",
+        "@j",
+    ),
+    "of a function that returns it": ("def make():\n    return triton.jit\n", "@make()"),
+    "a lambda": ("j = lambda f: triton.jit(f)\n", "@j"),
+    "a partial": ("import functools\nj = functools.partial(triton.jit, debug=True)\n", "@j"),
+    "a call of triton.jit": ("j = triton.jit(debug=True)\n", "@j"),
+    "an argument": (
+        "def make(*ones):\n    def wrap(f):\n        return ones[0](f)\n    return wrap\n",
+        "@make(triton.jit)",
+    ),
+    "a class": ("class Op:\n    def __init__(self, f):\n        self.kernel = triton.jit(f)\n", "@Op"),
+    "a static method": ("class J:\n    @staticmethod\n    def jit(f):\n        return triton.jit(f)\n", "@J.jit"),
+    "a method of a registry": (
+        "class R:\n    def kernel(self, name):\n        return lambda f: triton.jit(f)\nr = R()\n",
+        "@r.kernel('k')",
+    ),
+    "an attribute": ("class R: pass\nr = R()\nr.kernel = triton.jit(debug=True)\n", "@r.kernel"),
+    "several steps away": ("def a(f):\n    return triton.jit(f)\ndef b(f):\n    return a(f)\nc = [b]\n", "@c[0]"),
+}
+
+
+@pytest.mark.parametrize("definition", OWN_DECORATORS)
+def test_a_decorator_of_the_file_that_leads_to_jit_makes_a_kernel(definition):
+    before, decorator = OWN_DECORATORS[definition]
+    found = extract_usable(kernel("tl.store(x, 1)", head=decorator, before=before))
+    assert found.kernels == ("k",)
+    assert "k" not in found.decorated
+
+
+@pytest.mark.parametrize(
+    ("before", "decorator"),
+    [
+        ("def timed(f):\n    return f\n", "timed"),
+        ("@triton.jit\ndef one(x):\n    tl.store(x, 1)\ndef timed(f):\n    return lambda x: one[(1,)](x)\n", "timed"),
+        ("timed = getattr(triton, 'jit')\n", "timed"),
+    ],
+)
+def test_other_decorators_of_the_file_make_no_kernel_and_are_named(before, decorator):
+    found = extract_usable(kernel("tl.store(x, 1)", head=f"@{decorator}", before=before))
+    assert "k" not in found.kernels
+    assert found.decorated["k"] == decorator
+
+
+def test_kernels_in_a_function_that_a_leading_decorator_decorates_are_found():
+    source = (
+        PRELUDE
+        + "def own(f):\n    return triton.jit(f)\n@own\ndef make():\n"
+        + "    @triton.jit\n    def k(x):\n        tl.store(x, 1)\n"
+    )
+    assert extract_usable(source).kernels == ("k",)
+
+
 @pytest.mark.parametrize(
     ("body", "remedy"),
     [

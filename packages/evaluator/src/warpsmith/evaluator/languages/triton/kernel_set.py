@@ -108,11 +108,7 @@ class KernelSet(Mapping[str, Any]):
         """
         name = self._extracted.text_name(recorded_name)
         if name not in self._made:
-            raise KernelCompilationError(
-                f"The text of the file has no @triton.jit function {own_name(recorded_name)}: a kernel that is made by "
-                "exec, written to another file or imported cannot be judged. Paste its source, and that of every "
-                "device function that it calls, into the file."
-            )
+            raise KernelCompilationError(self._missing(own_name(recorded_name)))
         reported = captured or {}
         wanted, known = self._extracted.captured.get(name, {}), self._extracted.bound.get(name, _NONE)
         if missing := sorted(wanted.keys() - reported.keys(), key=wanted.__getitem__):
@@ -124,6 +120,20 @@ class KernelSet(Mapping[str, Any]):
         bound = {one: value for one, value in reported.items() if one in wanted}
         bound |= {one: value for one, value in reported.items() if one in known and self._differs(name, one, value)}
         return self._instance(name, bound) if bound else self._made[name]
+
+    def _missing(self, name: str) -> str:
+        """Return why there is no kernel of a name, and what to write instead."""
+        if decorator := self._extracted.decorated.get(name):
+            return (
+                f"{name} is launched as a kernel, and the text of the file does not show that its decorator "
+                f"{decorator} calls triton.jit. Write @triton.jit right above `def {name}`, below every other "
+                "decorator."
+            )
+        return (
+            f"The text of the file has no @triton.jit function {name}: a kernel that is made by exec, written to "
+            "another file or imported cannot be judged. Paste its source, and that of every device function that it "
+            "calls, into the file."
+        )
 
     def _differs(self, name: str, one: str, described: Any) -> bool:
         """Whether a launch reports a value that kernels can read, and another one than the source's text has."""

@@ -62,6 +62,7 @@ class Extracted:
             a launch reports something else, that counts.
         records: the fields of the named tuples that the candidate defines, as the rendered source names them.
         text_names: the names in `kernels` and `refused`, by what recordings call the kernels (`kernel_names`).
+        decorated: the decorators of functions that are not known to be kernels, by the functions' names.
     """
 
     source: str
@@ -72,6 +73,7 @@ class Extracted:
     bound: Mapping[str, frozenset[str]] = field(default_factory=_nothing)
     records: Mapping[str, tuple[str, ...]] = field(default_factory=_nothing)
     text_names: Mapping[str, str] = field(default_factory=_nothing)
+    decorated: Mapping[str, str] = field(default_factory=_nothing)
 
     def text_name(self, recorded_name: str) -> str:
         """Return the name of a kernel in a recording; if there is none, a name that is in no mapping."""
@@ -112,6 +114,7 @@ def extract_usable(source: str) -> Extracted:
         MappingProxyType({name: frozenset(_constants(kernel)) for name, kernel in checked.items()}),
         MappingProxyType({record.name: tuple(map(field_name, record.fields)) for record in module.records.values()}),
         MappingProxyType(text_names),
+        MappingProxyType(module.decorated),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
+from warpsmith.evaluator.languages.triton.extract.decorators import OwnDecorators
 from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.tables import depth, exposed_depths, names_bound_within
 from warpsmith.evaluator.languages.triton.extract.values import (
@@ -51,6 +52,8 @@ class Module:
         refused: kernels whose definition is refused already, by name.
         exposed: from which depth on something may change the tables of a name (`tables`).
         inductor: kernels of torch's own that the module names, by torch's name (`inductor`).
+        own_decorators: which decorators of its own may make kernels.
+        decorated: functions that other decorators make something unknown of, each with the decorator, by name.
     """
 
     names: Environment = field(default_factory=dict)
@@ -59,6 +62,8 @@ class Module:
     refused: dict[str, ExtractionError] = field(default_factory=dict)
     exposed: dict[str, int] = field(default_factory=dict)
     inductor: dict[str, Kernel] = field(default_factory=dict)
+    own_decorators: OwnDecorators = field(default_factory=lambda: OwnDecorators(ast.Module([], [])))
+    decorated: dict[str, str] = field(default_factory=dict)
 
 
 class _ImportFailsError(Exception):
@@ -67,7 +72,7 @@ class _ImportFailsError(Exception):
 
 def follow(tree: ast.Module) -> Module:
     """Return what the names of a module are bound to at its end."""
-    module = Module(exposed=exposed_depths(tree))
+    module = Module(exposed=exposed_depths(tree), own_decorators=OwnDecorators(tree))
     _Scope(module, module.names).run(tree.body)
     _forget_what_functions_bind(tree, module.names)
     _Scope(module, module.names).find_made_in_functions(tree)
@@ -323,7 +328,10 @@ class _Scope:
             return
         if any(map(self._makes_kernels, function.decorator_list)):
             self._define_wrapped(function)
+            self._enter_function(function)
             return
+        if names:
+            self._module.decorated[function.name] = ast.unparse(function.decorator_list[0])[:60]
         self._bind(function.name, Function(function) if not names else Unknown("its decorators make it"), function)
         self._enter_function(function)
 
@@ -402,7 +410,7 @@ class _Scope:
                 return None
 
     def _decorator(self, decorator: ast.expr) -> str:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        called = _called(decorator)
         match Evaluator(self._names).value(called):
             case Library(name=name) | Foreign(name=name):
                 return name
@@ -410,17 +418,15 @@ class _Scope:
                 return called.id if isinstance(called, ast.Name) and called.id == "staticmethod" else "another"
 
     def _makes_kernels(self, decorator: ast.expr) -> bool:
-        """Whether a decorator is a function of the module that calls `triton.jit`."""
-        value = Evaluator(self._names).value(decorator.func if isinstance(decorator, ast.Call) else decorator)
-        if not isinstance(value, Function):
+        """Whether a decorator of the module's own may call `triton.jit`."""
+        if isinstance(Evaluator(self._names).value(_called(decorator)), Library | Foreign):
             return False
-        parts = (part for part in ast.walk(value.node) if isinstance(part, ast.Name | ast.Attribute))
-        return any(Evaluator(self._names).value(part) == Library(library.JIT) for part in parts)
+        return self._module.own_decorators.lead_to_jit(decorator, self._decorator)
 
     def _only_registers(self, decorator: ast.expr) -> bool:
         """Whether a decorator is a function of the module that returns what it decorates, as a registry does."""
         is_made = isinstance(decorator, ast.Call)
-        value = Evaluator(self._names).value(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        value = Evaluator(self._names).value(_called(decorator))
         if not isinstance(value, Function):
             return False
         made = _returned_function(value.node) if is_made else value.node
@@ -529,6 +535,10 @@ class _Scope:
             known.remove(bound.value)
         if not any(same(kernel, other) for other in known):
             known.append(kernel)
+
+
+def _called(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
 def _without_function(call: ast.Call) -> ast.Call:
