@@ -282,6 +282,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         if attempt.apart:
             answer = answer_set_apart(session, _some(learned.apart, rng), rng, finite=learned.finite)
             steady = answer is not None and answer.is_mostly_steady and not _strays(answer, learned)
+            # Rows that are equal or far away tie, also where their exponentials underflow to zero.
+            steady = steady and answer is not None and not (answer.ranks and answer.tied)
             if answer is not None and steady and _has_sample_form(session, learned):
                 return attempt, _as_far(answer, draws, least=FAR_RELATIVE)
             continue

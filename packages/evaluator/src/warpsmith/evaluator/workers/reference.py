@@ -27,6 +27,7 @@ from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainFo
 from warpsmith.evaluator.correctness.rounding_noise import FunctionFinder, RoundingNoise
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
 from warpsmith.evaluator.correctness.steady_steps import SteadySteps, StepFinder, Steps, WideNumbers
+from warpsmith.evaluator.correctness.tied_orders import TiedOrder
 from warpsmith.evaluator.devices import precision, records, tensor_views
 from warpsmith.evaluator.devices.base import Device, OnDevice
 from warpsmith.evaluator.devices.mappings import Mappings
@@ -575,6 +576,8 @@ class Reference:
                 self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
         if self._casts_numbers and budget.allows(1.0):
             self._add_wide_numbers(arena, seed)
+        if self._unordered and self._tied:
+            self._add_tied_orders(arena, seed, budget)
         exact = not self._rounds and budget.allows(EXACT_COST) and self._only_selects(arena, seed)
         if exact and not self._ranks:
             self._note_spread([one.own for one in self.answers], self.answers)
@@ -600,6 +603,14 @@ class Reference:
         """Add the distance of a run that compares half precision with the source's unrounded numbers."""
         with suppress(Exception), self._within(WideNumbers()):  # Foreign code may raise anything; other runs remain.
             self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
+
+    def _add_tied_orders(self, arena: "Shared", seed: int, budget: _Budget) -> None:
+        """Add the distances of runs that order equal numbers otherwise, where no order is specified."""
+        for backwards in (False, True):
+            if not budget.allows(1.0):
+                return
+            with suppress(Exception), TiedOrder(backwards=backwards):  # As above.
+                self._note_spread(self._answer(self.model, arena, seed, lambda tensor: tensor)[1], self.answers)
 
     def _only_selects(self, arena: "Shared", seed: int) -> bool:
         """Whether the reference rounds nothing on these inputs, so that every kernel finds the same numbers.
