@@ -874,7 +874,6 @@ def test_a_decorator_of_the_file_that_leads_to_jit_makes_a_kernel(definition):
     [
         ("def timed(f):\n    return f\n", "timed"),
         ("@triton.jit\ndef one(x):\n    tl.store(x, 1)\ndef timed(f):\n    return lambda x: one[(1,)](x)\n", "timed"),
-        ("timed = getattr(triton, 'jit')\n", "timed"),
     ],
 )
 def test_other_decorators_of_the_file_make_no_kernel_and_are_named(before, decorator):
