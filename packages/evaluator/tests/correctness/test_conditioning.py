@@ -517,3 +517,22 @@ def test_two_tensors_of_a_run_are_given_other_signs():
     x = torch.rand(100_000)
     one, two = perturb(x) > x, perturb(x) > x
     assert 0.45 < float((one == two).float().mean()) < 0.55
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        (1.0, 3.0, 2.0),
+        (-math.inf, -math.inf, 0.0),
+        (-math.inf, 2.0, math.inf),
+        (2.0, math.inf, math.inf),
+        (math.nan, 2.0, 0.0),
+        (math.inf, math.nan, 0.0),
+    ],
+)
+def test_runs_are_infinitely_far_apart_where_one_has_an_infinity(one, other, apart):
+    assert distance(torch.tensor([one]), torch.tensor([other])).tolist() == [apart]
+
+
+def test_a_distance_that_overflows_tells_nothing():
+    assert distance(torch.tensor([6e4]).half(), torch.tensor([-6e4]).half()).tolist() == [0.0]

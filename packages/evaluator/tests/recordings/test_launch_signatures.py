@@ -19,7 +19,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.languages.triton import descriptors
 from warpsmith.evaluator.languages.triton.interpreter.tracing import describe_argument
 from warpsmith.evaluator.languages.triton.language import TRITON
-from warpsmith.evaluator.recordings.launch_signatures import kinds_of, launches_of, same_code
+from warpsmith.evaluator.recordings.launch_signatures import coded, kinds_of, launches_of, same_code
 from warpsmith.evaluator.recordings.recorder import Recorder
 
 TENSOR = ["tensor", "inputs", 0, "float32", [16, 16], [16, 1], 0]
@@ -226,3 +226,20 @@ def test_whatever_a_compile_worker_tells_of_its_code_is_borne(binary):
 def test_the_kinds_are_those_of_the_code():
     signature = {"parameters": [["x", "*fp32"], ["n", "i32"], ["BLOCK", "constexpr"], ["t", ["i32", "*fp32"]]]}
     assert kinds_of(signature) == {"x": "*fp32", "n": "i32", "BLOCK": "constexpr", "t": ["i32", "*fp32"]}
+
+
+SOME = st.sampled_from([0, 1, 2, 16, 17, 32, 2**31, 2**31 + 16, 2**40, 2**63, -1, -16]) | st.integers(-(2**40), 2**40)
+
+
+@given(SOME | st.floats(allow_nan=False), SOME | st.floats(allow_nan=False))
+def test_numbers_that_share_code_are_described_alike(one, other):
+    kinds = {"n": specialised({"n": one, "scale": 0.5, "BLOCK": 64, "m": 3})[0]["n"]}
+    alike = same_code(launch_with({"n": one}), launch_with({"n": other}), kinds)
+    assert (coded(["value", one]) == coded(["value", other])) is alike
+
+
+def test_what_is_no_number_stays_and_numbers_in_tuples_do_not():
+    for kept in (["value", True], ["value", None], ["value", "relu"], ["tensor", "float32", True], ["dtype", "int8"]):
+        assert coded(kept) == kept
+    pairs = [["named", "Pair", [["value", number], ["value", 0.5]]] for number in (7, 9)]
+    assert coded(["tuple", pairs[:1]]) == coded(["tuple", pairs[1:]])

@@ -1,5 +1,7 @@
 """What of a problem's forward has no one answer."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -222,3 +224,11 @@ def test_other_quotients_say_nothing_of_a_sign(forward):
     with AmbiguityFinder() as finder:
         forward(ROWS)
     assert not finder.quotients.of_one_sign
+
+
+@pytest.mark.parametrize("rank", [torch.argmax, torch.argsort, lambda x: x.topk(1).indices, lambda x: x.max(0)[1]])
+def test_numbers_that_are_none_are_noticed_where_they_are_ordered(rank):
+    for numbers, of_nan in (([1.0, 2.0], False), ([1.0, math.nan], True)):
+        with AmbiguityFinder() as finder:
+            rank(torch.tensor(numbers))
+        assert finder.of_nan is of_nan

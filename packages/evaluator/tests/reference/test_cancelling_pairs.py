@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
-from warpsmith.evaluator.reference.cancelling_pairs import DISTINCT, decides, pair
+from warpsmith.evaluator.reference.cancelling_pairs import DISTINCT, pair
 from warpsmith.evaluator.reference.draw_plan import PAIRED, TAILED
 from warpsmith.evaluator.reference.levels import ANYWHERE, FAR
 from warpsmith.evaluator.reference.mutations import share_slices, vary_draw
@@ -51,15 +51,6 @@ def test_alike_rows_are_few_and_ranges_and_other_tensors_stay():
         before = other.clone()
         pair(other, (-1,), seeded(0), opposite=True)
         assert torch.equal(other, before)
-
-
-@pytest.mark.parametrize("source", ["x.argmax(1)", "x > 0", "a <= b", "torch.sign(x)", "x.max(dim=1)", "x.round()"])
-def test_a_source_decides(source):
-    assert decides(source)
-
-
-def test_an_annotation_is_no_comparison():
-    assert not decides("def forward(self, x) -> Tensor: return softmax(x, dim=1) - x.mean()")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

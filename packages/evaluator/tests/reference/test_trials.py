@@ -49,6 +49,34 @@ def test_what_all_bear_is_found_at_once(session_of):
 
 
 @pytest.mark.parametrize(
+    ("forward", "decides"),
+    [
+        ("return (x @ x.t()).argmax(-1)", True),
+        ("return (x.softmax(-1) > 0.1).float()", True),
+        ("return torch.round(x.exp())", True),
+        ("return x.argmax(-1), x.exp()", False),
+        ("return (x @ x.t()).relu()", False),
+        ("return torch.where(x > 0, x.exp(), x)", False),
+    ],
+)
+def test_a_problem_decides_if_it_compares_what_it_rounded(session_of, forward, decides):
+    source = f"""
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        {forward}
+
+def get_inputs():
+    return [torch.randn(24, 16)]
+
+def get_init_inputs():
+    return []
+"""
+    assert learn(session_of(source), hidden_shapes=False).decides is decides
+
+
+@pytest.mark.parametrize(
     ("forward", "ranks"),
     [
         ("return torch.topk(x, 2).values", True),

@@ -93,7 +93,7 @@ class Expected:
         value: the reference's own result.
         exact: the result of a run in fp64, if there is one.
         spread: largest distance per element between `value` and runs on perturbed inputs and parameters, if there are
-            any; real for complex numbers too.
+            any; real for complex numbers too. Infinite where some of the runs have an infinity and others do not.
         tf32: whether it was computed by products in TF32.
         inputs_scale: mean magnitude of the input with the largest mean magnitude.
         inputs_peak: largest magnitude of any input.
@@ -147,6 +147,7 @@ class Expected:
         if not is_approximate(self.value):
             return float((self.spread != 0).double().mean())
         size = tensor_views.computable(self.value).abs().to(self.spread.dtype)
+        size = torch.where(torch.isfinite(size), size, 0.0)
         return float((~(self.spread <= STEADY * (size + size.mean()))).double().mean())
 
     @property
@@ -490,7 +491,9 @@ def _flipped(got: torch.Tensor, expected: Expected, terms: _Terms) -> torch.Tens
 
 
 def _agree(result: torch.Tensor, terms: _Terms, near: torch.Tensor) -> torch.Tensor:
-    return torch.where(torch.isfinite(terms.value), near & torch.isfinite(result), _same_special(result, terms.value))
+    """Return which elements agree; one that is infinite in some runs only may be anything but NaN."""
+    same = torch.where(torch.isfinite(terms.value), near & torch.isfinite(result), _same_special(result, terms.value))
+    return same | (torch.isinf(terms.spread) & ~torch.isnan(result))
 
 
 def agrees(got: torch.Tensor, expected: Expected, reduction: float) -> bool:

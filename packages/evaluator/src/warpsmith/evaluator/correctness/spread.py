@@ -167,15 +167,19 @@ class Perturbation:
 
 
 def distance(value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the distance of each element between two runs; zero where the distance is not finite.
+    """Return the distance of each element between two runs; infinite where one of them has an infinity.
 
+    It is zero where both have an infinity, or one has NaN: the perturbation gives no information about such elements.
     Float32 for floating and boolean tensors of at most four bytes, else float64.
     """
     wide = torch.float32 if fits_single(value.dtype) else torch.float64
     if value.is_complex() or value.is_floating_point():
-        apart = (value - other).abs() if value.itemsize > 1 else (value.float() - other.float()).abs()
-        # Both infinite, or not a number: the perturbation gives no information about such elements.
-        apart = torch.where(torch.isfinite(apart), apart, 0.0)
+        value, other = (one if one.itemsize > 1 else one.float() for one in (value, other))
+        apart = (value - other).abs()
+        # A mask of infinities that depends on roundings, or an overflow.
+        flips = torch.isfinite(value) != torch.isfinite(other)
+        flips &= ~(torch.isnan(value) | torch.isnan(other))
+        apart = torch.where(flips, torch.inf, torch.where(torch.isfinite(apart), apart, 0.0))
     else:
         apart = (value.double() - other.double()).abs()
     return apart.to(wide)

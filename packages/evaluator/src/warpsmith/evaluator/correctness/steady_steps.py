@@ -73,7 +73,7 @@ class StepFinder(_Counting):
         self._rounded = set(map(_storage, inexact))
         self._left = MOST_HELD
         # Whether Python has a number that others may have otherwise, and may compare with it.
-        self._told = False
+        self._was_read = False
 
     def steps(self, *, tied: bool) -> Steps:
         """Return the results of steady steps; without orders if equal numbers were ordered."""
@@ -86,16 +86,16 @@ class StepFinder(_Counting):
         given = list(_tensors([args, kwargs]))
         rounded = any(_storage(tensor) in self._rounded for tensor in given)
         # A truth value only chooses the way that a run takes, and `follows` looks at that.
-        self._told |= rounded and operator_name(func) == READS and given[0].dtype != torch.bool
+        self._was_read |= rounded and operator_name(func) == READS and given[0].dtype != torch.bool
         casts = _casts_a_number(operator_name(func), args, kwargs, given)
         self.casts |= casts
-        steady = not (rounded or self._told or casts)
+        steady = not (rounded or self._was_read or casts)
         result = func(*args, **kwargs)
         key, made = self._key(func, result), tree_flatten(result)[0]
         if any(map(_is_inexact, given)) and not func._schema.is_mutable and not func.is_view:
             if steady:
                 self._hold(key, made)
-            self.others |= (rounded or self._told) and any(_is_step(operator_name(func), one) for one in made)
+            self.others |= (rounded or self._was_read) and any(_is_step(operator_name(func), one) for one in made)
         rounds = not steady or _rounds(func, args, given, made)
         written = [*_tensors(made), *(given if func._schema.is_mutable else ())]
         for tensor in written:

@@ -122,6 +122,21 @@ def _no_difference(one: Any, other: Any, kind: Any) -> bool:
             return False
 
 
+def coded(described: list[Any]) -> list[Any]:
+    """Return what the code depends on in a described argument that is no constexpr."""
+    match described:
+        case ["value", float()]:
+            return ["value", "float"]
+        case ["value", int(number)] if not isinstance(number, bool):
+            return ["value", _specialised(number) or number]
+        case ["tuple", list(items)]:
+            return ["tuple", [coded(item) for item in items]]
+        case ["named", str(name), list(items)]:
+            return ["named", name, [coded(item) for item in items]]
+        case _:
+            return described
+
+
 def _specialised(value: int) -> tuple[str, bool] | None:
     """Return what Triton specializes on in an integer; None for a bool, for 1 (a constant) and for an invalid one."""
     if isinstance(value, bool) or value == 1 or not -(2**63) <= value < 2**64:

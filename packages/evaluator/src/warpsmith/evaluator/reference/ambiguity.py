@@ -82,6 +82,10 @@ def _ranks(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     return not (name in TAKE_FIRST and isinstance(numbers, torch.Tensor) and not numbers.is_floating_point())
 
 
+def _has_nan(numbers: Any) -> bool:
+    return isinstance(numbers, torch.Tensor) and numbers.is_floating_point() and bool(numbers.isnan().any())
+
+
 _INDICES: Final = frozenset({torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8})
 
 
@@ -178,6 +182,7 @@ class AmbiguityFinder(TorchFunctionMode):
         ranks: whether numbers were ordered.
         tied: whether some of them were equal.
         unordered: whether the ordering function specifies no order of equal ones.
+        of_nan: whether NaN were among them. Their index does not show that the reference left its domain.
     """
 
     def __init__(self, sign: str = "") -> None:
@@ -189,6 +194,7 @@ class AmbiguityFinder(TorchFunctionMode):
         self.undefined = False
         self.ranks = False
         self.unordered = False
+        self.of_nan = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -209,6 +215,7 @@ class AmbiguityFinder(TorchFunctionMode):
         if _ranks(name, args, kwargs, result):
             self.ranks = True
             self.tied = self.tied or _has_ties(name, args, kwargs)
+            self.of_nan |= _has_nan(args[0] if args else kwargs.get("input"))
             self.unordered |= name not in TAKE_FIRST and not kwargs.get("stable")
         if name in CASTS and isinstance(result, torch.Tensor):
             self._note(args[0], result.dtype)

@@ -6,7 +6,6 @@ and those of the other one nearly opposite, every sum of products consists of wh
 precision that is noise, and so is each decision; in single precision it keeps ten bits and more.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -23,16 +22,6 @@ DISTINCT: Final = 6
 LEAST_ALIKE: Final = 16
 """How many slices differ where most are alike, and of how many. An average of decisions hides few that differ beside
 many that rounding may change; six of them are often all steady."""
-DECISIONS: Final = re.compile(
-    r"(?<!-)[<>]|\b(arg(max|min|sort)|topk|sort|kthvalue|(max|min)\(.*dim|sign|heaviside|round|floor|ceil|trunc|frac"
-    r"|bucketize|searchsorted|histc|[gl][te]|greater|less|signbit|quantile|median|mode|one_hot|multinomial)\b"
-)
-"""A problem whose source has none of these decides nothing."""
-
-
-def decides(source: str) -> bool:
-    """Whether a problem of this source may compare, order or round numbers."""
-    return DECISIONS.search(source) is not None
 
 
 def pair(

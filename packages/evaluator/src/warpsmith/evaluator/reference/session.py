@@ -123,6 +123,7 @@ class Answer:
         defined: whether it depends on no undefined cast and no search in unsorted numbers (`ambiguity.py`).
         ranks: whether the problem orders numbers; ties then have no defined order.
         tied: whether it orders equal numbers.
+        decides: whether, on its first inputs, it compared, rounded or ordered numbers that it had rounded.
         shares: how its outputs lie in memory that is not theirs alone (`recordings/sharing.py`).
     """
 
@@ -132,6 +133,7 @@ class Answer:
     defined: bool = True
     ranks: bool = False
     tied: bool = False
+    decides: bool = False
     shares: frozenset[str] = frozenset()
 
     @property
@@ -590,7 +592,7 @@ class ReferenceSession:
         overflows = self._narrow_inputs_overflow()
         self._sample_overflows = overflows if self._sample_overflows is None else self._sample_overflows
         defined = not fields.flag("undefined") and overflows <= self._sample_overflows
-        facts = {name: fields.flag(name) for name in ("ranks", "tied")} | {"defined": defined}
+        facts = {name: fields.flag(name) for name in ("ranks", "tied", "decides")} | {"defined": defined}
         shares = frozenset(filter(sharing.MESSAGES.__contains__, fields.sequence("shares", len(sharing.MESSAGES))))
         return Answer(tree.value("output"), tree.slot_map("buffers"), expected, shares=shares, **facts)
 

@@ -19,7 +19,7 @@ from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, VARIED_STATE, TensorSlot
 from warpsmith.evaluator.reference import mutations, shape_variation, step_memory, varying_forms
-from warpsmith.evaluator.reference.cancelling_pairs import APART, decides, pair
+from warpsmith.evaluator.reference.cancelling_pairs import APART, pair
 from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.lasting_slices import add_memory
@@ -99,7 +99,7 @@ class Learned:
         finite: whether the reference answers plain inputs with finite numbers.
         half: whether some of its numbers have half precision, and its answer to plain inputs is near the fp64 run.
         ranks: whether it orders numbers: ties then have no defined order.
-        decides: whether it may compare, order or round numbers.
+        decides: whether it compares, orders or rounds numbers that it has rounded.
         on_grid: whether its inputs are small enough to be rounded to multiples of a power of two.
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
         constant: whether some input is the same in every trial of the sample's shapes.
@@ -207,7 +207,7 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     rare = rare_sets(session, sample_finite=answer.finite) if seen.steady else RareSets(finite=answer.finite)
     finite = rare.finite and not _means_infinity(session, rare)
     known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
-    known = replace(known, decides=decides(session.source))
+    known = replace(known, decides=answer.decides)
     known = replace(known, half=_is_near_in_half(session, sample, rng))
     known = replace(known, rare=rare.seeds, odd=rare.odd, looked=rare if seen.steady else None)
     session.reset_state()

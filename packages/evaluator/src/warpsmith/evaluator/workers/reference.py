@@ -171,11 +171,13 @@ class Reference:
         # Whether its forward has casts, searches or rankings that may be undefined; determined once.
         self._may_be_undefined: bool | None = None
         # Determined on its first inputs, which are plain: which functions with a lossy textbook form its forward calls,
-        # its elementwise operators, and the sign of divisors whose quotients it compares.
+        # its elementwise operators, the sign of divisors whose quotients it compares, and whether it orders NaN.
         self._plain_forms: dict[str, float] | None = None
         self._sample_run = Run()
         self._sample_parts: Run | None = None
-        self._sign = ""
+        self._sign, self._ranks_nan = "", False
+        # Whether, there, it compares, rounds or orders numbers that it has rounded.
+        self._decides = False
         self._inexact: set[int] = set()
         # Whether its forward rounds, and makes numbers from integers; checked on all inputs until it has rounded once.
         self._rounds = self._converts = False
@@ -412,6 +414,7 @@ class Reference:
         }
         self.answer_form = codec.encode([answer, available])
         facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks, "tied": self._tied}
+        facts["decides"] = self._decides
         return {"answer": answer, **available, **facts, "pieces": self.pieces, "shares": sorted(self._shares)}
 
     def _answer_with_bounds(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> codec.Value:
@@ -466,9 +469,9 @@ class Reference:
     def _own_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
         """Compute the answer, and note whether it is defined, and on the first inputs what to look for in others."""
         if self._plain_forms is None:
-            with PlainFormFinder() as forms, RunObserver() as observer:
+            with PlainFormFinder() as forms, RunObserver() as observer, StepFinder() as steps:
                 found = self._defined_answer(arena, seed)
-            self._plain_forms, self._sample_run = forms.shares, observer.run
+            self._plain_forms, self._sample_run, self._decides = forms.shares, observer.run, steps.others
             return found
         if not self._resized:
             return self._defined_answer(arena, seed)
@@ -485,9 +488,10 @@ class Reference:
         with AmbiguityFinder(self._sign) as finder:
             answer = self._plain_answer(arena, seed)
         if self._may_be_undefined is None:
-            self._sign = finder.quotients.of_one_sign
+            self._sign, self._ranks_nan = finder.quotients.of_one_sign, finder.of_nan
         self._may_be_undefined = finder.found or finder.ranks or bool(self._may_be_undefined)
-        self._undefined, self._ranks, self._tied = finder.undefined, self._ranks or finder.ranks, finder.tied
+        self._ranks, self._tied = self._ranks or finder.ranks, finder.tied
+        self._undefined = finder.undefined or (finder.of_nan and not self._ranks_nan)
         self._unordered |= finder.unordered
         return answer
 

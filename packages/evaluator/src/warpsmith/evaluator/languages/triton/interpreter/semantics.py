@@ -484,10 +484,15 @@ def _find_constants(construct: Callable[..., None]) -> Callable[..., None]:
 
     def constructed(self: Any, function: Any, *rest: Any) -> None:
         construct(self, function, *rest)
-        annotations = function.__annotations__.items()
-        self.constexprs = [name for name, annotation in annotations if "constexpr" in _normalize_ty(annotation)]
+        self.constexprs = constants_of(function)
 
     return constructed
+
+
+def constants_of(function: Any) -> list[str]:
+    """Return the names of a kernel's constexpr parameters."""
+    annotations = function.__annotations__.items()
+    return [name for name, annotation in annotations if "constexpr" in _normalize_ty(annotation)]
 
 
 def install() -> None:

@@ -35,6 +35,7 @@ from warpsmith.evaluator.languages.triton.interpreter import (
 )
 from warpsmith.evaluator.languages.triton.kernel_names import identity, own_name
 from warpsmith.evaluator.languages.triton.loaded_kernels import ArgumentError, bound_arguments, options_of
+from warpsmith.evaluator.recordings import launch_signatures
 from warpsmith.evaluator.recordings.errors import (
     IllegalAccessError,
     InputMutationError,
@@ -164,14 +165,19 @@ class LaunchMonitor:
         self._loads: set[tuple[str, str]] = set()
         self._kernel = ""
 
-    def launch(self, name: str, arguments: dict[str, Any], options: dict[str, Any]) -> list[Any] | None:
-        """Note a launch; return the event whose third item is to be set to the grid, or None: do not run."""
+    def launch(
+        self, name: str, arguments: dict[str, Any], options: dict[str, Any], numbers: frozenset[str] = frozenset()
+    ) -> list[Any] | None:
+        """Note a launch; return the event whose third item is to be set to the grid, or None: do not run.
+
+        `numbers` are the parameters whose values are no part of the code.
+        """
         signature = {
             "kernel": name,
             "arguments": {key: describe_argument(value) for key, value in arguments.items()},
             "options": options,
         }
-        self._note(signature)
+        self._note(signature, numbers)
         if self._only_reports:
             return None
         self.launches += 1
@@ -190,8 +196,10 @@ class LaunchMonitor:
         finally:
             self._only_reports = False
 
-    def _note(self, signature: dict[str, Any]) -> None:
-        text = repr(signature)
+    def _note(self, signature: dict[str, Any], numbers: frozenset[str]) -> None:
+        given = signature["arguments"].items()
+        coded = {key: launch_signatures.coded(value) if key in numbers else value for key, value in given}
+        text = repr(signature | {"arguments": coded})
         if text in self._seen:
             return
         if len(self._seen) >= MAX_SIGNATURES:
@@ -493,7 +501,8 @@ def _watch_launches(monitor: LaunchMonitor, facts: Any) -> None:
             return compiled
         check_arguments(self.fn.__name__, bound)
         options = {key: _describe_option(value) for key, value in options_of(names, kwargs).items()}
-        event = monitor.launch(identity(self.fn), arguments, options)
+        numbers = frozenset(names) - frozenset(semantics.constants_of(self.fn))
+        event = monitor.launch(identity(self.fn), arguments, options, numbers)
         if event is not None:
             original(self, *args, grid=_noted(grid, event), warmup=warmup, **kwargs)
         return compiled
