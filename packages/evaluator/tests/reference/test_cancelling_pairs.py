@@ -88,13 +88,14 @@ def test_a_mean_of_losses_of_similarities_shows_half_precision(seed):
     assert abs(loss(torch.float16) / loss(torch.float32) - 1) > 2e-4
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_some_rows_have_a_lone_peak_at_an_odd_place_and_others_at_an_even_one(seed):
-    draw = torch.randn(16, 256, generator=seeded(seed))
-    vary_draw(draw, "outliers", FAR, seeded(seed))
-    above = draw[:, 1::2].amax(1) - draw[:, ::2].amax(1)
-    assert int((above > 88).sum()) >= 2
-    assert int((above < -88).sum()) >= 2
+def test_half_of_the_draws_have_rows_with_a_lone_peak_at_an_odd_place_and_at_an_even_one():
+    peaked = 0
+    for seed in range(40):
+        draw = torch.randn(16, 256, generator=seeded(seed))
+        vary_draw(draw, "outliers", FAR, seeded(seed))
+        above = draw[:, 1::2].amax(1) - draw[:, ::2].amax(1)
+        peaked += int((above > 88).sum()) >= 2 and int((above < -88).sum()) >= 2
+    assert 10 < peaked < 35
 
 
 def test_products_cancel_where_a_problem_decides_and_roundings_still_add_up_in_one_kind():

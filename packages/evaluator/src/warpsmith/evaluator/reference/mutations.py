@@ -602,7 +602,15 @@ def _outliers(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
     signs = torch.where(dice.rand((count,)) < 0.5, -1.0, 1.0)
     flat = wide.flatten().clone()
     flat[places] = (sizes * signs).to(flat.dtype)
-    return _with_lone_peaks(_with_ends(flat.reshape(wide.shape), dice, farthest), wide, dice, farthest)
+    return _with_ends(flat.reshape(wide.shape), dice, farthest)
+
+
+def _outliers_or_peaks(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
+    """Add lone peaks in half of the draws: next to one, a softmax of far numbers is zero, which not all bear."""
+    changed = _outliers(wide, dice, level)
+    if dice.coin():
+        return changed
+    return _with_lone_peaks(changed, wide, dice, FARTHEST[max(level, SAME_SIGN)] * _spread(wide))
 
 
 def _with_lone_peaks(changed: torch.Tensor, wide: torch.Tensor, dice: Dice, farthest: float) -> torch.Tensor:
@@ -770,7 +778,7 @@ def _everything(wide: torch.Tensor, dice: Dice, level: int) -> torch.Tensor:
 _CHANGES: Final[dict[str, Change]] = {
     "shifted": _shifted,
     "scaled": _scaled,
-    "outliers": _outliers,
+    "outliers": _outliers_or_peaks,
     "rows": _rows_or_whole,
     "small": lambda wide, dice, level: _with_small_slices(wide, dice, LESS_SMALL_OCTAVES),
     "tiny": _tiny,
