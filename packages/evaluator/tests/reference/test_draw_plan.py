@@ -397,7 +397,9 @@ def test_every_kind_of_number_changes_and_stays_finite(maker, dtype):
     (plain,) = make(0)
     for kind in KINDS[1:]:
         (x,) = make(0, DrawPlan(kind, dict(make.sites)))
-        assert x.dtype == plain.dtype and bool(torch.isfinite(x).all()) and not torch.equal(x, plain)
+        # No slice of complex numbers keeps a memory.
+        same = kind == "lasting" and plain.is_complex()
+        assert x.dtype == plain.dtype and bool(torch.isfinite(x).all()) and torch.equal(x, plain) is same
 
 
 NUMBERS_THAT_ARE_COMPARED = "class Rule:\n    limit = 30.0\n    pad = 4242\n"

@@ -42,6 +42,8 @@ FORGETTING = {
     "convolution": ("self.part(x)", "Conv1d(3, 3, 5, padding=2)", "torch.randn(2, 3, 90)"),
     "softmax": ("torch.softmax(x, 1)", "Identity()", "torch.randn(5, 300)"),
     "sum": ("torch.cumsum(x, 1)", "Identity()", "torch.randn(5, 300)"),
+    "one row for all": ("torch.cumprod(x, 1)", "Identity()", "torch.randn(1, 300).expand(5, 300)"),
+    "windows": ("torch.cumprod(x, 1)", "Identity()", "torch.randn(120).unfold(0, 60, 1)"),
     "layers in a loop": ("[self.linear(x) for _ in range(2)][-1]", "Identity()", "torch.randn(20, 8)"),
 }
 

@@ -172,8 +172,11 @@ def _faded(session: "ReferenceSession", rng: random.Random) -> dict[Path, Effect
 
 
 def _changes(session: "ReferenceSession") -> list[Change]:
-    """Return the changes of both ends to probe: of floating inputs, if there are any, and of long axes first."""
-    slots = dict(enumerate(session.inputs.slots))
+    """Return the changes of both ends to probe: of floating inputs, if there are any, and of long axes first.
+
+    An expanded input has one number for several places, so no part of it changes alone.
+    """
+    slots = {number: slot for number, slot in enumerate(session.inputs.slots) if not tensor_views.overlaps(slot)}
     floating = {number: slot for number, slot in slots.items() if slot.dtype in FLOATING}
     integers = {number: slot for number, slot in slots.items() if slot.dtype.startswith("int")}
     axes = [
