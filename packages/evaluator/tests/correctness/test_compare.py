@@ -131,14 +131,16 @@ def test_a_mask_of_infinities_may_differ_only_where_it_does_between_runs(got):
     spread = torch.tensor([math.inf, math.inf, 0.0])
     assert compare(torch.tensor(got), Expected(value, None, spread), 1.0).ok
     assert compare(torch.tensor(got), Expected(value, None, torch.zeros(3)), 1.0).ok is (got == value.tolist())
-    for wrong in ([1.0, -math.inf, -math.inf], [math.nan, -math.inf, 3.0], [1.0, 2.0, 4.0]):
+    for wrong in ([1.0, -math.inf, -math.inf], [math.nan, -math.inf, 3.0], [1.0, 2.0, 4.0], [1.1, -math.inf, 3.0]):
         assert not compare(torch.tensor(wrong), Expected(value, None, spread), 1.0).ok
 
 
 def test_infinities_that_few_runs_have_make_an_answer_unsteady():
     value = torch.tensor([1.0, -math.inf] * 8)
     assert Expected(value, None, torch.zeros(16)).is_steady
-    assert not Expected(value, None, torch.tensor([0.0, math.inf] * 8)).is_mostly_steady
+    flips = Expected(value, None, torch.tensor([0.0, math.inf] * 8))
+    assert not flips.is_mostly_steady
+    assert (flips.decidable, Expected(value, None, torch.zeros(16)).decidable) == (0.5, 1.0)
 
 
 def test_poison_never_passes():

@@ -255,7 +255,8 @@ class _Limits:
     def bound(self, terms: "_Terms") -> torch.Tensor:
         """Return the tolerated error of each element."""
         bound = self.relative * terms.truth.abs() + self.own_factor * terms.own_error
-        return bound + SPREAD_FACTOR * terms.spread + self.absolute
+        # An element that is infinite in some runs has no other spread: where it is finite, it is near the reference's.
+        return bound + SPREAD_FACTOR * torch.where(torch.isinf(terms.spread), 0.0, terms.spread) + self.absolute
 
 
 @dataclass(frozen=True)
@@ -401,7 +402,7 @@ def _decidable(expected: Expected) -> float:
     limits = _limits(some, 1.0)
     terms = _Terms.of(some, limits.trusted)
     unknown = SPREAD_FACTOR * terms.spread + limits.own_factor * terms.own_error
-    bound = unknown <= torch.maximum(0.5 * terms.truth.abs(), limits.absolute)
+    bound = torch.isfinite(unknown) & (unknown <= torch.maximum(0.5 * terms.truth.abs(), limits.absolute))
     return float(bound.double().mean())
 
 
@@ -491,9 +492,11 @@ def _flipped(got: torch.Tensor, expected: Expected, terms: _Terms) -> torch.Tens
 
 
 def _agree(result: torch.Tensor, terms: _Terms, near: torch.Tensor) -> torch.Tensor:
-    """Return which elements agree; one that is infinite in some runs only may be anything but NaN."""
-    same = torch.where(torch.isfinite(terms.value), near & torch.isfinite(result), _same_special(result, terms.value))
-    return same | (torch.isinf(terms.spread) & ~torch.isnan(result))
+    """Return which elements agree; one that is infinite in some of the reference's runs only may be either."""
+    is_finite, finite = torch.isfinite(terms.value), torch.isfinite(result)
+    same = torch.where(is_finite, near & finite, _same_special(result, terms.value))
+    other = torch.where(is_finite, torch.isinf(result), finite)
+    return same | (torch.isinf(terms.spread) & other)
 
 
 def agrees(got: torch.Tensor, expected: Expected, reduction: float) -> bool:

@@ -112,7 +112,8 @@ def _largest(
         span = slice(start, start + PART)
         one, two = _single(flat[span]), _single(flat_value[span])
         # One expanded zero takes no memory per element.
-        apart = none.expand(one.shape) if flat_spread is None else flat_spread[span]
+        # An infinite spread says that some runs have an infinity, and widens no bound of a finite number.
+        apart = none.expand(one.shape) if flat_spread is None else flat_spread[span].nan_to_num(posinf=0.0)
         if flat_exact is None:
             yield _near(one, two, apart, **common).amax().double()
         else:

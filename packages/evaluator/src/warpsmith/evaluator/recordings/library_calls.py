@@ -284,16 +284,17 @@ def as_planes(given: Sequence[Any], into: Sequence[torch.Tensor]) -> tuple[list[
         Both, as views of the same memory; unchanged if the convolution is not one of lines.
     """
     match given:
-        case [torch.Tensor() as source, torch.Tensor() as weight, bias, stride, padding, dilation, kind, extra, groups]:
+        case [torch.Tensor() as source, torch.Tensor() as weight, bias, *sizes] if len(sizes) == CONVOLUTION_SIZES:
             tensors = [source, weight, into[0]]
-            lists = [stride, padding, dilation, extra]
         case _:
             return list(given), list(into)
+    stride, padding, dilation, transposed, added, groups = sizes
+    lists = [stride, padding, dilation, added]
     if any(one.dim() != LINE_DIMS for one in tensors) or not all(isinstance(one, list) for one in lists):
         return list(given), list(into)
     source, weight, result = (one.unsqueeze(2) for one in tensors)
-    stride, padding, dilation, extra = ([first, *one] for first, one in zip((1, 0, 1, 0), lists, strict=True))
-    return [source, weight, bias, stride, padding, dilation, kind, extra, groups], [result]
+    stride, padding, dilation, added = ([first, *one] for first, one in zip((1, 0, 1, 0), lists, strict=True))
+    return [source, weight, bias, stride, padding, dilation, transposed, added, groups], [result]
 
 
 def by_cudnn(given: Sequence[Any], into: Sequence[torch.Tensor]) -> bool:

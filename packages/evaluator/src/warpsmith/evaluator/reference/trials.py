@@ -288,13 +288,9 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
                 return attempt, _as_far(answer, draws, least=FAR_RELATIVE)
             continue
         if attempt.reshaped and learned.resizings:
-            others = _way(learned, attempt)
-            answer = shape_variation.answer_to_others(
-                session, others, rng, draws, finite=learned.finite, sizes=attempt.sizes
-            )
-            steady = answer is not None and _is_evidence(answer, draws, together=attempt.together)
-            if answer is not None and steady and not _strays(answer, learned):
-                return _made(replace(attempt, shapes=others.describe(session.inputs)), draws), _as_far(answer, draws)
+            found = _on_other_shapes(session, learned, attempt, draws, rng)
+            if found is not None:
+                return found
             continue
         answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
         if answer is not None and _strays(answer, learned):
@@ -308,6 +304,17 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     session.reset_state()
     session.make_inputs(rng.getrandbits(48))
     return Trial(), session.answer(rng.getrandbits(48))
+
+
+def _on_other_shapes(
+    session: ReferenceSession, learned: Learned, attempt: Trial, draws: DrawPlan, rng: random.Random
+) -> tuple[Trial, Answer] | None:
+    """Return an attempt with inputs of other shapes, and the answer to them; None if they are no evidence."""
+    others = _way(learned, attempt)
+    answer = shape_variation.answer_to_others(session, others, rng, draws, finite=learned.finite, sizes=attempt.sizes)
+    if answer is None or not _is_evidence(answer, draws, together=attempt.together) or _strays(answer, learned):
+        return None
+    return _made(replace(attempt, shapes=others.describe(session.inputs)), draws), _as_far(answer, draws)
 
 
 def _chosen_answer(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
