@@ -25,9 +25,10 @@ from warpsmith.evaluator.devices.tensor_views import TORCH_DTYPES
 from warpsmith.evaluator.languages.chips import Chip, chip_name, is_amd, lanes
 from warpsmith.evaluator.languages.cuda_cpp.cubin import CubinError, kernels_of
 from warpsmith.evaluator.languages.triton import captures
-from warpsmith.evaluator.languages.triton.extract.check import BODY_BUILTINS, LANGUAGE_NAME, TYPE_TEST
+from warpsmith.evaluator.languages.triton.extract.check import LANGUAGE_NAME
 from warpsmith.evaluator.languages.triton.extract.computing import COMPUTING_BUILTINS
 from warpsmith.evaluator.languages.triton.extract.extraction import Extracted
+from warpsmith.evaluator.languages.triton.extract.grammar import BODY_BUILTINS, TYPE_TEST
 from warpsmith.evaluator.languages.triton.extract.library import ALLOWED_MODULES, INNER_FUNCTIONS
 from warpsmith.evaluator.languages.triton.extract.render import COMPUTE_NAME, JIT_NAME, RECORD_NAME
 from warpsmith.evaluator.languages.triton.kernel_names import own_name

@@ -10,7 +10,15 @@ from typing import Any, ClassVar, Final, TypeVar
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
 from warpsmith.evaluator.languages.triton.extract.flow import LoopIndices, read_where_unbound, stored
-from warpsmith.evaluator.languages.triton.extract.grammar import DEFINITION, FIELDS, INSTEAD, unlisted
+from warpsmith.evaluator.languages.triton.extract.grammar import (
+    BODY_BUILTINS,
+    COMPILER_BUILTINS,
+    DEFINITION,
+    FIELDS,
+    INSTEAD,
+    TYPE_TEST,
+    unlisted,
+)
 from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.module import Module
 from warpsmith.evaluator.languages.triton.extract.values import (
@@ -31,11 +39,6 @@ from warpsmith.evaluator.parsing import parse
 
 Node = TypeVar("Node", bound=ast.AST)
 
-PURE_BUILTINS: Final = frozenset({"min", "max", "abs", "int", "float", "bool", "len"})
-BODY_BUILTINS: Final = PURE_BUILTINS | {"range", "print", "tuple", "list"}
-TYPE_TEST: Final = "isinstance"
-_COMPILER_BUILTINS: Final = BODY_BUILTINS | {TYPE_TEST, "getattr", "hasattr"}
-"""What the code generator finds under a name that is bound nowhere."""
 LANGUAGE_NAME: Final = f"{RESERVED_PREFIX}_language"
 """The name by which rendered code reaches `triton.language` where the candidate's own name for it is hidden."""
 MAX_INTEGER_BITS: Final = 128
@@ -176,7 +179,7 @@ class KernelCheck:
                     "Name every argument of a kernel, and define it without `/`, *args, **kwargs and type parameters.",
                 )
         bound = self._scope.get(node.name)
-        taken = node.name in _COMPILER_BUILTINS and (bound is None or bound.value is not self._kernel)
+        taken = self._kernel.text_name in COMPILER_BUILTINS and (bound is None or bound.value is not self._kernel)
         if taken or node.name.startswith(("__", RESERVED_PREFIX)) or not node.name.isascii():
             raise self.refused(node, f"the reserved name {node.name}", "Give the kernel a name of its own.")
 
@@ -184,7 +187,7 @@ class KernelCheck:
         """Raise where the compiler's scopes give a name another meaning than Python's."""
         node = self._kernel.node
         LoopIndices(self._is_static_range, self.refused).check(node.body)
-        known = {*self._scope, *self._module.kernels, *_COMPILER_BUILTINS}
+        known = {*self._scope, *self._module.kernels, *COMPILER_BUILTINS}
         reserved = {name for name in self._local if name.startswith(RESERVED_PREFIX)}
         for name in sorted(read_where_unbound(node) & known | reserved):
             raise self.refused(
@@ -569,6 +572,9 @@ class KernelCheck:
         match value:
             case Ambiguous():
                 return True
+            case Kernel(wrapped=wrapped, computes=computes):
+                # What a decorator of the module makes of it is known only where the source runs.
+                return bool(wrapped) and not computes
             case Unknown():
                 return not value.is_class
             case tuple() | list() | Constexpr():

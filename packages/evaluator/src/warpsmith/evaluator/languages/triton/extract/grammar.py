@@ -9,6 +9,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+BODY_BUILTINS: Final = frozenset(
+    ("abs", "bool", "float", "int", "len", "list", "max", "min", "print", "range", "tuple")
+)
+"""Python's own functions that the body of a kernel may call."""
+TYPE_TEST: Final = "isinstance"
+COMPILER_BUILTINS: Final = BODY_BUILTINS | {TYPE_TEST, "getattr", "hasattr"}
+"""What the code generator finds under a name that is bound nowhere."""
+
 FIELDS: Final[Mapping[type[ast.AST], tuple[str, ...]]] = MappingProxyType(
     {
         # statements

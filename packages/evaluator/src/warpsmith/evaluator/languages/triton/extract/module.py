@@ -13,6 +13,7 @@ from typing import Final
 from warpsmith.evaluator.languages.triton.extract import library
 from warpsmith.evaluator.languages.triton.extract.constants import Evaluator
 from warpsmith.evaluator.languages.triton.extract.decorators import OwnDecorators
+from warpsmith.evaluator.languages.triton.extract.grammar import COMPILER_BUILTINS
 from warpsmith.evaluator.languages.triton.extract.kernel import Kernel
 from warpsmith.evaluator.languages.triton.extract.tables import depth, exposed_depths, names_bound_within
 from warpsmith.evaluator.languages.triton.extract.values import (
@@ -84,10 +85,11 @@ def follow(tree: ast.Module) -> Module:
 def _name_apart(kernels: list[Kernel]) -> None:
     """Give kernels that share a name distinct names in the rendered source, except for one at module level.
 
-    PTX has that name too, where the fence takes the names that begin with the prefix and an underscore.
+    One in a class or a function that is named like a built-in function gets another name too: around it, that name is
+    the built-in's. PTX has that name too, where the fence takes the names that begin with the prefix and an underscore.
     """
-    for kernel in kernels if len(kernels) > 1 else []:
-        if kernel.nested:
+    for kernel in kernels:
+        if kernel.nested and (len(kernels) > 1 or kernel.name in COMPILER_BUILTINS):
             kernel.text_name = f"{RESERVED_PREFIX}{kernel.node.lineno}_{kernel.name}"
 
 
