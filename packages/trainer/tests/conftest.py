@@ -19,6 +19,7 @@ from hypothesis import settings
 
 # pytest's importlib mode leaves sys.path alone, and the tests share what stands in support/.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+pytest.register_assert_rewrite("parallel_checks")
 
 # How long an example takes says nothing on a machine that does other work as well.
 EXAMPLES = int(os.environ.get("WARPSMITH_EXAMPLES", "40"))
@@ -102,6 +103,15 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_tiny(
         tmp_path_factory.mktemp("model") / "tiny", texts, vocab_size=600, layers=2, hidden=64, heads=2, kv_heads=1
     )
+
+
+@pytest.fixture(scope="session")
+def split_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Qwen3 with heads for two ranks, and norms of queries and keys that each of them sees a part of."""
+    from warpsmith.policy.tiny import build_tiny
+
+    path = tmp_path_factory.mktemp("model") / "split"
+    return build_tiny(path, ["abc def"] * 8, vocab_size=300, layers=2, hidden=128, heads=4, kv_heads=2)
 
 
 @pytest.fixture(scope="session")

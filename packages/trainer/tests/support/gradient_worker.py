@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from warpsmith.policy.config import AttentionName
+from warpsmith.policy.config import AttentionName, DTypeName
 from warpsmith.policy.loading import load_policy
 from warpsmith.trainer.config.grpo import AlgorithmSection, GrpoRunSection, TrainerConfig
 from warpsmith.trainer.config.sections import OptimizerSection, RunSection, ZeroSection
@@ -114,28 +114,29 @@ def gradient(
     packing: bool = False,
     preset: str = "dapo",
     attention: AttentionName = "sdpa",
+    dtype: DTypeName = "float32",
     batch: TrainingTurns | None = None,
 ) -> tuple[Gradients, dict[str, float]]:
     """Return the gradient and the figures of one update."""
     zero = ZeroSection(stage=stage, micro_batch_tokens=budget, packing=packing)
     config = TrainerConfig(
         run=GrpoRunSection(dir=Path("unused")),
-        policy={"path": model, "dtype": "float32"},
+        policy={"path": model, "dtype": dtype},
         algorithm=AlgorithmSection(
             type=preset, kl={"coefficient": kl} if kl else None, entropy_coefficient=0.01 if kl else 0.0
         ),
         optimizer=OptimizerSection(lr=1e-3, max_grad_norm=0.0),
         zero=zero,
     )
-    policy = load_policy(model, "float32", attention=attention).model
+    policy = load_policy(model, dtype, attention=attention).model
     batch = batch or turns()
     batch = batch if preset == "ppo" else replace(batch, value=None, target=None)
     engine = Recording(
-        policy, zero=zero, optimizer=config.optimizer, ranks=ranks, dtype="float32",
+        policy, zero=zero, optimizer=config.optimizer, ranks=ranks, dtype=dtype,
         value_head=tilted_head(policy) if preset == "ppo" else None,
     )  # fmt: skip
     reference = (
-        FrozenModel(load_policy(model, "float32", attention=attention).model, zero=zero, ranks=ranks, dtype="float32")
+        FrozenModel(load_policy(model, dtype, attention=attention).model, zero=zero, ranks=ranks, dtype=dtype)
         if kl
         else None
     )

@@ -1,8 +1,9 @@
 """Run by a launcher: what ranks that share layers or rows compute, written by rank 0.
 
 Usage: parallel_worker.py MODEL FOLDER TENSOR SEQUENCE [CASE ...]. A case is one of
-    gradient:STAGE:BUDGET:LAYOUT:PRESET:SEED    LAYOUT packed or padded, SEED of the turns; - takes those of all tests
-    training:STAGE:DTYPE:WHAT                   WHAT is trained, `weights` or `lora`
+    gradient:STAGE:BUDGET:LAYOUT:PRESET:SEED[:DTYPE]    LAYOUT packed or padded, SEED of the turns; - takes those of all
+    training:STAGE:DTYPE:WHAT                           WHAT is trained, `weights` or `lora`
+The accelerator is DeepSpeed's choice: DS_ACCELERATOR is cpu or cuda, and rank r has GPU r.
 """
 
 import sys
@@ -24,9 +25,17 @@ from warpsmith.trainer.weights.probe import trainer_logprobs
 from warpsmith.trainer.weights.sync import payload_of
 
 
-def gradient(model: Path, ranks: Ranks, stage: str, budget: str, layout: str, preset: str, seed: str) -> Any:
+def compute(model: Path, ranks: Ranks, folder: Path, case: str) -> Any:
+    """Return what a case gives; collective."""
+    kind, *of = case.split(":")
+    return gradient(model, ranks, *of) if kind == "gradient" else training(model, ranks, folder, *of)
+
+
+def gradient(
+    model: Path, ranks: Ranks, stage: str, budget: str, layout: str, preset: str, seed: str, dtype: Any = "float32"
+) -> Any:
     return gradient_worker.gradient(
-        model, ranks, int(stage), int(budget), packing=layout == "packed", preset=preset,
+        model, ranks, int(stage), int(budget), packing=layout == "packed", preset=preset, dtype=dtype,
         attention="varlen" if ranks.rows else "sdpa",
         batch=None if seed == "-" else gradient_worker.turns_of(int(seed)),
     )  # fmt: skip
@@ -71,17 +80,27 @@ def _apart(trained: Training, ranks: Ranks) -> list[str]:
     return differ
 
 
+def compute_exactly() -> None:
+    """Let the same numbers in the same order give the same result, in full fp32, on a GPU as on a CPU.
+
+    Attention is left to matrix products: the fused kernels that torch prefers for fp32 split it into sums of TF32.
+    `varlen` is not affected; its backward pass sums in one order if deterministic algorithms are asked for. As warnings
+    alone they would not be: attention then keeps its atomic additions. Uninitialised memory is filled with NaN.
+    """
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.use_deterministic_algorithms(True)
+
+
 def main() -> None:
+    compute_exactly()
     model, out, tensor, sequence, *cases = sys.argv[1:]
     parallel = ParallelSection(tensor=int(tensor), sequence=int(sequence))
     ranks = join(RunSection(dir=Path("unused"), torch_threads=1), ZeroSection(), parallel)
-    found = {}
-    for number, case in enumerate(cases):
-        kind, *of = case.split(":")
-        if kind == "gradient":
-            found[case] = gradient(Path(model), ranks, *of)
-        else:
-            found[case] = training(Path(model), ranks, Path(out) / str(number), *of)
+    found = {case: compute(Path(model), ranks, Path(out) / str(at), case) for at, case in enumerate(cases)}
     if ranks.drives:
         torch.save(found, Path(out) / "found.pt")
     ranks.barrier()
