@@ -255,3 +255,20 @@ def alone() -> Iterator[Any]:
                 os.environ.pop(name, None)
     yield ranks
     leave()
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("cuda", marks=pytest.mark.gpu),
+        # Of the same code; what other tests compute on CPUs is not asked for again in every run.
+        pytest.param("cpu", marks=(pytest.mark.slow, pytest.mark.long)),
+    ],
+)
+def accelerator(request: pytest.FixtureRequest) -> str:
+    """The accelerator of two ranks; a test is skipped where they cannot have one each."""
+    from rank_processes import why_not_on
+
+    if why := why_not_on(request.param, 2):
+        pytest.skip(why)
+    return str(request.param)

@@ -13,7 +13,6 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from warpsmith.trainer.distributed.ranks import Ranks
 
-
 OTHERS = {
     "llama": {"tie_word_embeddings": False},
     "mistral": {"sliding_window": 8, "tie_word_embeddings": False},

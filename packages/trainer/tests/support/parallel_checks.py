@@ -14,6 +14,10 @@ from warpsmith.trainer.weights.consolidate import consolidate
 
 BFLOAT16 = "bfloat16"
 BFLOAT16_SHARE = 0.03
+"""Largest gap in bf16, as a share of a tensor's norm: bf16 has 0.8%, and twice that was seen between two orders.
+
+Tensors are compared one by one: to a share of the largest gradient of all, a small tensor could be wrong as a whole.
+"""
 
 
 def alone_case(case: str) -> str:
@@ -54,10 +58,22 @@ def largest_gap(found: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[
     return gaps[worst] / scale, worst
 
 
+def norm_gap(found: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[float, str]:
+    """Return the largest gap in norm between two tensors, as a share of the norm, and the tensor's name."""
+    assert found.keys() == expected.keys()
+    gaps = {
+        name: ((found[name].reshape(value.shape) - value).norm() / value.norm()).item()
+        for name, value in expected.items()
+    }
+    worst = max(gaps, key=lambda name: (gaps[name] != gaps[name], gaps[name]))
+    return gaps[worst], worst
+
+
 def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], case: str, share: float = 1e-6) -> None:
     """Check tensors to a share of the largest number in all of them."""
     gap, name = largest_gap(found, expected)
-    assert gap <= share + 1e-7, f"{case}: {name} differs by {gap} of the largest number"
+    scale = max(value.abs().max().item() for value in expected.values())
+    assert gap <= share + 1e-7 / scale, f"{case}: {name} differs by {gap} of the largest number, {scale}"
 
 
 def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
@@ -73,15 +89,17 @@ def check_gradient(
     share: float = 1e-6,
 ) -> None:
     bf16 = case.endswith(BFLOAT16)
-    assert_same(found[0], expected[0], case, BFLOAT16_SHARE if bf16 else share)
+    if bf16:
+        gap, worst = norm_gap(found[0], expected[0])
+        assert gap <= BFLOAT16_SHARE, f"{case}: {worst} differs by {gap} of its norm"
+    else:
+        assert_same(found[0], expected[0], case, share)
     for name in ("loss", "grad_norm", "entropy", "ratio_mean/0"):
         near = pytest.approx(expected[1][name], rel=0.02 if bf16 else 1e-5, abs=0.01 if bf16 else 1e-6)
         assert found[1][name] == near, f"{case}: {name}"
 
 
-def check_training(
-    model: Path, case: str, found: dict[str, Any], expected: dict[str, Any], folder: Path
-) -> None:
+def check_training(model: Path, case: str, found: dict[str, Any], expected: dict[str, Any], folder: Path) -> None:
     """Compare with one rank, and what was kept, sent and exported with what was trained."""
     _, _, dtype, what = case.split(":")
     stored = {name: value.to(getattr(torch, dtype)) for name, value in load_file(model / "model.safetensors").items()}
