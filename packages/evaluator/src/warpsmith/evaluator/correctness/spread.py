@@ -176,10 +176,13 @@ def distance(value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     if value.is_complex() or value.is_floating_point():
         value, other = (one if one.itemsize > 1 else one.float() for one in (value, other))
         apart = (value - other).abs()
+        finite = torch.isfinite(apart)
+        if bool(finite.all()):
+            return apart.to(wide)
         # A mask of infinities that depends on roundings, or an overflow.
         flips = torch.isfinite(value) != torch.isfinite(other)
         flips &= ~(torch.isnan(value) | torch.isnan(other))
-        apart = torch.where(flips, torch.inf, torch.where(torch.isfinite(apart), apart, 0.0))
+        apart = torch.where(flips, torch.inf, torch.where(finite, apart, 0.0))
     else:
         apart = (value.double() - other.double()).abs()
     return apart.to(wide)

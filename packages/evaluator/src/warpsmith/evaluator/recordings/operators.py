@@ -86,6 +86,8 @@ CONSTRUCTS: Final = frozenset({"lift_fresh", "lift_fresh_copy"})
 MAKES: Final = _operators("empty empty_strided empty_permuted zeros ones full scalar_tensor arange linspace eye")
 """Operators that allocate on a given device instead of the device of another tensor."""
 
+OPERATORS: Final = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+"""Types of operators as host code calls them by their own name, which it may have defined itself."""
 _OUTER: Final[ContextVar[tuple[TorchFunctionMode, ...]]] = ContextVar("_OUTER", default=())
 
 _INTO: Final = _operators("copy_ fill_ fill")
@@ -266,7 +268,7 @@ def kernel_of(func: Any) -> Callable[..., Any] | None:
 @contextmanager
 def stays_for(mode: TorchFunctionMode, func: Any) -> Iterator[None]:
     """Remember a mode that torch disables while it calls an operator that host code defined itself."""
-    if not isinstance(func, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+    if not isinstance(func, OPERATORS):
         yield
         return
     token = _OUTER.set((mode, *_OUTER.get()))

@@ -8,7 +8,7 @@ problem sets are mixed with the secret one.
 import random
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, Protocol, cast
 
@@ -154,12 +154,15 @@ class Patches:
     def serving(self, drawing: Drawing) -> Iterator[None]:
         """Replace the functions in this context; `drawing` varies their numbers."""
         self._current.drawing = drawing
+        before: list[tuple[Any, str, Any]] = []
         try:
-            with ExitStack() as stack:
-                for place in self._places:
-                    stack.enter_context(_replaced(*place))
-                yield
+            for owner, name, value in self._places:
+                before.append((owner, name, getattr(owner, name)))
+                setattr(owner, name, value)
+            yield
         finally:
+            for owner, name, value in reversed(before):
+                setattr(owner, name, value)
             # It may hold large tensors.
             self._current.drawing = _IDLE
 
@@ -275,16 +278,6 @@ def _seed_state(drawing: Drawing) -> Original:
         _STATE.__init__(own, drawing.derive(f"RandomState {seed}") % (1 << 32))
 
     return start
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 def _key(function: Any) -> object:

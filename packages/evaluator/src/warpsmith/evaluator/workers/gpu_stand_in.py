@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from warpsmith.evaluator.recordings.operators import stays_for
+from warpsmith.evaluator.recordings.operators import OPERATORS, stays_for
 from warpsmith.evaluator.workers import eager, fake_cuda
 from warpsmith.evaluator.workers.fake_cuda import number_of, of
 
@@ -47,6 +47,8 @@ FACTORIES: Final = frozenset(
     {"empty", "zeros", "ones", "full", "arange", "linspace", "eye", "tensor", "empty_strided", "empty_permuted"}
 )
 """Functions of torch that return host memory unless they get a device."""
+MOVES: Final = frozenset({"to", "cpu"})
+"""Functions that may take a device by position, or name one."""
 USER: Final = "candidate"
 
 
@@ -146,20 +148,30 @@ class GpuHost(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        named = dict(kwargs or {})
         name = str(getattr(func, "__name__", ""))
-        made = name in FACTORIES and named.get("device") is None and named.get("out") is None and _on_host_by_default()
+        makes = name in FACTORIES
+        if not makes and name not in MOVES and not (kwargs and "device" in kwargs):
+            # Nearly all calls, which it must cost little.
+            self.making = False
+            return self._called(func, args, kwargs or {})
+        named = dict(kwargs or {})
+        made = makes and named.get("device") is None and named.get("out") is None and _on_host_by_default()
         placed = self._is_host(named.get("device")) or (name == "to" and any(map(self._is_host, args)))
         if made or name == "cpu" or placed:
             self.host_memory = True
         if "device" in named:
             named["device"] = _present(named["device"])
-        self.making = name in FACTORIES
+        self.making = makes
         try:
-            with stays_for(self, func):
-                return func(*(map(_present, args) if name == "to" else args), **named)
+            return self._called(func, tuple(map(_present, args)) if name == "to" else args, named)
         finally:
             self.making = False
+
+    def _called(self, func: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
+        if not isinstance(func, OPERATORS):
+            return func(*args, **named)
+        with stays_for(self, func):
+            return func(*args, **named)
 
     def _is_host(self, device: Any) -> bool:
         # Undisguised, a torch.device may come from an input, which would be on a GPU there.

@@ -118,14 +118,25 @@ class _AnswerTensor:
 class Reference:
     """One problem: its model on the judge's state arena, its inputs, and its answers in its own dtype and in fp64."""
 
-    def __init__(self, source: str, path: Path, seed: int, device: Device, config: EvaluatorConfig) -> None:
+    def __init__(
+        self,
+        source: str,
+        path: Path,
+        seed: int,
+        device: Device,
+        config: EvaluatorConfig,
+        *,
+        as_on_gpu: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
         self.device = device
+        # Only the problem's own code runs within it: what is computed beside that calls torch thousands of times.
+        self._as_on_gpu = as_on_gpu
         self.path = path
         self.config = config
         self.memory = Mappings(device)
         # Tensors that a problem makes without naming a device are made on the judging device: making a large input on
         # the host would take most of an evaluation.
-        with device.as_default():
+        with device.as_default(), as_on_gpu():
             self.namespace = execute(source, path, MODULE_NAME)
             self.sizes = InputSizes(source, self.namespace, path)
             device.seed(seed)
@@ -140,7 +151,7 @@ class Reference:
         buffers = self._named_once(module_state.buffers(self.model))
         self.initial_buffers = {name: buffer.clone() for name, buffer in buffers.items()}
         self._changes = Changes(device.torch_device)
-        with device.as_default():
+        with device.as_default(), as_on_gpu():
             self._table_errors = self._errors_of_tables(seed + 1)
         self._begin_inputs()
         self._begin_findings()
@@ -365,7 +376,7 @@ class Reference:
             DrawBounds(self.sizes.changes(sizes)),
         )
         seeds = {count: catch.seed_of_list(count) for count in self.sizes.lists.counts}
-        with self.device.as_default(), catch:
+        with self.device.as_default(), catch, self._as_on_gpu():
             get_inputs = self.sizes.get_inputs(sizes, {count: one for count, one in seeds.items() if one is not None})
             catch.rebind(get_inputs.__globals__)
             # Inside the interception of draws, so that only the problem's own calls are seen.
@@ -510,7 +521,7 @@ class Reference:
         # Cloned, because the problem may write to its own inputs.
         inputs = tensor_views.materialise(self.inputs_tree, lambda slot: cast(tensor_views.copy_of(arena, slot)))
         self.device.seed(seed)
-        with self._during():
+        with self._during(), self._as_on_gpu():
             output = calling.called(model, inputs)
         found: list[torch.Tensor] = []
         form = outputs.canonical(output, outputs.Bounded())
@@ -844,12 +855,13 @@ def serve(
     """
     path = scratch / f"{MODULE_NAME}.py"
     reference: Reference | None = None
-    with torch.no_grad(), _gpu_host(device) if pretends else nullcontext():
+    as_on_gpu = _gpu_host(device) if pretends else nullcontext
+    with torch.no_grad():
         while True:
             message = messages.receive_work(channel)
             try:
                 if message.kind is Kind.LOAD:
-                    reference = _load(message.fields, path, device, config)
+                    reference = _load(message.fields, path, device, config, as_on_gpu)
                     messages.send(channel, Kind.LOADED, reference.describe_state())
                 elif reference is not None:
                     _step(channel, reference, message)
@@ -859,16 +871,22 @@ def serve(
                 messages.send(channel, Kind.FAILED, failure(message.kind.name.lower(), error, path))
 
 
-def _gpu_host(device: Device) -> AbstractContextManager[Any]:
-    """Let a problem written for a GPU run without one."""
+def _gpu_host(device: Device) -> Callable[[], AbstractContextManager[Any]]:
+    """Return what makes the contexts in which a problem written for a GPU runs without one."""
     if not device.kind.interprets:
-        return nullcontext()
+        return nullcontext
     gpu_stand_in.install_for_problem()
-    return gpu_stand_in.GpuHost()
+    return gpu_stand_in.GpuHost
 
 
-def _load(fields: codec.Fields, path: Path, device: Device, config: EvaluatorConfig) -> Reference:
-    return Reference(fields.text("source"), path, fields.integer("seed"), device, config)
+def _load(
+    fields: codec.Fields,
+    path: Path,
+    device: Device,
+    config: EvaluatorConfig,
+    as_on_gpu: Callable[[], AbstractContextManager[Any]],
+) -> Reference:
+    return Reference(fields.text("source"), path, fields.integer("seed"), device, config, as_on_gpu=as_on_gpu)
 
 
 def _step(channel: _native.Channel, reference: Reference, message: Message) -> None:
