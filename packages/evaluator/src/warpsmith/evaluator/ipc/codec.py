@@ -47,7 +47,6 @@ Value = (
 
 _U32: Final = struct.Struct("<I")
 _F64: Final = struct.Struct("<d")
-_I64: Final = struct.Struct("<q")
 
 
 def encode(value: Value) -> bytes:
@@ -134,8 +133,7 @@ class _Encoder:
         name = slot.dtype.encode()
         numbers = (slot.offset, *slot.shape, *slot.stride)
         self.out += b"T" + bytes([len(name)]) + name + bytes([len(slot.shape)])
-        for number in numbers:
-            self.out += _I64.pack(number)
+        self.out += struct.pack(f"<{len(numbers)}q", *numbers)
 
 
 def _int_bytes(value: int) -> bytes:
@@ -148,45 +146,45 @@ def _int_bytes(value: int) -> bytes:
 class _Decoder:
     def __init__(self, view: memoryview) -> None:
         self.view = view
+        self.size = len(view)
         self.at = 0
         self.items = 0
-        self.readers: dict[bytes, Callable[[int], Value]] = {
-            b"n": lambda _: None,
-            b"t": lambda _: True,
-            b"f": lambda _: False,
-            b"i": self._int,
-            b"d": lambda _: float(_F64.unpack(self._take(8))[0]),
-            b"s": lambda _: self._text(),
-            b"b": lambda _: bytes(self._take(self._length())),
-            b"l": lambda depth: list(self._sequence(depth)),
-            b"u": lambda depth: tuple(self._sequence(depth)),
-            b"m": self._mapping,
-            b"y": self._dtype,
-            b"r": self._record,
-            b"T": self._slot,
-        }
 
     def remaining(self) -> int:
-        return len(self.view) - self.at
+        return self.size - self.at
 
     def value(self, depth: int) -> Value:
         self.items += 1
         if depth > MAX_DEPTH or self.items > MAX_ITEMS:
             raise WireError(f"A value is deeper than {MAX_DEPTH} or has more than {MAX_ITEMS} items.")
-        tag = bytes(self._take(1))
-        reader = self.readers.get(tag)
+        tag = self.view[self._skip(1)]
+        reader = _READERS.get(tag)
         if reader is None:
-            raise WireError(f"Unknown tag {tag!r} at byte {self.at - 1}.")
-        return reader(depth)
+            raise WireError(f"Unknown tag {bytes([tag])!r} at byte {self.at - 1}.")
+        return reader(self, depth)
+
+    def _skip(self, count: int) -> int:
+        """Go past the next bytes, and return where they begin."""
+        begin = self.at
+        if count > self.size - begin:
+            raise WireError(f"{count} bytes were promised at byte {begin}, {self.size - begin} remain.")
+        self.at = begin + count
+        return begin
 
     def _take(self, count: int) -> memoryview:
-        if count > self.remaining():
-            raise WireError(f"{count} bytes were promised at byte {self.at}, {self.remaining()} remain.")
-        self.at += count
-        return self.view[self.at - count : self.at]
+        begin = self._skip(count)
+        return self.view[begin : self.at]
 
     def _length(self) -> int:
-        return int(_U32.unpack(self._take(4))[0])
+        length: int = _U32.unpack_from(self.view, self._skip(4))[0]
+        return length
+
+    def _float(self, _depth: int) -> float:
+        number: float = _F64.unpack_from(self.view, self._skip(8))[0]
+        return number
+
+    def _bytes(self, _depth: int) -> bytes:
+        return bytes(self._take(self._length()))
 
     def _int(self, _depth: int) -> int:
         length = self._length()
@@ -194,18 +192,20 @@ class _Decoder:
             raise WireError(f"An integer of {length} bytes; at most {MAX_INT_BYTES} were expected.")
         return int.from_bytes(self._take(length), "little", signed=True)
 
-    def _text(self) -> str:
+    def _text(self, _depth: int) -> str:
         try:
-            return bytes(self._take(self._length())).decode("utf-8", "surrogatepass")
+            return str(self._take(self._length()), "utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
             raise WireError(f"A string is not UTF-8: {error}.") from error
 
-    def _sequence(self, depth: int) -> Iterator[Value]:
+    def _list(self, depth: int) -> list[Value]:
         count = self._length()
         if count > self.remaining():
             raise WireError(f"{count} items were promised, {self.remaining()} bytes remain.")
-        for _ in range(count):
-            yield self.value(depth + 1)
+        return [self.value(depth + 1) for _ in range(count)]
+
+    def _tuple(self, depth: int) -> tuple[Value, ...]:
+        return tuple(self._list(depth))
 
     def _mapping(self, depth: int) -> dict[str, Value]:
         count = self._length()
@@ -219,8 +219,8 @@ class _Decoder:
             result[key] = self.value(depth + 1)
         return result
 
-    def _dtype(self, _depth: int) -> DType:
-        name = self._text()
+    def _dtype(self, depth: int) -> DType:
+        name = self._text(depth)
         if name not in ITEM_BYTES:
             raise WireError(f"Unknown dtype {name!r:.40}.")
         return DType(name)
@@ -233,12 +233,30 @@ class _Decoder:
                 raise WireError("A record must have a kind, a name, fields and other attributes.")
 
     def _slot(self, _depth: int) -> TensorSlot:
-        name = bytes(self._take(self._take(1)[0])).decode("ascii", "replace")
-        rank = self._take(1)[0]
+        name = str(self._take(self.view[self._skip(1)]), "ascii", "replace")
+        rank = self.view[self._skip(1)]
         if name not in ITEM_BYTES or rank > MAX_RANK:
             raise WireError(f"A tensor slot of dtype {name!r:.40} and rank {rank} is outside the format.")
-        numbers = [int(_I64.unpack(self._take(8))[0]) for _ in range(1 + 2 * rank)]
-        return TensorSlot(name, tuple(numbers[1 : 1 + rank]), tuple(numbers[1 + rank :]), numbers[0])
+        numbers = struct.unpack(f"<{1 + 2 * rank}q", self._take(8 * (1 + 2 * rank)))
+        return TensorSlot(name, numbers[1 : 1 + rank], numbers[1 + rank :], numbers[0])
+
+
+_READERS: Final[dict[int, Callable[[_Decoder, int], Value]]] = {
+    ord("n"): lambda _, __: None,
+    ord("t"): lambda _, __: True,
+    ord("f"): lambda _, __: False,
+    ord("i"): _Decoder._int,
+    ord("d"): _Decoder._float,
+    ord("s"): _Decoder._text,
+    ord("b"): _Decoder._bytes,
+    ord("l"): _Decoder._list,
+    ord("u"): _Decoder._tuple,
+    ord("m"): _Decoder._mapping,
+    ord("y"): _Decoder._dtype,
+    ord("r"): _Decoder._record,
+    ord("T"): _Decoder._slot,
+}
+"""What reads the body after each tag."""
 
 
 def slots(tree: Value) -> Iterator[TensorSlot]:
