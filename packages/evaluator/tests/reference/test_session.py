@@ -20,9 +20,9 @@ from warpsmith.evaluator.judge.problem_audit import audit
 from warpsmith.evaluator.processes.worker import Worker
 from warpsmith.evaluator.reference import session as session_module
 from warpsmith.evaluator.reference import variability
-from warpsmith.evaluator.reference.draw_plan import VARIED
+from warpsmith.evaluator.reference.draw_plan import PLAINLY, VARIED, DrawPlan
 from warpsmith.evaluator.reference.form import Form
-from warpsmith.evaluator.reference.levels import SAME_SIGN
+from warpsmith.evaluator.reference.levels import ANYWHERE, SAME_SIGN
 from warpsmith.evaluator.reference.session import (
     ReferenceFailedError,
     ReferenceFaultError,
@@ -32,6 +32,7 @@ from warpsmith.evaluator.reference.session import (
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
 from warpsmith.evaluator.reference.trials import Trial, plan, prepare
 from warpsmith.evaluator.reference.variability import Learned, learn
+from warpsmith.evaluator.workers.gpu_stand_in import GpuHost
 from warpsmith.evaluator.workers.reference import Reference
 
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"
@@ -984,3 +985,36 @@ def test_sessions_end_where_that_frees_what_is_needed(store, machine, monkeypatc
     store._make_room()
     assert {size for size, session in sessions.items() if session.worker.alive} == kept
     assert {session for _, session in store._idle} == {sessions[size] for size in kept}
+
+
+class _Counting(GpuHost):
+    """Counts the calls of torch that pass through it."""
+
+    calls = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        _Counting.calls += 1
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def test_only_the_problems_own_calls_pass_through_the_stand_in_for_a_gpu(tmp_path):
+    source = problem(
+        "y = torch.zeros(4, 8, device='cuda')\nreturn (x + y).to('cuda')", "torch.randn(4, 8, device='cuda')"
+    )
+    source += "TABLE = torch.ones(3, device='cuda')\n"
+    memory = HostDevice()
+    reference = Reference(source, tmp_path / "problem.py", 7, memory, EvaluatorConfig(), as_on_gpu=_Counting)
+    inputs = memory.create("inputs", 4096)
+    counts = []
+    for draws in (PLAINLY, DrawPlan("scaled", default=ANYWHERE)):
+        before = _Counting.calls
+        reference.fill_inputs(Form.of(reference.make_inputs(1, {}, draws), 1 << 20).tree, inputs)
+        counts.append(_Counting.calls - before)
+    assert counts == [1, 1]
+    before = _Counting.calls
+    reference.run(inputs, 3, exact=False, extra_s=0.0)
+    own = _Counting.calls - before
+    assert own == 3
+    reference.run(inputs, 3, exact=True, extra_s=600.0)
+    assert reference.answers[0].spread is not None
+    assert (_Counting.calls - before) % own == 0
