@@ -27,21 +27,28 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> list[list[str]]:
-    """The stat fields (from field 3 on) of a process and its direct children."""
-    found = []
+    """The stat fields (from field 3 on) of a process and all that descend from it and live."""
+    fields: dict[int, list[str]] = {}
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                found = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            if int(entry.name) == pid or int(fields[1]) == pid:
-                found.append(fields)
-    return found
+            fields[int(entry.name)] = found
+            children.setdefault(int(found[1]), []).append(int(entry.name))
+    below = [pid]
+    for one in below:
+        below += children.get(one, [])
+    return [fields[one] for one in below if one in fields]
 
 
 def cpu_seconds(judge: int) -> float:
-    """CPU time of the judge and its zygotes, including all workers that have ended, in seconds."""
+    """CPU time of the judge, its zygotes and their workers, those that have ended included, in seconds.
+
+    A reference's worker lives on from one evaluation to the next, and does a third of the work.
+    """
     return sum(sum(map(int, fields[11:15])) for fields in family(judge)) / TICKS
 
 
