@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.evaluator.languages.fencing import fence
+from warpsmith.evaluator.languages.triton.extract import inductor
 from warpsmith.evaluator.languages.triton.extract.check import LANGUAGE_NAME
 from warpsmith.evaluator.languages.triton.extract.extraction import extract, extract_usable
 from warpsmith.evaluator.languages.triton.extract.module import follow
@@ -980,3 +981,11 @@ def test_the_files_own_names_are_not_mixed_up_with_torchs():
 def test_what_is_no_kernel_of_torchs_is_refused(body, before):
     with pytest.raises(ExtractionError, match=r"triton_helpers|attribute"):
         extract(kernel(body, before=f"from {INDUCTOR} import triton_helpers\n{before}"))
+
+
+def test_torchs_module_of_kernels_is_parsed_only_for_files_that_name_it():
+    inductor._definitions.cache_clear()
+    extract(kernel("tl.store(x, 1.0)"))
+    assert inductor._definitions.cache_info().misses == 0
+    extract(kernel("tl.store(x, h.maximum(1.0, 2.0))", before=f"from {INDUCTOR} import triton_helpers as h\n"))
+    assert inductor._definitions.cache_info().misses == 1

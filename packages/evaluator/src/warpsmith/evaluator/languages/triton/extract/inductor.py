@@ -71,7 +71,9 @@ class _Renamed(ast.NodeTransformer):
 def add_helpers(module: Module, tree: ast.Module) -> None:
     """Add torch's kernels that a candidate's file names to its kernels, and bind its names for them."""
     imported = {name: helper for name, bound in module.names.items() if (helper := _helper(bound.value))}
-    wanted = {*imported.values(), *_named(module, tree)} & _definitions().keys()
+    named = {*imported.values(), *_named(module, tree)}
+    # Few files name any. Each worker is a process of its own, and would parse torch's module again.
+    wanted = named & _definitions().keys() if named else named
     if not wanted:
         return
     start = max(getattr(node, "end_lineno", None) or 0 for node in ast.walk(tree)) + 1
