@@ -10,10 +10,13 @@ import argparse
 import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from _machine import describe, need_gpu, write_result
+
+if TYPE_CHECKING:
+    from warpsmith.evaluator.devices.cuda import CudaDevice
 
 HERE = Path(__file__).parent
 LINES, PLANES, VOLUMES = (16, 64, 65_536), (16, 64, 256, 257), (8, 32, 32, 64, 65)
@@ -46,13 +49,12 @@ def arguments_of(shape: tuple[int, ...], side: int, options: dict[str, Any]) -> 
     return [*tensors, *lists, transposed, [0] * axes, 1]
 
 
-def replayed(given: list[Any], into: torch.Tensor) -> Callable[[], None]:
-    """Return the call as a player repeats it, with its result in `into`."""
-    from warpsmith.evaluator.devices.cuda import CudaDevice
+def replayed(device: "CudaDevice", given: list[Any], into: torch.Tensor) -> Callable[[], None]:
+    """Return the call as a player repeats it, with its result in `into`, which has a region of the device."""
     from warpsmith.evaluator.devices.cuda_placement import Placement
     from warpsmith.evaluator.recordings import library_calls
 
-    device, tensors = CudaDevice(), {"result": into}
+    tensors = {"result": into}
 
     def name(tensor: torch.Tensor) -> list[Any]:
         tensors[str(len(tensors))] = tensor
@@ -80,13 +82,15 @@ def milliseconds(call: Callable[[], Any]) -> float:
     return start.elapsed_time(end)
 
 
-def measure(name: str, count: int) -> dict[str, Any]:
+def measure(device: "CudaDevice", name: str, count: int) -> dict[str, Any]:
     """Return one case's times in milliseconds, and how far its result is from torch's, relative to the largest."""
     given = arguments_of(*CASES[name])
     plain: Callable[[], torch.Tensor] = lambda: torch.ops.aten.convolution.default(*given)  # noqa: E731
     expected = plain()
-    into = torch.full_like(expected, float("nan"))
-    call = replayed(given, into)
+    # As in a player: torch's own allocator must not know this memory, or it would free the result twice.
+    region = device.region(expected.nbytes)
+    into = region.content.view(expected.dtype).view(expected.shape).fill_(float("nan"))
+    call = replayed(device, given, into)
     for _ in range(WARM_UP):
         plain()
         call()
@@ -102,10 +106,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "results" / "replayed_calls.json")
     arguments = parser.parse_args()
     need_gpu()
+    from warpsmith.evaluator.devices.cuda import CudaDevice
+
+    device = CudaDevice()
     torch.backends.cudnn.allow_tf32 = False
     rows = []
     for name in CASES:
-        rows.append(measure(name, arguments.count))
+        rows.append(measure(device, name, arguments.count))
         print(rows[-1], flush=True)
     write_result(arguments.out, describe(("torch", "warpsmith-evaluator")) | {"rows": rows})
 

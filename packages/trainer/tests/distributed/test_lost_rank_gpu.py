@@ -208,7 +208,12 @@ commands.run(wait_for_the_other)
 """
 
 
-def test_without_a_launcher_the_rank_that_is_left_says_so_within_the_timeout(accelerator: str, tmp_path: Path) -> None:
+def test_without_a_launcher_the_rank_that_is_left_says_so_within_the_timeout(
+    accelerator: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if accelerator == "cuda":
+        # Seen on two H200s: a minute after its timeout of 15 s it still waited.
+        request.applymarker(pytest.mark.xfail(strict=True, reason="a rank in a collective of NCCL waits on"))
     ranks = RankProcesses([sys.executable, "-c", WORKER, str(WAITS_S)], 2, tmp_path, accelerator)
     left, lost = ranks.processes
     try:
