@@ -53,6 +53,7 @@ from warpsmith.evaluator.reference.tolerated_changes import answer_on_inputs, tr
 from warpsmith.evaluator.reference.variability import (
     REMOTE,
     Learned,
+    answer_alike,
     answer_set_apart,
     change_state,
     is_far,
@@ -95,6 +96,8 @@ CHANGED_STATE: Final = (
 )
 REBUILT: Final = "other values in masks, positions or numbers that get_inputs() builds of constants: read them"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
+BESIDE_ALIKE: Final[tuple[Kind, ...]] = ("plain", "plain", "rows", "whole")
+"""Kinds of the inputs of a trial whose parameters have alike rows."""
 RESHAPINGS: Final = 2
 APART_ATTEMPTS: Final = 3
 WHOLE_ATTEMPTS: Final = 4
@@ -137,6 +140,7 @@ class Trial:
         together: whether all of them are far at once.
         shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
         apart: whether rows of some parameters are zeros, of one sign, far away, or equal to others.
+        alike: whether the rows of parameters are equal as a whole, or differ by less than half precision shows.
         start: how many calls the changed buffers have seen: `few`, `many`, or as many as make a counter `turn`.
         written: numbers of the candidate's source that the inputs have in some places.
         keeps_integers: whether plain integers and truth values among the inputs are the sample's.
@@ -157,6 +161,7 @@ class Trial:
     together: bool = False
     shifted: bool = False
     apart: bool = False
+    alike: bool = False
     start: Start = "few"
     written: tuple[float, ...] = ()
     keeps_integers: bool = False
@@ -189,7 +194,8 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     one that a policy in training learns to fail. With at least three trials, one has other shapes if the problem allows
     that. Others are made besides: of five and more, one with other shapes again and numbers of another kind; one whose
     plain inputs have another form, or NaN or an infinity in the answer, if the problem has such; one with rows of their
-    own kind in the parameters, if it has parameters; and one whose draws are alike as a whole, if it draws integers.
+    own kind in the parameters and one with rows that are alike, if it has parameters; and one whose draws are alike as
+    a whole, if it draws integers.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     # Where no change of all numbers is tolerated, one of a few slices may be.
@@ -222,9 +228,15 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     # In addition, so that they take no other trial's place.
     kept = [Trial(rare=rng.choice(seeds)) for seeds in (learned.forms, learned.odd) if seeds]
     kept += [Trial(new_parameters=True, apart=True)] if learned.apart and count > 1 else []
+    kept += [_alike(rng)] if learned.apart and count > 1 else []
     kept += [Trial("whole", changed)] if learned.discrete and count > 1 else []
     kept += [Trial("lasting", changed)] if learned.memory and count > 1 else []
     return [_plain(learned, rng), *later, *kept] if later else [Trial(), *kept]
+
+
+def _alike(rng: random.Random) -> Trial:
+    """Return a trial with alike rows in the parameters: on plain inputs, on some rows of one number, or wholly so."""
+    return Trial(rng.choice(BESIDE_ALIKE), new_parameters=True, alike=True)
 
 
 def _with_cancelling(trials: Sequence[Trial], rng: random.Random) -> list[Trial]:
@@ -259,11 +271,11 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     Returns:
         The trial as it was made, and the reference's answer.
     """
-    if trial.rare is not None or trial.kind == "lasting":
+    if trial.rare is not None or trial.alike or trial.kind == "lasting":
         answer = _chosen_answer(session, learned, trial, rng)
         if answer is not None:
             return trial, answer
-        trial = Trial() if trial.kind == "lasting" else trial
+        trial = trial if trial.rare is not None else Trial()
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     learned = _with_integers_kept(learned) if trial.keeps_integers else learned
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
@@ -281,10 +293,7 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
             shift_bias(session, learned.bias, rng)
         if attempt.apart:
             answer = answer_set_apart(session, _some(learned.apart, rng), rng, finite=learned.finite)
-            steady = answer is not None and answer.is_mostly_steady and not _strays(answer, learned)
-            # Rows that are equal or far away tie, also where their exponentials underflow to zero.
-            steady = steady and answer is not None and not (answer.ranks and answer.tied)
-            if answer is not None and steady and _has_sample_form(session, learned):
+            if answer is not None and _shows(session, learned, answer):
                 return attempt, _as_far(answer, draws, least=FAR_RELATIVE)
             continue
         if attempt.reshaped and learned.resizings:
@@ -318,11 +327,24 @@ def _on_other_shapes(
 
 
 def _chosen_answer(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
-    """Return the answer to inputs that were, or are, chosen by what the reference answers; None if that fails."""
+    """Return the answer to a trial that has no milder form; None if the reference does not tolerate it."""
+    if trial.alike:
+        return _answer_to_alike(session, learned, trial, rng)
     if trial.rare is None:
         return _remembered(session, learned, trial, rng)
     session.reset_state()
     return answer_to(session, trial.rare, finite=learned.finite and trial.rare not in learned.odd)
+
+
+def _answer_to_alike(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
+    """Make parameters with alike rows, and inputs that are no larger than others, and return the answer to them."""
+    near = {site: min(level, ANYWHERE) for site, level in learned.levels.items()}
+    for draws in (DrawPlan(trial.kind, near), *[PLAINLY] * APART_ATTEMPTS):
+        change_state(session, learned.state, rng, _states(learned, trial.start))
+        answer = answer_alike(session, learned, rng, draws)
+        if answer is not None and _shows(session, learned, answer):
+            return answer
+    return None
 
 
 def _remembered(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
@@ -342,6 +364,15 @@ def _remembered(session: ReferenceSession, learned: Learned, trial: Trial, rng: 
         if exact is not None and exact.is_mostly_steady and not _strays(exact, learned):
             return exact
     return None
+
+
+def _shows(session: ReferenceSession, learned: Learned, answer: Answer) -> bool:
+    """Whether an answer with parameters that have rows of their own kind is evidence.
+
+    Rows that are equal or far away tie, also where their exponentials underflow to zero.
+    """
+    steady = answer.is_mostly_steady and not _strays(answer, learned)
+    return steady and not (answer.ranks and answer.tied) and _has_sample_form(session, learned)
 
 
 def _has_sample_form(session: ReferenceSession, learned: Learned) -> bool:

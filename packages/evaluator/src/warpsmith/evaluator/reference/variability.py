@@ -24,7 +24,7 @@ from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_INTEGER
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.lasting_slices import add_memory
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
-from warpsmith.evaluator.reference.parameter_rows import set_apart, share_row
+from warpsmith.evaluator.reference.parameter_rows import make_alike, set_apart, share_row
 from warpsmith.evaluator.reference.rare_inputs import DISCRETE, RareSets, more_sets, rare_sets
 from warpsmith.evaluator.reference.session import Answer, ReferenceFailedError, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
@@ -560,6 +560,15 @@ def answer_set_apart(
             share_row(one, inputs, generator)
 
     return tried_answer(session, rng, finite=finite, exact=exact, adapt=share)
+
+
+def answer_alike(session: ReferenceSession, learned: Learned, rng: random.Random, draws: DrawPlan) -> Answer | None:
+    """Make the rows of each parameter alike, and return the answer on inputs of a plan as `tried_answer` does."""
+    generator = session.device.generator(rng.getrandbits(48))
+    for name in learned.apart:
+        parameter = tensor_views.view(session.state_buffer, session.parameters[name])
+        make_alike(parameter, generator, decides=learned.decides)
+    return tried_answer(session, rng, draws=draws, finite=learned.finite)
 
 
 def is_far(levels: Mapping[str, int]) -> bool:
