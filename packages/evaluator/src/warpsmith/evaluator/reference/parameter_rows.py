@@ -2,6 +2,10 @@
 
 A table of codes may hold one code twice, a class that was never learned has a weight of zeros, and training can lead to
 a logit of 100. Draws of inputs have such rows (`mutations.py`); a parameter's are made here.
+
+Rows may also be alike as a whole. Then all units of a layer answer one number, lower precision rounds all of them in
+one direction, and no sum or mean behind it hides that. Where a problem decides, they differ by less than such a
+rounding, which then decides.
 """
 
 import math
@@ -23,6 +27,13 @@ LARGE_OCTAVES: Final = (4.0, 7.0)
 """Range of the power of two that multiplies a large row."""
 DISTANCE: Final = 2.0**9
 """Distance of a row from zero, in spreads: a variance by E[x^2] - E[x]^2 loses its digits."""
+
+ALIKE_OCTAVES: Final = (10, 13)
+"""Range of the power of two below one up to which the sizes of rows differ that are alike where a problem decides.
+
+Of a dozen rows the two largest are then nearer than half precision rounds, 2^-12, and mostly further apart than what
+perturbs the reference, 2^-18 to 2^-17.
+"""
 
 Row = torch.Tensor
 Change = Callable[[Row, Row, float, Random], Row]
@@ -88,6 +99,32 @@ def _spread(wide: torch.Tensor) -> float:
     """Return the standard deviation; if all numbers are equal, their magnitude, or one."""
     spread = float(wide.std())
     return spread if 0 < spread < math.inf else float(wide.abs().max()) or 1.0
+
+
+def make_alike(tensor: torch.Tensor, generator: torch.Generator, *, decides: bool) -> None:
+    """Make all rows of a parameter equal to one of them, or nearly so; sometimes its columns, or all numbers.
+
+    Args:
+        tensor: a floating or complex parameter of any shape, changed in place.
+        generator: random generator on the tensor's device.
+        decides: whether the problem decides by numbers that it rounds: then the rows differ a little in size.
+    """
+    dice = Dice(generator)
+    if not tensor.numel():
+        return
+    # A layer's units are the rows of its weight, and the columns where a problem multiplies by a matrix of its own.
+    by_column = tensor.dim() > 1 and dice.below(4) == 0
+    wide = tensor.double() if not tensor.is_complex() else tensor.to(torch.complex128)
+    units = wide.transpose(0, -1) if by_column else wide
+    one = units[dice.below(len(units))]
+    if dice.below(4) == 0:
+        one = one.reshape(-1)[dice.below(one.numel())].expand_as(one)
+    size = torch.ones(len(units), device=tensor.device, dtype=torch.float64)
+    if decides:
+        low, high = ALIKE_OCTAVES
+        size += 2.0 ** -(low + dice.below(high - low + 1)) * dice.rand((len(units),)).double()
+    alike = one.expand_as(units) * size.reshape(-1, *[1] * (units.dim() - 1))
+    tensor.copy_(alike.transpose(0, -1) if by_column else alike)
 
 
 def share_row(parameter: torch.Tensor, inputs: Sequence[torch.Tensor], generator: torch.Generator) -> None:

@@ -15,6 +15,8 @@ from typing import Final, Literal
 import torch
 
 from warpsmith.evaluator.correctness.compare import FAR_RELATIVE, FARTHEST_RELATIVE, REMOTE_RELATIVE
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.ipc.tensor_slots import FLOATING
 from warpsmith.evaluator.reference import shape_variation, step_memory
 from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
@@ -45,23 +47,27 @@ from warpsmith.evaluator.reference.levels import (
     PLAIN,
     SAME_SIGN,
 )
-from warpsmith.evaluator.reference.rare_inputs import answer_to
+from warpsmith.evaluator.reference.rare_inputs import answer_to, is_odd_in_itself
+from warpsmith.evaluator.reference.selected_slices import BUT_ONE, SELECTIONS
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.telling_numbers import chosen
 from warpsmith.evaluator.reference.tolerated_changes import answer_on_inputs, tried_answer
 from warpsmith.evaluator.reference.variability import (
     REMOTE,
+    Layers,
     Learned,
     answer_set_apart,
+    change_layers,
     change_state,
     is_far,
     remote_octaves,
     shift_bias,
+    some,
 )
 
-SHIFTED: Final = 1 / 2
-"""How often a bias lies far from zero instead of the draws."""
+LEAST_FINITE: Final = 1 / 2
+"""Share of an answer that must be finite where masks select whole slices."""
 DRAWS: Final[Mapping[Kind, str]] = {
     "shifted": "numbers of other sign and size",
     "scaled": "numbers of another size",
@@ -73,6 +79,7 @@ DRAWS: Final[Mapping[Kind, str]] = {
     "apart": "numbers far from zero beside their spread",
     "whole": "draws that are one number, or of one sign, as a whole",
     "lasting": "rows and channels of moderate numbers, or of numbers near one, with which a recurrence remembers",
+    "selected": "masks that select all or none of some rows and slices",
 }
 ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
 GRID_KIND: Final[Kind] = "outliers"
@@ -95,6 +102,10 @@ CHANGED_STATE: Final = (
 )
 REBUILT: Final = "other values in masks, positions or numbers that get_inputs() builds of constants: read them"
 OTHER_SHAPES: Final = "inputs of other shapes, {}: take every size from the inputs, hard-code none"
+BESIDE_ALIKE: Final[tuple[Kind, ...]] = ("plain", "plain", "rows", "whole")
+"""Kinds of the inputs of a trial whose parameters have alike rows."""
+BIASED: Final[tuple[tuple[Layers, Kind], ...]] = (("unbiased", "rows"), ("negative", "plain"))
+"""What a trial makes of biases, and the kind of its inputs."""
 RESHAPINGS: Final = 2
 APART_ATTEMPTS: Final = 3
 WHOLE_ATTEMPTS: Final = 4
@@ -137,11 +148,14 @@ class Trial:
         together: whether all of them are far at once.
         shifted: whether the first bias lies far from zero as a whole, so that what a layer computes does.
         apart: whether rows of some parameters are zeros, of one sign, far away, or equal to others.
+        layers: what parameters as a whole make of layers: units that are `alike`, or differ by less than half precision
+            shows; units `unbiased`, so that inputs of zeros give zeros; units that are all `negative`.
         start: how many calls the changed buffers have seen: `few`, `many`, or as many as make a counter `turn`.
         written: numbers of the candidate's source that the inputs have in some places.
         keeps_integers: whether plain integers and truth values among the inputs are the sample's.
         renumbered: whether some are not, once the inputs are made.
         shapes: the changed shapes, once they are made.
+        selects: what masks select of some slices; 0 for what they do.
         rare: seed of a plain input set whose answer holds a rare number; None for one that is drawn.
     """
 
@@ -157,6 +171,7 @@ class Trial:
     together: bool = False
     shifted: bool = False
     apart: bool = False
+    layers: Layers | None = None
     start: Start = "few"
     written: tuple[float, ...] = ()
     keeps_integers: bool = False
@@ -164,7 +179,13 @@ class Trial:
     mixed: bool = False
     paired: int = 0
     shapes: str = ""
+    selects: int = 0
     rare: int | None = None
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether the trial has no milder form."""
+        return self.layers is not None or self.kind in {"lasting", "selected"}
 
     @property
     def remark(self) -> str:
@@ -189,7 +210,8 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     one that a policy in training learns to fail. With at least three trials, one has other shapes if the problem allows
     that. Others are made besides: of five and more, one with other shapes again and numbers of another kind; one whose
     plain inputs have another form, or NaN or an infinity in the answer, if the problem has such; one with rows of their
-    own kind in the parameters, if it has parameters; and one whose draws are alike as a whole, if it draws integers.
+    own kind in the parameters, and one or two with layers that are special as a whole, if it has parameters; and one
+    whose draws are alike as a whole, if it draws integers.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
     # Where no change of all numbers is tolerated, one of a few slices may be.
@@ -212,19 +234,30 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
         replace(trial, turn=next(turns), together=rng.random() < TOGETHER) if trial.kind in GOES_FAR else trial
         for trial in later
     ]
-    later = [
-        replace(trial, shifted=bool(learned.bias) and trial.kind == "distant" and rng.random() < SHIFTED)
-        for trial in later
-    ]
     starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
     later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
     later = _with_cancelling(later, rng) if learned.decides else later
     # In addition, so that they take no other trial's place.
     kept = [Trial(rare=rng.choice(seeds)) for seeds in (learned.forms, learned.odd) if seeds]
     kept += [Trial(new_parameters=True, apart=True)] if learned.apart and count > 1 else []
+    kept += _of_layers(learned, rng) if count > 1 else []
+    kept += [Trial("distant", changed, shifted=True)] if learned.bias and not learned.ranks and count > 1 else []
+    kept += [Trial("selected", changed, selects=one) for one in SELECTIONS if learned.masked and count > 1]
     kept += [Trial("whole", changed)] if learned.discrete and count > 1 else []
     kept += [Trial("lasting", changed)] if learned.memory and count > 1 else []
     return [_plain(learned, rng), *later, *kept] if later else [Trial(), *kept]
+
+
+def _of_layers(learned: Learned, rng: random.Random) -> list[Trial]:
+    """Return trials in which parameters as a whole make a layer's answers special, on inputs that fit.
+
+    Alike units on plain inputs, on some rows of one number, or wholly so; biases that leave rows of zeros and small
+    rows as they are, or that make all units negative.
+    """
+    # Where all rows of the input are one number, a problem decides once.
+    alike = Trial("plain" if learned.decides else rng.choice(BESIDE_ALIKE), new_parameters=True, layers="alike")
+    way, kind = rng.choice(BIASED)
+    return [*([alike] if learned.apart else []), *([Trial(kind, True, layers=way)] if learned.biases else [])]
 
 
 def _with_cancelling(trials: Sequence[Trial], rng: random.Random) -> list[Trial]:
@@ -259,11 +292,10 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     Returns:
         The trial as it was made, and the reference's answer.
     """
-    if trial.rare is not None or trial.kind == "lasting":
-        answer = _chosen_answer(session, learned, trial, rng)
-        if answer is not None:
-            return trial, answer
-        trial = Trial() if trial.kind == "lasting" else trial
+    answer = _chosen_answer(session, learned, trial, rng)
+    if answer is not None:
+        return trial, answer
+    trial = Trial() if trial.stands_alone else trial
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     learned = _with_integers_kept(learned) if trial.keeps_integers else learned
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
@@ -280,11 +312,8 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
         if attempt.shifted:
             shift_bias(session, learned.bias, rng)
         if attempt.apart:
-            answer = answer_set_apart(session, _some(learned.apart, rng), rng, finite=learned.finite)
-            steady = answer is not None and answer.is_mostly_steady and not _strays(answer, learned)
-            # Rows that are equal or far away tie, also where their exponentials underflow to zero.
-            steady = steady and answer is not None and not (answer.ranks and answer.tied)
-            if answer is not None and steady and _has_sample_form(session, learned):
+            answer = answer_set_apart(session, some(learned.apart, rng), rng, finite=learned.finite)
+            if answer is not None and _shows(session, learned, answer):
                 return attempt, _as_far(answer, draws, least=FAR_RELATIVE)
             continue
         if attempt.reshaped and learned.resizings:
@@ -318,11 +347,29 @@ def _on_other_shapes(
 
 
 def _chosen_answer(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
-    """Return the answer to inputs that were, or are, chosen by what the reference answers; None if that fails."""
-    if trial.rare is None:
-        return _remembered(session, learned, trial, rng)
-    session.reset_state()
-    return answer_to(session, trial.rare, finite=learned.finite and trial.rare not in learned.odd)
+    """Return the answer to a trial that has no milder form; None for another one, or if the problem tolerates none."""
+    if trial.rare is not None:
+        session.reset_state()
+        return answer_to(session, trial.rare, finite=learned.finite and trial.rare not in learned.odd)
+    if trial.layers is not None:
+        return _answer_of_layers(session, learned, trial, trial.layers, rng)
+    if trial.stands_alone:
+        return (_remembered if trial.kind == "lasting" else _selected)(session, learned, trial, rng)
+    return None
+
+
+def _answer_of_layers(
+    session: ReferenceSession, learned: Learned, trial: Trial, layers: Layers, rng: random.Random
+) -> Answer | None:
+    """Make parameters with which layers answer what plain ones never do, and return the answer to that."""
+    near = {site: min(level, ANYWHERE) for site, level in learned.levels.items()}
+    for draws in (DrawPlan(trial.kind, near), *[PLAINLY] * APART_ATTEMPTS):
+        change_state(session, learned.state, rng, _states(learned, trial.start))
+        change_layers(session, learned, layers, rng)
+        answer = tried_answer(session, rng, draws=draws, finite=learned.finite)
+        if answer is not None and _shows(session, learned, answer):
+            return answer
+    return None
 
 
 def _remembered(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
@@ -344,13 +391,49 @@ def _remembered(session: ReferenceSession, learned: Learned, trial: Trial, rng: 
     return None
 
 
+def _shows(session: ReferenceSession, learned: Learned, answer: Answer) -> bool:
+    """Whether an answer with parameters that have rows of their own kind is evidence.
+
+    Rows that are equal or far away tie, also where their exponentials underflow to zero.
+    """
+    steady = answer.is_mostly_steady and not _strays(answer, learned)
+    return steady and not (answer.ranks and answer.tied) and _has_sample_form(session, learned)
+
+
+def _selected(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
+    """Make plain inputs in which masks select all or none of some slices, and return the answer to them."""
+    changed = (learned.state, rng, _states(learned, trial.start)) if trial.new_parameters else ({}, rng)
+    for selects in [trial.selects] * 2 + [trial.selects + BUT_ONE] * 2:
+        change_state(session, *changed)
+        draws = DrawPlan("selected", selects=selects, numbers=rng.getrandbits(NUMBER_BITS))
+        answer = tried_answer(session, rng, draws=draws, finite=False)
+        if answer is None or not _has_sample_form(session, learned) or (answer.ranks and answer.tied):
+            continue
+        if _strays(answer, learned) or not answer.is_mostly_steady:
+            continue
+        if answer.finite or not learned.finite or _has_what_was_written(session, answer):
+            return answer
+    return None
+
+
+def _has_what_was_written(session: ReferenceSession, answer: Answer) -> bool:
+    """Whether an answer has NaN or infinities only where `get_inputs` writes such, in a minor part.
+
+    The mean of missing numbers alone is missing. But a mean of nothing that divides by zero is no answer.
+    """
+    floats = [slot for slot in session.inputs.slots if slot.dtype in FLOATING]
+    inputs = [tensor_views.computable(tensor_views.view(session.inputs_buffer, slot)) for slot in floats]
+    values = [tensor_views.computable(one.value) for one in answer.expected if one.value.is_floating_point()]
+    odd = all(
+        any(bool(test(one).any()) for one in inputs) or not any(bool(test(one).any()) for one in values)
+        for test in (torch.isnan, torch.isinf)
+    )
+    finite = all(float(torch.isfinite(one).double().mean()) >= LEAST_FINITE for one in values if one.numel())
+    return answer.defined and odd and finite and all(map(is_odd_in_itself, answer.expected))
+
+
 def _has_sample_form(session: ReferenceSession, learned: Learned) -> bool:
     return learned.inputs is None or learned.inputs.slots == session.inputs.slots
-
-
-def _some(names: Sequence[str], rng: random.Random) -> list[str]:
-    """Return about half of the names, at least one."""
-    return [name for name in names if rng.random() < 1 / 2] or [rng.choice(names)]
 
 
 def foresee(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import torch
 
@@ -20,11 +20,20 @@ from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, VARIED_STATE, TensorSlot
 from warpsmith.evaluator.reference import mutations, shape_variation, step_memory, varying_forms
 from warpsmith.evaluator.reference.cancelling_pairs import APART, pair
-from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
+from warpsmith.evaluator.reference.draw_plan import (
+    INPUTS,
+    LISTS,
+    MASKS,
+    PLAIN_INTEGERS,
+    PLAIN_NUMBERS,
+    UNSEEN_MASKS,
+    VARIED,
+    DrawPlan,
+)
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.lasting_slices import add_memory
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
-from warpsmith.evaluator.reference.parameter_rows import set_apart, share_row
+from warpsmith.evaluator.reference.parameter_rows import make_alike, set_apart, share_row
 from warpsmith.evaluator.reference.rare_inputs import DISCRETE, RareSets, more_sets, rare_sets
 from warpsmith.evaluator.reference.session import Answer, ReferenceFailedError, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import AnsweredForm, Resizing
@@ -56,8 +65,16 @@ MOST_STATE_BYTES: Final = 16 << 20
 """Time after which, and bytes of buffers beyond which, no further call is followed."""
 INFINITY: Final = re.compile(r"\binf\b|\binfinity\b", re.IGNORECASE)
 """A source that writes an infinity means the infinities in its answers."""
+COMPARES: Final = re.compile(r"(?<![-<>=])[<>](?![<>])|less|greater")
+"""A source that may make a mask by a comparison."""
 FAR_BIAS: Final = 2.0**9
 """How far a bias is moved: outputs of layers have a spread of about one half."""
+BELOW: Final = (3.0, 8.0)
+"""How far biases lie below zero that make all units negative: outputs of layers have a spread of about one half."""
+LAST_DECIDES: Final = 2 / 3
+"""How often only the last layer has alike units where a problem decides: most decide by its numbers."""
+Layers = Literal["alike", "unbiased", "negative"]
+"""What parameters as a whole can make of layers."""
 MOST_ALONE: Final = 4
 """How many sites are tried at level `FAR` alone."""
 DISCRETE_LEVELS: Final = frozenset({IN_RANGE, SAME_SIGN})
@@ -88,7 +105,7 @@ class Learned:
         together: levels with which several draws can be far at once; empty if they cannot, or if there is one draw.
         draws: the sites whose numbers have a size that multiplies: floating draws, but not coin tosses or constants.
         state: highest level of each parameter and buffer that can change, by its name.
-        bias: the first bias that can change freely; empty if there is none.
+        biases: its biases that can change freely.
         apart: the parameters in which some rows can be zeros, of one sign, far away, or equal to others.
         reached: its buffers after each of its own first calls, if these change them.
         late: the same after each of many later calls, if the problem counts them.
@@ -104,6 +121,7 @@ class Learned:
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
         constant: whether some input is the same in every trial of the sample's shapes.
         discrete: whether some draws are integers or coin tosses.
+        masked: whether some draws decide masks.
         rare: seeds of plain input sets whose answers hold rare numbers.
         odd: seeds of plain input sets whose answers hold NaN or an infinity, as few do.
         forms: seeds of plain input sets of other forms than most.
@@ -115,7 +133,7 @@ class Learned:
     remote: Mapping[str, int] = field(default_factory=dict)
     together: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, int] = field(default_factory=dict)
-    bias: str = ""
+    biases: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     reached: tuple[Mapping[str, torch.Tensor], ...] = ()
     late: tuple[Mapping[str, torch.Tensor], ...] = ()
@@ -132,11 +150,17 @@ class Learned:
     constant: bool = False
     draws: frozenset[str] = frozenset()
     discrete: bool = False
+    masked: bool = False
     rare: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
     forms: tuple[int, ...] = ()
     memory: tuple[step_memory.Path, ...] = ()
     looked: RareSets | None = None
+
+    @property
+    def bias(self) -> str:
+        """The first bias that can change freely; empty if there is none."""
+        return next(iter(self.biases), "")
 
 
 def learn(session: ReferenceSession, *, hidden_shapes: bool) -> Learned:
@@ -198,6 +222,8 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     session.reset_state()
     session.make_inputs(two_seeds(session)[0])
     found = {site: most for site, most in session.sites.items() if most > PLAIN}
+    masks = {site for site in (MASKS, UNSEEN_MASKS) if found.pop(site, PLAIN)}
+    masked = MASKS in masks or bool(masks and COMPARES.search(session.source))
     sites = {site: most for site, most in found.items() if not site.startswith((INPUTS, PLAIN_NUMBERS))}
     answer = session.answer(rng.getrandbits(48), exact=False)
     sample = AnsweredForm.of(session.inputs, answer)
@@ -207,13 +233,14 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     rare = rare_sets(session, sample_finite=answer.finite) if seen.steady else RareSets(finite=answer.finite)
     finite = rare.finite and not _means_infinity(session, rare)
     known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
-    known = replace(known, decides=answer.decides)
+    known = replace(known, decides=answer.decides, masked=masked)
     known = replace(known, half=_is_near_in_half(session, sample, rng))
     known = replace(known, rare=rare.seeds, odd=rare.odd, looked=rare if seen.steady else None)
     session.reset_state()
     known = replace(known, **_reached(session, answer, rng, finite=finite))
     known = replace(known, state=_tolerated_state(session, known, rng))
-    known = replace(known, bias=_first_bias(session, known.state), apart=_set_apart_alone(session, known, rng))
+    biases = _biases(session, known.state)
+    known = replace(known, biases=biases, apart=_set_apart_alone(session, known, rng))
     session.reset_state()
     levels, alone = _tolerated_levels(session, known, sample, sites, rng)
     several = is_far(levels) and sum(most == FAR for most in sites.values()) > 1
@@ -562,6 +589,26 @@ def answer_set_apart(
     return tried_answer(session, rng, finite=finite, exact=exact, adapt=share)
 
 
+def change_layers(session: ReferenceSession, learned: Learned, layers: Layers, rng: random.Random) -> None:
+    """Change parameters as a whole: rows that are alike, or biases of zero, or far below zero, at least one of them."""
+    generator = session.device.generator(rng.getrandbits(48))
+    if layers == "alike":
+        # A layer's weight and bias together. Behind a last layer with alike units no logit differs from another.
+        modules = list(dict.fromkeys(name.rpartition(".")[0] for name in learned.apart))
+        layers_alike = [modules[-1]] if learned.decides and rng.random() < LAST_DECIDES else some(modules, rng)
+        for name in (name for name in learned.apart if name.rpartition(".")[0] in layers_alike):
+            parameter = tensor_views.view(session.state_buffer, session.parameters[name])
+            make_alike(parameter, generator, decides=learned.decides)
+        return
+    chosen = learned.biases if layers == "unbiased" else some(learned.biases, rng)
+    for name in chosen:
+        bias = tensor_views.view(session.state_buffer, session.parameters[name])
+        if layers == "unbiased":
+            bias.zero_()
+        else:
+            bias.abs_().add_(rng.uniform(*BELOW)).neg_()
+
+
 def is_far(levels: Mapping[str, int]) -> bool:
     return max(levels.values(), default=PLAIN) >= FAR_IN_HALF
 
@@ -583,13 +630,19 @@ def _state_slots(session: ReferenceSession) -> dict[str, TensorSlot]:
     return parameters | session.varied_buffers
 
 
-def _first_bias(session: ReferenceSession, levels: Mapping[str, int]) -> str:
-    found = (
+def _biases(session: ReferenceSession, levels: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the biases that can change freely, by their names."""
+    return tuple(
         name
         for name, slot in session.parameters.items()
         if name.endswith("bias") and len(slot.shape) == 1 and slot.dtype == "float32"
+        if levels.get(name, PLAIN) == ANYWHERE
     )
-    return next((name for name in found if levels.get(name, PLAIN) == ANYWHERE), "")
+
+
+def some(names: Sequence[str], rng: random.Random) -> list[str]:
+    """Return about half of the names, at least one."""
+    return [name for name in names if rng.random() < 1 / 2] or [rng.choice(names)]
 
 
 def shift_bias(session: ReferenceSession, name: str, rng: random.Random) -> None:
