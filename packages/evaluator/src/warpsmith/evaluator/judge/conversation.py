@@ -24,6 +24,8 @@ MOST_TIMES: Final = 4
 """Upper bound on wall time, in multiples of the limit, with the time without a processor included."""
 SPARE: Final = 1 / 2
 """Extra time outside a candidate's limit, in multiples of it, for calls of host code that check others."""
+SPARE_FOR_REPLAYS: Final = 1 / 2
+"""Share of the extra time for the replays of a trial's other recordings; the rest is left for calls of host code."""
 LEAST_WAITED_S: Final = 0.05
 """Shorter waits for a processor occur on every machine."""
 
@@ -63,6 +65,7 @@ class Conversation:
         self.seconds_left = config.timeout_s
         self.waited_s = 0.0
         self.spare_s = config.timeout_s * SPARE
+        self._kept_spare_s = self.spare_s * (1 - SPARE_FOR_REPLAYS)
         self._most_waited_s = (MOST_TIMES - 1) * config.timeout_s if config.device_kind.interprets else 0.0
         self._waiting: _Waiting | None = None
         # Whether the worker that gets the request may borrow the device.
@@ -201,6 +204,25 @@ class Conversation:
             yield
         finally:
             self.spare_s, self.seconds_left = max(0.0, self.seconds_left), limit
+
+    @property
+    def has_time_for_replays(self) -> bool:
+        """Whether spare time is left for replays of a trial's other recordings."""
+        return self.spare_s > self._kept_spare_s
+
+    @contextmanager
+    def beyond_limit(self) -> Iterator[None]:
+        """Let requests in this context use the spare time first, and then what is left of the limit.
+
+        For replays that a candidate must be able to make, and that are not begun when the spare time for them is used.
+        """
+        limit, spare = self.seconds_left, self.spare_s
+        self.seconds_left = limit + spare
+        try:
+            yield
+        finally:
+            left = max(0.0, self.seconds_left)
+            self.spare_s, self.seconds_left = max(0.0, left - limit), min(left, limit)
 
     def left(self) -> float:
         """Return the seconds until the deadline of the current request."""

@@ -53,7 +53,7 @@ class RecordedForm:
         answer: the form of the reference's answer to them, without values.
         recordings: of host code on this form.
         passed: whether a replay was right on such inputs.
-        turns: how often `next_recording` was called.
+        turns: how often `in_turn` was called.
     """
 
     form: Form
@@ -69,10 +69,14 @@ class RecordedForm:
         made_with = replace(session.made_with, draws=session.made_with.draws.with_tensors_as_made())
         return cls(session.inputs, made_with, replace(answer, expected=[]), recordings)
 
-    def next_recording(self) -> Recording:
-        """Return the recordings in turn: trials of other forms in between must not decide which are replayed."""
+    def in_turn(self) -> list[Recording]:
+        """Return the recordings, beginning with another one each time.
+
+        Only the first is sure to be replayed, and trials of other forms in between must not decide which one that is.
+        """
+        first = self.turns % len(self.recordings)
         self.turns += 1
-        return self.recordings[(self.turns - 1) % len(self.recordings)]
+        return self.recordings[first:] + self.recordings[:first]
 
     def has(self, recording: Recording) -> bool:
         """Whether host code did the same when this form was recorded."""
@@ -189,18 +193,20 @@ class Recordings:
         for recording in known.recordings:
             self._launches.begin(recording.launches)
 
-    def of_inputs(self, answer: Answer) -> tuple[Recording, bool]:
-        """Return a recording for inputs of the session's form, and whether the session's inputs were remade for it.
+    def of_inputs(self, answer: Answer) -> tuple[list[Recording], bool]:
+        """Return the recordings of the session's form, and whether the session's inputs were remade for them.
 
-        If a form has several recordings (autotuned kernels, later calls that act differently), they take turns.
+        A form has several if an autotuned kernel has several configurations, or a later call acts differently; they
+        take turns in being the first.
         """
         known, remade = self._known_as(self._session.inputs), False
         if known is None:
             known = RecordedForm.of(self._session, answer, [])
             known.recordings, remade = self._record(answer)
             self._known.append(known)
-        recording = known.next_recording()
-        return recording, self.past.fill(recording) or remade
+        found = known.in_turn()
+        filled = [self.past.fill(recording) for recording in found]
+        return found, any(filled) or remade
 
     def of_recorded_inputs(self, rng: random.Random) -> tuple[list[Recording], Answer]:
         """Make inputs of a recorded form; return its recordings and the reference's answer."""
@@ -213,9 +219,9 @@ class Recordings:
                     self.past.fill(recording)
                 return known, session.answer(rng.getrandbits(48))
         answer = session.answer(rng.getrandbits(48))
-        recording, remade = self.of_inputs(answer)
-        self._launches.await_code(recording.launches)
-        return [recording], session.answer(rng.getrandbits(48)) if remade else answer
+        found, remade = self.of_inputs(answer)
+        self._launches.await_code(found[0].launches)
+        return found[:1], session.answer(rng.getrandbits(48)) if remade else answer
 
     def _known_as(self, form: Form) -> RecordedForm | None:
         return next((known for known in self._known if known.form == form), None)
