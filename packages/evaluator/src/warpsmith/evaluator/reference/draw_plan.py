@@ -25,6 +25,7 @@ Kind = Literal[
     "apart",
     "whole",
     "lasting",
+    "selected",
     "everything",
 ]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
@@ -66,6 +67,10 @@ TAILED: Final[tuple[Kind, ...]] = ("scaled", "shifted")
 NEAR_ONE: Final = 1
 MODERATE_TOO: Final = 2
 """A product of moderate numbers overflows, and a sum of gates does not."""
+MASKS: Final = "mask"
+"""Site of a mask that a draw decides: a toss, or the comparison of a random number."""
+UNSEEN_MASKS: Final = "mask unseen"
+"""The same where comparisons are not seen: draws of NumPy, and those of Python that become no tensor."""
 MOST_SITES: Final = 64
 
 
@@ -82,6 +87,7 @@ class DrawPlan:
         paired: whether products of neighbours cancel (`PAIRS`), and whether most rows are alike besides (`ALIKE`).
         lasting: which slices keep a memory, if the kind is one of `LASTING`: those of numbers near one, from `NEAR_ONE`
             on; those of numbers at moderate distances too, of `MODERATE_TOO`.
+        selects: what masks select of some slices (`selected_slices.py`), if the kind is `selected`; 0 for what they do.
         sparse: the site with only a few slices, along its first dimension, on a grid; some of them begin with a zero.
         opposed: whether some of the draws that a kind gives one sign take the other one: 0 for none, else 1 or 2 for
             the odd or the even ones of several, ALL_OPPOSED for all. A single distant one is negative for 0.
@@ -102,6 +108,7 @@ class DrawPlan:
     ends: bool = False
     lasting: int = MODERATE_TOO
     paired: int = 0
+    selects: int = 0
 
     def level(self, site: str, most: int) -> int:
         """Return the level of a site that allows at most `most`; 0 in a plain input set."""
@@ -125,6 +132,7 @@ class DrawPlan:
             "ends": self.ends,
             "lasting": self.lasting,
             "paired": self.paired,
+            "selects": self.selects,
         }
 
     def with_tensors_as_made(self) -> "DrawPlan":
@@ -144,7 +152,7 @@ class DrawPlan:
         opposed, remote, numbers = (fields.integer(name) for name in ("opposed", "remote", "numbers"))
         on_grid, default = fields.flag("on_grid"), fields.integer("default")
         chosen = (opposed, remote, numbers, tuple(written), fields.text("sparse"))
-        how = (fields.flag("ends"), fields.integer("lasting"), fields.integer("paired"))
+        how = (fields.flag("ends"), fields.integer("lasting"), fields.integer("paired"), fields.integer("selects"))
         return DrawPlan(kind, levels, default, on_grid, *chosen, *how)  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ import numpy
 import torch
 from torch.overrides import TorchFunctionMode
 
-from warpsmith.evaluator.reference import distribution_draws, integer_changes, mutations
+from warpsmith.evaluator.reference import distribution_draws, integer_changes, mutations, selected_slices
 from warpsmith.evaluator.reference.bounds_of_draws import DrawBounds
 from warpsmith.evaluator.reference.cancelling_pairs import can_pair, nearly, pair
 from warpsmith.evaluator.reference.distribution_draws import Domain
@@ -30,12 +30,14 @@ from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
     INPUTS,
     LISTS,
+    MASKS,
     MODERATE_TOO,
     PLAIN_INTEGERS,
     PLAIN_NUMBERS,
     RENUMBERED,
     SIGNED,
     TAILED,
+    UNSEEN_MASKS,
     WHOLLY_FAR,
     DrawPlan,
     Kind,
@@ -111,6 +113,7 @@ class Origin:
     Attributes:
         draws: sites of random draws that it was computed from, since its range was last bounded.
         drawn: whether it is a random draw, or one times or plus a number: no relation between its elements is promised.
+        used: whether something was computed from such a draw.
         tables: sites of tables that it was computed from, since its range was last bounded.
         written: whether its numbers are integers computed from `arange` alone.
         constant: the constant that it is, until something is computed from it.
@@ -118,6 +121,7 @@ class Origin:
 
     draws: frozenset[str] = frozenset()
     drawn: bool = False
+    used: bool = False
     tables: frozenset[str] = frozenset()
     written: bool = False
     constant: "Constant | None" = None
@@ -209,6 +213,8 @@ class Catch(TorchFunctionMode):
         tensors = list(_tensors([args, kwargs]))
         with nullcontext() if name in DRAWS else InnerDraws(self._made_inside):
             result = func(*args, **kwargs)
+        if name in selected_slices.ORDERINGS and isinstance(result, torch.Tensor):
+            self._compared(result, tensors, lambda: func(*args, **kwargs))
         self._note_use(name, tensors)
         for made in _tensors(result):
             self._made(name, made, tensors, args, kwargs)
@@ -259,8 +265,22 @@ class Catch(TorchFunctionMode):
         for origin in filter(None, map(_origin, tensors)):
             if origin.constant is not None and name not in LOOKS:
                 origin.constant.used = True
+            origin.used |= name not in QUESTIONS
             if name in COMPARISONS:
                 self._bound(origin.tables, PLAIN)
+
+    def _compared(self, mask: torch.Tensor, tensors: list[torch.Tensor], again: Callable[[], torch.Tensor]) -> None:
+        """Let a comparison of one draw select all or none of some slices, if the plan says so.
+
+        Not of one from which something was computed before, which would no longer fit. What follows fits: the draw
+        itself changes.
+        """
+        drawn = [one for one in tensors if (origin := _origin(one)) is not None and origin.drawn and not origin.used]
+        if len(drawn) != 1 or drawn[0].shape != mask.shape or not drawn[0].is_floating_point():
+            return
+        self.built[MASKS] = IN_RANGE
+        if self.plan.selects:
+            selected_slices.select(drawn[0], mask, again, self.plan.selects, self._dice_of_slices(drawn[0]))
 
     def _made(
         self, name: str, made: torch.Tensor, tensors: list[torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -298,6 +318,9 @@ class Catch(TorchFunctionMode):
             level = self._level(site, SAME_SIGN)
             if level > PLAIN:
                 mutations.vary_tosses(made, self.plan.kind, level, self._dice(site, made))
+            self.built[MASKS] = IN_RANGE
+            if self.plan.selects:
+                selected_slices.toss(made, self.plan.selects, self._dice_of_slices(made))
         elif name in COUNTS:
             _tag(made, Origin(draws=self.counts(made, COUNTS[name], rates=tensors[0]), drawn=True))
         elif name == "multinomial":
@@ -336,7 +359,7 @@ class Catch(TorchFunctionMode):
             scaled = len(tensors) == 1 and origins[0].drawn and name in SCALINGS | MOVINGS
             if scaled and self.plan.on_grid and made.numel() and not made.is_complex():
                 self._plant(made, tensors[0], moved=name in MOVINGS)
-            _tag(made, Origin(draws, scaled, tables))
+            _tag(made, Origin(draws, scaled, tables=tables))
 
     def _plant(self, made: torch.Tensor, source: torch.Tensor, *, moved: bool) -> None:
         """Plant numbers in a draw that was scaled or moved; a moved one keeps its distance.
@@ -356,6 +379,7 @@ class Catch(TorchFunctionMode):
         site: str = "",
         most: int = FAR,
         ends: tuple[float, float] | None = None,
+        unseen: bool = False,
     ) -> frozenset[str]:
         """Vary a floating draw and return its site.
 
@@ -365,6 +389,7 @@ class Catch(TorchFunctionMode):
             site: its name; by default the place in the source.
             most: the highest level that it allows.
             ends: the least and the largest number of its range, if it has such.
+            unseen: whether a comparison of its numbers is not seen.
         """
         site = site or self._site()
         level = self._level(site, most)
@@ -379,6 +404,10 @@ class Catch(TorchFunctionMode):
             add_lasting_slices(made, max(level, IN_RANGE), self._dice(site, made), **how)
             if self.plan.ends:
                 mutations.keep_extremes(made, before)
+        if unseen:
+            self.built[UNSEEN_MASKS] = IN_RANGE
+            if self.plan.selects:
+                selected_slices.to_an_end(made, self.plan.selects, self._dice_of_slices(made))
         return frozenset({site})
 
     def _vary_draw(self, made: torch.Tensor, level: int, site: str, *, from_zero: bool) -> None:
@@ -523,7 +552,7 @@ class Catch(TorchFunctionMode):
             else:
                 unit = law.startswith("random ")
                 ends = mutations.ends_of_unit(torch.float32) if unit else None
-                self.draw(block, from_zero=unit, site=site, most=_most_of(form), ends=ends)
+                self.draw(block, from_zero=unit, site=site, most=_most_of(form), ends=ends, unseen=not form.becomes)
 
         def rare(site: str, made: Any) -> Any:
             """Return the least or the largest of many draws, which takes branches that few input sets take."""
@@ -729,6 +758,12 @@ class Catch(TorchFunctionMode):
         if not together:
             return self._dice(site, tensor)
         return torch.Generator(tensor.device).manual_seed(self.derive(f"rows of {tuple(tensor.shape)}"))
+
+    def _dice_of_slices(self, tensor: torch.Tensor) -> torch.Generator:
+        """Return a generator for the slices that masks select; half of the time the same for masks of one shape."""
+        if self.plan.numbers % 2:
+            return torch.Generator(tensor.device).manual_seed(self.derive(f"slices of {tuple(tensor.shape)}"))
+        return self._dice(self._site(), tensor)
 
     def _dice(self, site: str, tensor: torch.Tensor) -> torch.Generator:
         number = sum(self._occurrences.values())

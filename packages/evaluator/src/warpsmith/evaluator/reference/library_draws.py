@@ -47,7 +47,9 @@ NUMPY_COUNTS: Final = {"poisson": 0, "negative_binomial": 0, "geometric": 1}
 class Drawing(Protocol):
     """What varies the numbers that these functions return; tensors change in place."""
 
-    def draw(self, made: torch.Tensor, *, ends: tuple[float, float] | None = None) -> frozenset[str]: ...
+    def draw(
+        self, made: torch.Tensor, *, ends: tuple[float, float] | None = None, unseen: bool = False
+    ) -> frozenset[str]: ...
 
     def integers_of(self, made: torch.Tensor, low: int, high: int, *, special: Sequence[int] = ()) -> None: ...
 
@@ -77,7 +79,9 @@ class Drawing(Protocol):
 class _Idle:
     """Between runs: generators that a problem's module keeps return their draws unchanged."""
 
-    def draw(self, made: torch.Tensor, *, ends: tuple[float, float] | None = None) -> frozenset[str]:
+    def draw(
+        self, made: torch.Tensor, *, ends: tuple[float, float] | None = None, unseen: bool = False
+    ) -> frozenset[str]:
         return frozenset()
 
     def integers_of(self, made: torch.Tensor, low: int, high: int, *, special: Sequence[int] = ()) -> None: ...
@@ -433,10 +437,14 @@ def _numpy_functions(drawing: Drawing) -> dict[str, Function]:
 
         return draw_some
 
-    functions = {name: varied(name, lambda made, *_: drawing.draw(made), "f") for name in NUMPY_FLOATS - NUMPY_UNIT}
+    functions = {
+        name: varied(name, lambda made, *_: drawing.draw(made, unseen=True), "f") for name in NUMPY_FLOATS - NUMPY_UNIT
+    }
     # Many problems cast them to single precision, in which the last double below one is one.
     ends = mutations.ends_of_unit(torch.float32)
-    functions |= {name: varied(name, lambda made, *_: drawing.draw(made, ends=ends), "f") for name in NUMPY_UNIT}
+    functions |= {
+        name: varied(name, lambda made, *_: drawing.draw(made, ends=ends, unseen=True), "f") for name in NUMPY_UNIT
+    }
     for name in NUMPY_INTEGERS:
         functions[name] = varied(name, lambda made, args, kwargs: _vary_within(drawing, made, args, kwargs), "i")
     for name, least in NUMPY_COUNTS.items():

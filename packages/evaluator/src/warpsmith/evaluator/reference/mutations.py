@@ -631,7 +631,7 @@ def _with_ends(wide: torch.Tensor, dice: Dice, size: float) -> torch.Tensor:
 
     This exposes a reduction that skips the last of thousands of elements, which rounding would otherwise hide.
     """
-    for chosen in _choices_of_dims(wide.shape):
+    for chosen in choices_of_dims(wide.shape):
         picks = [dice.rand((PICKS,)) for _ in range(2)]
         for sign, part in zip((1.0, -1.0), picks, strict=True):
             at = _ends(wide.shape, chosen, dice, last=sign > 0)
@@ -664,7 +664,7 @@ def reach_ends(tensor: torch.Tensor, kind: Kind, ends: tuple[float, float], gene
             tensor.detach()[tuple(dice.below(size) for size in tensor.shape)] = number.to(tensor.device)
 
 
-def _choices_of_dims(shape: torch.Size) -> Iterator[tuple[int, ...]]:
+def choices_of_dims(shape: torch.Size) -> Iterator[tuple[int, ...]]:
     """Yield the sets of dimensions that a reduction can be over; dimensions of one element are left out."""
     dims = [dim for dim, size in enumerate(shape) if size > 1]
     if len(dims) > MOST_DIMS:
@@ -738,7 +738,7 @@ def _zero_slices(wide: torch.Tensor, dice: Dice) -> torch.Tensor:
     """Return a mask with one slice for each choice of dimensions that a reduction can be over: a pixel, a channel."""
     inside = torch.zeros(wide.shape, dtype=torch.bool, device=dice.generator.device)
     whole = sum(size > 1 for size in wide.shape)
-    for chosen in _choices_of_dims(wide.shape):
+    for chosen in choices_of_dims(wide.shape):
         if len(chosen) < whole:
             at = [slice(None) if dim in chosen else dice.below(size) for dim, size in enumerate(wide.shape)]
             inside[tuple(at)] = True
@@ -786,6 +786,7 @@ _CHANGES: Final[dict[str, Change]] = {
     "apart": _apart,
     "whole": _whole,
     "lasting": lambda wide, dice, level: wide,
+    "selected": lambda wide, dice, level: wide,
     "everything": _everything,
 }
 
@@ -828,7 +829,7 @@ def _at_the_ends(part: torch.Tensor, dice: Dice) -> torch.Tensor:
 
 def with_extreme_ends(part: torch.Tensor, dice: Dice, last: float) -> torch.Tensor:
     """Put `last`, 0 or 1, at the end of some rows, columns and slices, and `1 - last` at their start."""
-    for chosen in _choices_of_dims(part.shape):
+    for chosen in choices_of_dims(part.shape):
         part[_ends(part.shape, chosen, dice, last=False)] = 1 - last
         part[_ends(part.shape, chosen, dice, last=True)] = last
     return part
@@ -850,6 +851,7 @@ _UNIT_CHANGES: Final[dict[str, Callable[[torch.Tensor, Dice], torch.Tensor]]] = 
     "apart": skewed,
     "whole": lambda part, dice: part * 0 + dice.between(0.0, 1.0),
     "lasting": lambda part, dice: part,
+    "selected": lambda part, dice: part,
     "everything": skewed,
 }
 

@@ -174,12 +174,12 @@ def _kept(session: ReferenceSession, odd: Mapping[int, Set[str]]) -> Iterable[in
             if not left:
                 break
             answer = answer_to(session, seed, finite=False)
-            if answer is not None and all(map(_is_odd_in_itself, answer.expected)):
+            if answer is not None and all(map(is_odd_in_itself, answer.expected)):
                 left -= 1
                 yield seed
 
 
-def _is_odd_in_itself(one: Expected) -> bool:
+def is_odd_in_itself(one: Expected) -> bool:
     """Whether the non-finite elements of an answer are non-finite in fp64 too."""
     if one.exact is None or not one.value.is_floating_point():
         return True

@@ -15,6 +15,8 @@ from typing import Final, Literal
 import torch
 
 from warpsmith.evaluator.correctness.compare import FAR_RELATIVE, FARTHEST_RELATIVE, REMOTE_RELATIVE
+from warpsmith.evaluator.devices import tensor_views
+from warpsmith.evaluator.ipc.tensor_slots import FLOATING
 from warpsmith.evaluator.reference import shape_variation, step_memory
 from warpsmith.evaluator.reference.draw_plan import (
     ALL_OPPOSED,
@@ -45,7 +47,8 @@ from warpsmith.evaluator.reference.levels import (
     PLAIN,
     SAME_SIGN,
 )
-from warpsmith.evaluator.reference.rare_inputs import answer_to
+from warpsmith.evaluator.reference.rare_inputs import answer_to, is_odd_in_itself
+from warpsmith.evaluator.reference.selected_slices import BUT_ONE, SELECTIONS
 from warpsmith.evaluator.reference.session import Answer, ReferenceSession
 from warpsmith.evaluator.reference.shape_variation import Resizing
 from warpsmith.evaluator.reference.telling_numbers import chosen
@@ -60,8 +63,8 @@ from warpsmith.evaluator.reference.variability import (
     shift_bias,
 )
 
-SHIFTED: Final = 1 / 2
-"""How often a bias lies far from zero instead of the draws."""
+LEAST_FINITE: Final = 1 / 2
+"""Share of an answer that must be finite where masks select whole slices."""
 DRAWS: Final[Mapping[Kind, str]] = {
     "shifted": "numbers of other sign and size",
     "scaled": "numbers of another size",
@@ -73,6 +76,7 @@ DRAWS: Final[Mapping[Kind, str]] = {
     "apart": "numbers far from zero beside their spread",
     "whole": "draws that are one number, or of one sign, as a whole",
     "lasting": "rows and channels of moderate numbers, or of numbers near one, with which a recurrence remembers",
+    "selected": "masks that select all or none of some rows and slices",
 }
 ON_GRID: Final = "numbers rounded to multiples of a power of two, some of them exactly on a boundary or equal"
 GRID_KIND: Final[Kind] = "outliers"
@@ -142,6 +146,7 @@ class Trial:
         keeps_integers: whether plain integers and truth values among the inputs are the sample's.
         renumbered: whether some are not, once the inputs are made.
         shapes: the changed shapes, once they are made.
+        selects: what masks select of some slices; 0 for what they do.
         rare: seed of a plain input set whose answer holds a rare number; None for one that is drawn.
     """
 
@@ -164,6 +169,7 @@ class Trial:
     mixed: bool = False
     paired: int = 0
     shapes: str = ""
+    selects: int = 0
     rare: int | None = None
 
     @property
@@ -212,16 +218,14 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
         replace(trial, turn=next(turns), together=rng.random() < TOGETHER) if trial.kind in GOES_FAR else trial
         for trial in later
     ]
-    later = [
-        replace(trial, shifted=bool(learned.bias) and trial.kind == "distant" and rng.random() < SHIFTED)
-        for trial in later
-    ]
     starts = itertools.cycle(rng.sample(_starts(learned), len(_starts(learned))))
     later = [replace(trial, start=next(starts), written=chosen(written, rng)) for trial in later]
     later = _with_cancelling(later, rng) if learned.decides else later
     # In addition, so that they take no other trial's place.
     kept = [Trial(rare=rng.choice(seeds)) for seeds in (learned.forms, learned.odd) if seeds]
     kept += [Trial(new_parameters=True, apart=True)] if learned.apart and count > 1 else []
+    kept += [Trial("distant", changed, shifted=True)] if learned.bias and not learned.ranks and count > 1 else []
+    kept += [Trial("selected", changed, selects=one) for one in SELECTIONS if learned.masked and count > 1]
     kept += [Trial("whole", changed)] if learned.discrete and count > 1 else []
     kept += [Trial("lasting", changed)] if learned.memory and count > 1 else []
     return [_plain(learned, rng), *later, *kept] if later else [Trial(), *kept]
@@ -259,11 +263,11 @@ def prepare(session: ReferenceSession, learned: Learned, trial: Trial, rng: rand
     Returns:
         The trial as it was made, and the reference's answer.
     """
-    if trial.rare is not None or trial.kind == "lasting":
+    if trial.rare is not None or trial.kind in {"lasting", "selected"}:
         answer = _chosen_answer(session, learned, trial, rng)
         if answer is not None:
             return trial, answer
-        trial = Trial() if trial.kind == "lasting" else trial
+        trial = Trial() if trial.kind in {"lasting", "selected"} else trial
     trial = replace(trial, new_parameters=trial.new_parameters and bool(learned.state or learned.reached))
     learned = _with_integers_kept(learned) if trial.keeps_integers else learned
     opposed, numbers = rng.choice(OPPOSED), rng.getrandbits(NUMBER_BITS)
@@ -320,7 +324,8 @@ def _on_other_shapes(
 def _chosen_answer(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
     """Return the answer to inputs that were, or are, chosen by what the reference answers; None if that fails."""
     if trial.rare is None:
-        return _remembered(session, learned, trial, rng)
+        chosen = _remembered if trial.kind == "lasting" else _selected
+        return chosen(session, learned, trial, rng)
     session.reset_state()
     return answer_to(session, trial.rare, finite=learned.finite and trial.rare not in learned.odd)
 
@@ -342,6 +347,38 @@ def _remembered(session: ReferenceSession, learned: Learned, trial: Trial, rng: 
         if exact is not None and exact.is_mostly_steady and not _strays(exact, learned):
             return exact
     return None
+
+
+def _selected(session: ReferenceSession, learned: Learned, trial: Trial, rng: random.Random) -> Answer | None:
+    """Make plain inputs in which masks select all or none of some slices, and return the answer to them."""
+    changed = (learned.state, rng, _states(learned, trial.start)) if trial.new_parameters else ({}, rng)
+    for selects in [trial.selects] * 2 + [trial.selects + BUT_ONE] * 2:
+        change_state(session, *changed)
+        draws = DrawPlan("selected", selects=selects, numbers=rng.getrandbits(NUMBER_BITS))
+        answer = tried_answer(session, rng, draws=draws, finite=False)
+        if answer is None or not _has_sample_form(session, learned) or (answer.ranks and answer.tied):
+            continue
+        if _strays(answer, learned) or not answer.is_mostly_steady:
+            continue
+        if answer.finite or not learned.finite or _has_what_was_written(session, answer):
+            return answer
+    return None
+
+
+def _has_what_was_written(session: ReferenceSession, answer: Answer) -> bool:
+    """Whether an answer has NaN or infinities only where `get_inputs` writes such, in a minor part.
+
+    The mean of missing numbers alone is missing. But a mean of nothing that divides by zero is no answer.
+    """
+    floats = [slot for slot in session.inputs.slots if slot.dtype in FLOATING]
+    inputs = [tensor_views.computable(tensor_views.view(session.inputs_buffer, slot)) for slot in floats]
+    values = [tensor_views.computable(one.value) for one in answer.expected if one.value.is_floating_point()]
+    odd = all(
+        any(bool(test(one).any()) for one in inputs) or not any(bool(test(one).any()) for one in values)
+        for test in (torch.isnan, torch.isinf)
+    )
+    finite = all(float(torch.isfinite(one).double().mean()) >= LEAST_FINITE for one in values if one.numel())
+    return answer.defined and odd and finite and all(map(is_odd_in_itself, answer.expected))
 
 
 def _has_sample_form(session: ReferenceSession, learned: Learned) -> bool:

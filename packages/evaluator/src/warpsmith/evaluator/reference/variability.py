@@ -20,7 +20,16 @@ from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING, VARIED_STATE, TensorSlot
 from warpsmith.evaluator.reference import mutations, shape_variation, step_memory, varying_forms
 from warpsmith.evaluator.reference.cancelling_pairs import APART, pair
-from warpsmith.evaluator.reference.draw_plan import INPUTS, LISTS, PLAIN_INTEGERS, PLAIN_NUMBERS, VARIED, DrawPlan
+from warpsmith.evaluator.reference.draw_plan import (
+    INPUTS,
+    LISTS,
+    MASKS,
+    PLAIN_INTEGERS,
+    PLAIN_NUMBERS,
+    UNSEEN_MASKS,
+    VARIED,
+    DrawPlan,
+)
 from warpsmith.evaluator.reference.form import Form
 from warpsmith.evaluator.reference.lasting_slices import add_memory
 from warpsmith.evaluator.reference.levels import ANY_SIGN, ANYWHERE, FAR, FAR_IN_HALF, IN_RANGE, PLAIN, SAME_SIGN
@@ -56,6 +65,8 @@ MOST_STATE_BYTES: Final = 16 << 20
 """Time after which, and bytes of buffers beyond which, no further call is followed."""
 INFINITY: Final = re.compile(r"\binf\b|\binfinity\b", re.IGNORECASE)
 """A source that writes an infinity means the infinities in its answers."""
+COMPARES: Final = re.compile(r"(?<![-<>=])[<>](?![<>])|less|greater")
+"""A source that may make a mask by a comparison."""
 FAR_BIAS: Final = 2.0**9
 """How far a bias is moved: outputs of layers have a spread of about one half."""
 MOST_ALONE: Final = 4
@@ -104,6 +115,7 @@ class Learned:
         unvaried: whether nothing differs between trials: no number, no parameter and no shape.
         constant: whether some input is the same in every trial of the sample's shapes.
         discrete: whether some draws are integers or coin tosses.
+        masked: whether some draws decide masks.
         rare: seeds of plain input sets whose answers hold rare numbers.
         odd: seeds of plain input sets whose answers hold NaN or an infinity, as few do.
         forms: seeds of plain input sets of other forms than most.
@@ -132,6 +144,7 @@ class Learned:
     constant: bool = False
     draws: frozenset[str] = frozenset()
     discrete: bool = False
+    masked: bool = False
     rare: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
     forms: tuple[int, ...] = ()
@@ -198,6 +211,8 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     session.reset_state()
     session.make_inputs(two_seeds(session)[0])
     found = {site: most for site, most in session.sites.items() if most > PLAIN}
+    masks = {site for site in (MASKS, UNSEEN_MASKS) if found.pop(site, PLAIN)}
+    masked = MASKS in masks or bool(masks and COMPARES.search(session.source))
     sites = {site: most for site, most in found.items() if not site.startswith((INPUTS, PLAIN_NUMBERS))}
     answer = session.answer(rng.getrandbits(48), exact=False)
     sample = AnsweredForm.of(session.inputs, answer)
@@ -207,7 +222,7 @@ def _learn(session: ReferenceSession, seen: Seen, *, hidden_shapes: bool) -> Lea
     rare = rare_sets(session, sample_finite=answer.finite) if seen.steady else RareSets(finite=answer.finite)
     finite = rare.finite and not _means_infinity(session, rare)
     known = Learned(inputs=inputs, answered=answered, finite=finite, ranks=answer.ranks, on_grid=on_grid)
-    known = replace(known, decides=answer.decides)
+    known = replace(known, decides=answer.decides, masked=masked)
     known = replace(known, half=_is_near_in_half(session, sample, rng))
     known = replace(known, rare=rare.seeds, odd=rare.odd, looked=rare if seen.steady else None)
     session.reset_state()

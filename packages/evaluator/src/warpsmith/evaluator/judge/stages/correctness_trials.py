@@ -110,8 +110,9 @@ def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Ra
     """Replay the recordings of the form of the session's inputs; CandidateFailedError if one does not pass."""
     recordings, comparer, evidence = evaluation.recordings, evaluation.comparer, evaluation.evidence
     evidence.trials += 1
-    wrong, recording, delivered = "", None, None
+    wrong, configuration, delivered = "", "", None
     for recording, delivered in _replayed(evaluation, answer, rng):
+        configuration = recording.remark
         if not (trial.reshaped or trial.reordered):
             evidence.note_traffic(delivered.bytes_moved)
         if evidence.trials == 1:
@@ -119,7 +120,7 @@ def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Ra
         wrong = comparer.wrong(delivered)
         if wrong:
             break
-    assert recording is not None and delivered is not None
+    assert delivered is not None
     if not delivered.answer.is_exact:
         evidence.flags.add("no_fp64")
     if evidence.trials == 1:
@@ -132,7 +133,7 @@ def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Ra
     if _turns_out_to_depend_on_content(evaluation, delivered):
         raise _depends_on_content(evidence, wrong)
     remark = f" (this trial had {trial.remark})" if trial.remark else ""
-    said = f"{wrong}{remark}{recording.remark}. {recordings.module.lacks}".rstrip()
+    said = f"{wrong}{remark}{configuration}. {recordings.module.lacks}".rstrip()
     raise CandidateFailedError("incorrect", None, said)
 
 
