@@ -17,8 +17,8 @@ SELECTIONS: Final = (ALL, NONE)
 BUT_ONE: Final = 2
 """Added to a selection: all but one element of a slice, or none but one, for problems that tolerate no more."""
 MOST_SELECTION: Final = NONE + BUT_ONE
-WHOLLY: Final = 1 / 6
-"""How often all of a draw is selected, or nothing; one of a single dimension always is."""
+PART: Final = 1 / 3
+"""Share of a draw of one dimension that is selected where a comparison is not seen: it may be of many rows."""
 AT_AN_END: Final = 2.0**-12
 """Remaining spread of numbers whose comparison is not seen: they lie at one end of their draw."""
 ORDERINGS: Final = frozenset(
@@ -33,20 +33,28 @@ def selects_all(selection: int) -> bool:
     return selection in {ALL, ALL + BUT_ONE}
 
 
-def slices(shape: torch.Size, selection: int, generator: torch.Generator) -> torch.Tensor:
-    """Return a mask with one slice of a shape for each choice of dimensions that a reduction can be over."""
+def slices(shape: torch.Size, selection: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two masks: the elements to select, or not to, in one slice for each choice of dimensions; and the others.
+
+    A choice is one that a reduction can be over. A vector is selected as a whole.
+    """
     dice = Dice(generator)
-    inside = torch.zeros(shape, dtype=torch.bool, device=generator.device)
+    inside, spared = (torch.zeros(shape, dtype=torch.bool, device=generator.device) for _ in range(2))
     long = sum(size > 1 for size in shape)
-    whole = long < 2 or float(dice.rand(())) < WHOLLY
     for chosen in choices_of_dims(shape):
-        if (len(chosen) == long) == whole:
+        if len(chosen) < long or long == 1:
             at = tuple(slice(None) if dim in chosen else dice.below(size) for dim, size in enumerate(shape))
-            inside[at] = True
+            inside[at], spared[at] = True, False
             if selection > BUT_ONE:
-                spared = tuple(dice.below(size) if dim in chosen else at[dim] for dim, size in enumerate(shape))
-                inside[spared] = False
-    return inside
+                spared[tuple(dice.below(size) if dim in chosen else at[dim] for dim, size in enumerate(shape))] = True
+    return inside & ~spared, spared
+
+
+def _wanted(mask: torch.Tensor, selection: int, dice: torch.Generator) -> torch.Tensor:
+    """Return what a mask is to select."""
+    inside, spared = slices(mask.shape, selection, dice)
+    every = selects_all(selection)
+    return mask.bool().masked_fill(inside, every).masked_fill(spared, not every)
 
 
 def select(
@@ -61,17 +69,19 @@ def select(
         selection: what is selected.
         dice: random generator on the tensor's device.
     """
-    wanted, places = selects_all(selection), slices(draw.shape, selection, dice)
-    before, wrong = draw.detach().clone(), places & (mask != wanted)
-    fitting = before[mask == wanted]
-    if not fitting.numel() or not bool(wrong.any()):
+    wanted, before = _wanted(mask, selection, dice), draw.detach().clone()
+    if bool(mask.all()) or not bool(mask.any()):
         return
-    some = fitting[torch.randint(fitting.numel(), draw.shape, **drawn_by(dice))]
+    some = torch.empty_like(before)
+    for side in (True, False):
+        fitting = before[mask == side]
+        picked = fitting[torch.randint(len(fitting), draw.shape, **drawn_by(dice))]
+        some = torch.where(wanted == side, picked, some)
     # Where thresholds differ from element to element, an end of the draw is on the same side of most.
     for others in (some, before.min(), before.max()):
-        draw.detach().copy_(torch.where(wrong, others, before))
+        draw.detach().copy_(torch.where(wanted != mask, others, before))
         now = again()
-        if bool((now[wrong] == wanted).all()):
+        if torch.equal(now, wanted):
             mask.copy_(now)
             return
     draw.detach().copy_(before)
@@ -81,11 +91,18 @@ def to_an_end(draw: torch.Tensor, selection: int, dice: torch.Generator) -> None
     """Move slices of a draw to its low end, or to its high one, for a comparison that is not seen."""
     if not draw.numel() or draw.is_complex():
         return
-    end = draw.min() if selects_all(selection) else draw.max()
-    draw.copy_(torch.where(slices(draw.shape, selection, dice), end + AT_AN_END * (draw - end), draw))
+    inside, spared = slices(draw.shape, selection, dice)
+    if draw.dim() == 1:
+        length = max(1, int(PART * len(draw)))
+        begin = Dice(dice).below(len(draw) - length + 1)
+        inside[:begin] = inside[begin + length :] = False
+    low, high = draw.min(), draw.max()
+    end, other = (low, high) if selects_all(selection) else (high, low)
+    moved = torch.where(inside, end + AT_AN_END * (draw - end), draw)
+    draw.copy_(torch.where(spared, other, moved))
 
 
 def toss(tosses: torch.Tensor, selection: int, dice: torch.Generator) -> None:
     """Make tosses of some slices ones, or zeros."""
     if tosses.numel():
-        tosses.masked_fill_(slices(tosses.shape, selection, dice), selects_all(selection))
+        tosses.copy_(_wanted(tosses, selection, dice))
