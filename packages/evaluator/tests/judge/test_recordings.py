@@ -137,7 +137,7 @@ def test_host_code_has_no_content_and_no_gpu(judge):
     What it wrote itself it may find again, where memory is used for another form.
     """
     reads = "import ctypes\nassert not any(ctypes.string_at(x.data_ptr(), x.numel() * 4))"
-    writes = "import ctypes\nctypes.memset(out.data_ptr(), 1, 64)"
+    writes = "import ctypes\nctypes.memset(out.data_ptr(), 1, min(64, 4 * out.numel()))"
     nodes = "assert not [name for name in os.listdir('/dev') if name.startswith('nvidia')]"
     for before, after in ((f"{reads}\n{nodes}", ""), (nodes, writes)):
         assert judged(judge, candidate(before, after)).status == "correct"

@@ -109,9 +109,10 @@ def _refuses(
 def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Random) -> None:
     """Replay the recordings of the form of the session's inputs; CandidateFailedError if one does not pass."""
     recordings, comparer, evidence = evaluation.recordings, evaluation.comparer, evaluation.evidence
-    evidence.trials += 1
     wrong, configuration, delivered = "", "", None
-    for recording, delivered in _replayed(evaluation, answer, rng):
+    for number, (recording, delivered) in enumerate(_replayed(evaluation, answer, rng)):
+        # One trial, however many recordings it replays; none if nothing could be replayed.
+        evidence.trials += number == 0
         configuration = recording.remark
         if not (trial.reshaped or trial.reordered):
             evidence.note_traffic(delivered.bytes_moved)
