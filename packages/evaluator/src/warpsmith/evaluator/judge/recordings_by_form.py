@@ -26,6 +26,8 @@ MOST_LEFT_OUT: Final = 16
 """Skipped recordings per form: as many as the configurations drawn for a kernel."""
 MOST_SMALLER: Final = 2
 """Forms recorded in another order before the problem's own; plus one of the same shapes."""
+STARTING_S: Final = 5.0
+"""Time for a new process of the candidate, besides that of its calls."""
 _QUOTED: Final = MAX_TEXT // 5
 """Maximum characters of each of two messages: a trial's remark follows, after half of MAX_TEXT."""
 
@@ -266,30 +268,54 @@ class Recordings:
             CandidateFailedError: host code fails in this order only.
         """
         own, passed = self._known[0], self._before_others()
-        if self._execution is None or not passed or self._candidate.conversation.spare_s <= 0:
+        if self._execution is None or not passed:
             return []
-        execution = type(self._execution)(self._session, self._candidate, self._launches)
+        forms = [*passed, own]
+        return [
+            (one, made)
+            for one, made in zip(forms, self._made_in_another_order(forms), strict=False)
+            if made is not None and not one.has(made) and (one is own or not made.remark)
+        ]
+
+    def _made_in_another_order(self, forms: list[RecordedForm]) -> list[Recording | None]:
+        """Return the recordings of one call on each form, made in another process; none if no inputs can be drawn.
+
+        Each of these calls works in the recorded order. So whatever ends this process is the candidate's failure,
+        unless the machine may be to blame: then a second process tries once more, as the candidate's only one. Values
+        that host code reads in this order alone it gets on the device.
+        """
+        assert self._execution is not None
+        first, alone = type(self._execution), False
+        way = first
+        while True:
+            try:
+                made = self._made_by(way, forms)
+                if alone:
+                    self._load_in(first)
+                return made
+            except BadProblemError:
+                return []
+            except NeedsDeviceError as error:
+                way = self._fallback(error)
+            except (CandidateFailedError, SuspectError) as error:
+                if alone or not _may_lack_means(error):
+                    raise
+                alone = True
+                self.end()
+                self.close()
+
+    def _made_by(self, way: type[HostExecution], forms: list[RecordedForm]) -> list[Recording | None]:
+        conversation = self._candidate.conversation
+        execution = way(self._session, self._candidate, self._launches)
         try:
-            with self._candidate.conversation.beside_limit(), self._launches.uncounted():
+            # As much time as all earlier calls and replays took is enough for these few.
+            with conversation.beside_limit(conversation.used_s + STARTING_S), self._launches.uncounted():
                 execution.load()
-                found = [(one, self._recorded_after_others(execution, one)) for one in (*passed, own)]
-        except (NeedsDeviceError, CandidateFailedError, SuspectError) as error:
-            failed = error.__cause__ if isinstance(error, NeedsDeviceError) else error
-            if isinstance(failed, CandidateFailedError) and execution.worker.alive and not _lacks_means(failed):
-                raise failed from error
-            return []
-        except BadProblemError:
-            # No inputs of a form could be drawn again.
-            return []
+                return [self._recorded_after_others(execution, one) for one in forms]
         finally:
             # Wait for the end: none of it may run during a timing.
             execution.end()
             execution.close()
-        return [
-            (one, made)
-            for one, made in found
-            if made is not None and not one.has(made) and (one is own or not made.remark)
-        ]
 
     def _before_others(self) -> list[RecordedForm]:
         """Return the smallest forms that passed, and one with the problem's own shapes."""
@@ -413,9 +439,9 @@ def made_of_form(session: ReferenceSession, known: RecordedForm, rng: random.Ran
     return False
 
 
-def _lacks_means(error: CandidateFailedError) -> bool:
-    """Whether a failure can come from the machine's load or a missing device rather than from the order of calls."""
-    return error.failure.status == "timeout" or error.failure.category in {"needs_device", "out_of_memory"}
+def _may_lack_means(error: CandidateFailedError | SuspectError) -> bool:
+    """Whether a failure can come from a lack of memory or time on the machine rather than from the order of calls."""
+    return isinstance(error, SuspectError) or error.failure.category == "out_of_memory"
 
 
 @contextmanager
