@@ -9,6 +9,7 @@ from typing import Final, Self
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
+from warpsmith.evaluator.judge.host_execution.acts import Finding
 from warpsmith.evaluator.judge.host_execution.base import HostExecution, NeedsDeviceError
 from warpsmith.evaluator.judge.host_execution.on_device import FORM_ATTEMPTS
 from warpsmith.evaluator.judge.host_execution.recording_limits import claims_of_a_recording
@@ -219,6 +220,13 @@ class Recordings:
         self._launches.await_code(recording.launches)
         return [recording], session.answer(rng.getrandbits(48)) if remade else answer
 
+    def form_of_inputs(self) -> RecordedForm:
+        """Return what is known about the form of the session's inputs; KeyError if it was not recorded."""
+        known = self._known_as(self._session.inputs)
+        if known is None:
+            raise KeyError("the session's inputs have a form that was not recorded")
+        return known
+
     def _known_as(self, form: Form) -> RecordedForm | None:
         return next((known for known in self._known if known.form == form), None)
 
@@ -408,15 +416,19 @@ class Recordings:
             )
         return True
 
-    def depends_on_content(self, placed: Form) -> bool:
-        """Whether host code acts differently on the values in the session's arenas than on others of their form.
+    def try_content(self, placed: Form) -> Finding:
+        """Call host code on the values in the session's arenas and on others; return what that shows.
 
         Call it when no replay will have these values any more: host code that runs on the device sees them.
+
+        Raises:
+            CandidateFailedError, SuspectError: a call fails, though not because of its content.
         """
-        if self._execution is None or self._candidate.conversation.spare_s <= 0:
-            return False
+        known = self._known_as(self._session.inputs)
+        if self._execution is None or known is None or self._candidate.conversation.spare_s <= 0:
+            return Finding()
         with self._candidate.conversation.beside_limit(), self._launches.uncounted():
-            return self._execution.depends_on_content(placed)
+            return self._execution.try_content(known.answer, placed)
 
     def end(self) -> None:
         """End the host worker and wait until it is gone, so that none of it runs during timing."""
