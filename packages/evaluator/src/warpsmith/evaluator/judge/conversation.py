@@ -192,11 +192,10 @@ class Conversation:
         return waited
 
     @contextmanager
-    def beside_limit(self, least_s: float = 0.0) -> Iterator[None]:
+    def beside_limit(self, least_s: float) -> Iterator[None]:
         """Let requests in this context use the spare time alone, or `least_s` seconds if less is left of it.
 
-        For calls that check others: they must not push a candidate over its limit. Checks without a least time are
-        skipped when no spare time is left.
+        For calls that check others: they must not push a candidate over its limit.
         """
         limit, used, granted = self.seconds_left, self.used_s, max(self.spare_s, least_s)
         self.seconds_left = granted

@@ -28,7 +28,7 @@ MOST_LEFT_OUT: Final = 16
 MOST_SMALLER: Final = 2
 """Forms recorded in another order before the problem's own; plus one of the same shapes."""
 STARTING_S: Final = 5.0
-"""Time for a new process of the candidate, besides that of its calls."""
+"""Time for calls that check others, besides as much as all earlier calls and replays took."""
 _QUOTED: Final = MAX_TEXT // 5
 """Maximum characters of each of two messages: a trial's remark follows, after half of MAX_TEXT."""
 
@@ -316,7 +316,7 @@ class Recordings:
         conversation = self._candidate.conversation
         execution = way(self._session, self._candidate, self._launches)
         try:
-            # As much time as all earlier calls and replays took is enough for these few.
+            # Within the time that all earlier calls and replays took, these few end too.
             with conversation.beside_limit(conversation.used_s + STARTING_S), self._launches.uncounted():
                 execution.load()
                 return [self._recorded_after_others(execution, one) for one in forms]
@@ -425,9 +425,11 @@ class Recordings:
             CandidateFailedError, SuspectError: a call fails, though not because of its content.
         """
         known = self._known_as(self._session.inputs)
-        if self._execution is None or known is None or self._candidate.conversation.spare_s <= 0:
+        conversation = self._candidate.conversation
+        if self._execution is None or known is None or conversation.spare_s <= 0:
             return Finding()
-        with self._candidate.conversation.beside_limit(), self._launches.uncounted():
+        # These few calls end within the time that all earlier ones and the replays took, whatever the machine's load.
+        with conversation.beside_limit(conversation.used_s + STARTING_S), self._launches.uncounted():
             return self._execution.try_content(known.answer, placed)
 
     def end(self) -> None:

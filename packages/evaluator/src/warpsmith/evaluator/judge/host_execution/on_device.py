@@ -103,11 +103,6 @@ class OnDeviceExecution(HostExecution):
         except BadProblemError:
             # No other inputs of this form could be drawn, so nothing is shown.
             return Finding()
-        except CandidateFailedError as error:
-            # How much time is left for this depends on the machine as much as on the candidate.
-            if error.failure.status != "timeout":
-                raise
-            return Finding()
         finally:
             self._fill_state(self._arena("state", self.session.state.size)[0])
             self._make_again(made_with)
