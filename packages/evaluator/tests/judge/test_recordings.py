@@ -9,7 +9,7 @@ from warpsmith.evaluator import EvaluatorConfig, Problem, fingerprint
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.judge import replays
 from warpsmith.evaluator.judge.host_execution import detached as detaching
-from warpsmith.evaluator.judge.host_execution.base import NeedsDeviceError
+from warpsmith.evaluator.judge.host_execution.base import HostExecution, NeedsDeviceError
 from warpsmith.evaluator.judge.host_execution.detached import DetachedExecution
 from warpsmith.evaluator.judge.host_execution.on_device import OnDeviceExecution
 from warpsmith.evaluator.judge.judge import Judge
@@ -755,6 +755,14 @@ CONTENTS = {
     "a grid": candidate(
         "more = int(abs(x.flatten()[0].item()) * 1e6) % 64", launch=LAUNCH.replace("64),", "64) + more,")
     ),
+    "the last call": candidate(
+        "unused, self.last = self.last, int(abs(x.flatten()[0].item()) * 1e6) % 64",
+        init="self.last = 0",
+        **WITH_A_NUMBER,
+    ),
+    "a copy in the call after it": candidate(
+        "if self.last: x = x.clone()\nself.last = int(abs(x.flatten()[0].item()) * 1e6) % 2", init="self.last = 0"
+    ),
     "an exception": candidate(
         "first = x.flatten()[0].item()\nself.sign = getattr(self, 'sign', first > 0)\nassert self.sign == (first > 0)"
     ),
@@ -769,7 +777,7 @@ def test_what_host_code_does_is_the_same_on_every_content(judge, source):
     assert verdict.status in {"rejected", "incorrect"}, verdict
     if verdict.status == "rejected":
         assert verdict.flags == ("not_from_kernels",)
-        assert "On the values of a trial forward acts differently" in verdict.error_message
+        assert "forward acts differently than on others" in verdict.error_message
 
 
 def test_a_content_that_is_missing_where_there_is_no_device_is_not_hidden(judge):
@@ -915,6 +923,55 @@ def test_what_a_small_call_leaves_must_do_for_a_large_one(judge, before, launch,
         verdict = judged(judge, source)
         assert verdict.status in {"incorrect", "runtime_error"}, verdict
         assert "in a process of its own" in verdict.error_message
+
+
+ENDS = {
+    "exits": ("os._exit(0)", "exit code 0"),
+    "raises": ("raise SystemExit", "SystemExit"),
+    "claims a lack of memory": ("raise MemoryError('none')", "out of memory"),
+    "reads a value": ("x.flatten()[0].item()", "outside every tensor"),
+}
+
+
+@pytest.mark.parametrize(("ends", "says"), ENDS.values(), ids=ENDS)
+def test_what_ends_a_call_in_another_order_hides_nothing(judge, ends, says):
+    before, launch = KEPT_TOO_LONG["a workspace"]
+    source = candidate(
+        f"if self.kept is None and x.numel() < 37 * 19: {ends}\n{before}",
+        kernel=KERNEL + COPIES,
+        init="self.kept = None",
+        launch=launch,
+    )
+    verdict = judge.evaluate(DOUBLE, source, trials=5, seed=None, timeout_s=20.0)
+    assert verdict.status == "runtime_error", verdict
+    assert says in verdict.error_message
+    assert "in a process of its own" in verdict.error_message
+
+
+def test_a_call_in_another_order_that_reads_a_value_may_do_so(judge):
+    source = candidate(
+        "if not self.calls and x.numel() < 37 * 19: x.flatten()[0].item()\nself.calls += 1", init="self.calls = 0"
+    )
+    for _ in range(2):
+        verdict = judge.evaluate(DOUBLE, source, trials=5, seed=None, timeout_s=20.0)
+        assert (verdict.status, verdict.recording) == ("correct", "detached"), verdict
+
+
+@pytest.mark.parametrize(("kills", "status"), [(1, "correct"), (2, "correct"), (9, "runtime_error")])
+def test_a_process_that_is_killed_in_another_order_is_tried_again(judge, monkeypatch, kills, status):
+    """Detached, on the device, and once more as the candidate's only process."""
+    killed, record = [], HostExecution.record_once
+
+    def record_once(self, answer, room):
+        if len(killed) < kills:
+            killed.append(self.way)
+            self.worker.kill()
+        return record(self, answer, room)
+
+    monkeypatch.setattr(HostExecution, "record_once", record_once)
+    verdict = judge.evaluate(DOUBLE, candidate(), trials=5, seed=None, timeout_s=20.0)
+    assert verdict.status == status, verdict
+    assert killed[:3] == ["detached", "on_device", "on_device"][:kills]
 
 
 @pytest.mark.parametrize(

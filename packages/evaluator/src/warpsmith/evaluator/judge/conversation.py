@@ -57,13 +57,14 @@ class Conversation:
     Attributes:
         seconds_left: what is left of the candidate's time limit. The reference's and the judge's time do not count,
             nor, on a CPU, time in which the worker waited for a processor.
+        used_s: seconds of its time limit that it has used.
         spare_s: what is left of its extra time outside the limit; see `beside_limit`.
         waited_s: seconds that did not count because a worker waited for a processor.
     """
 
     def __init__(self, machine: Machine, config: EvaluatorConfig, evidence: Evidence) -> None:
         self.seconds_left = config.timeout_s
-        self.waited_s = 0.0
+        self.used_s = self.waited_s = 0.0
         self.spare_s = config.timeout_s * SPARE
         self._kept_spare_s = self.spare_s * (1 - SPARE_FOR_REPLAYS)
         self._most_waited_s = (MOST_TIMES - 1) * config.timeout_s if config.device_kind.interprets else 0.0
@@ -143,7 +144,8 @@ class Conversation:
             ) from error
         finally:
             self._credit_waiting()
-            self.seconds_left = self.left() + kept_back
+            before, self.seconds_left = self.seconds_left, self.left() + kept_back
+            self.used_s += before - self.seconds_left
 
     def _overrun(self, error: WorkerTimeoutError, at_most_s: float | None) -> Exception:
         limit_s, on_cpu = self._config.timeout_s, self._config.device_kind.interprets
@@ -193,17 +195,19 @@ class Conversation:
         return waited
 
     @contextmanager
-    def beside_limit(self) -> Iterator[None]:
-        """Let requests in this context use the spare time alone.
+    def beside_limit(self, least_s: float) -> Iterator[None]:
+        """Let requests in this context use the spare time alone, or `least_s` seconds if less is left of it.
 
-        For calls that check others, and are skipped when no spare time is left: they must not push a candidate over its
-        limit.
+        For calls that check others: they must not push a candidate over its limit.
         """
-        limit, self.seconds_left = self.seconds_left, self.spare_s
+        limit, used, granted = self.seconds_left, self.used_s, max(self.spare_s, least_s)
+        self.seconds_left = granted
         try:
             yield
         finally:
-            self.spare_s, self.seconds_left = max(0.0, self.seconds_left), limit
+            spent = granted - self.seconds_left
+            self.seconds_left, self.used_s = limit, used
+            self.spare_s = max(0.0, self.spare_s - spent)
 
     @property
     def has_time_for_replays(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Final, Self
 from warpsmith.evaluator.errors import BadProblemError
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
+from warpsmith.evaluator.judge.host_execution.acts import Finding
 from warpsmith.evaluator.judge.host_execution.base import HostExecution, NeedsDeviceError
 from warpsmith.evaluator.judge.host_execution.on_device import FORM_ATTEMPTS
 from warpsmith.evaluator.judge.host_execution.recording_limits import claims_of_a_recording
@@ -26,6 +27,8 @@ MOST_LEFT_OUT: Final = 16
 """Skipped recordings per form: as many as the configurations drawn for a kernel."""
 MOST_SMALLER: Final = 2
 """Forms recorded in another order before the problem's own; plus one of the same shapes."""
+STARTING_S: Final = 5.0
+"""Time for calls that check others, besides as much as all earlier calls and replays took."""
 _QUOTED: Final = MAX_TEXT // 5
 """Maximum characters of each of two messages: a trial's remark follows, after half of MAX_TEXT."""
 
@@ -223,6 +226,13 @@ class Recordings:
         self._launches.await_code(found[0].launches)
         return found[:1], session.answer(rng.getrandbits(48)) if remade else answer
 
+    def form_of_inputs(self) -> RecordedForm:
+        """Return what is known about the form of the session's inputs; KeyError if it was not recorded."""
+        known = self._known_as(self._session.inputs)
+        if known is None:
+            raise KeyError("the session's inputs have a form that was not recorded")
+        return known
+
     def _known_as(self, form: Form) -> RecordedForm | None:
         return next((known for known in self._known if known.form == form), None)
 
@@ -272,30 +282,54 @@ class Recordings:
             CandidateFailedError: host code fails in this order only.
         """
         own, passed = self._known[0], self._before_others()
-        if self._execution is None or not passed or self._candidate.conversation.spare_s <= 0:
+        if self._execution is None or not passed:
             return []
-        execution = type(self._execution)(self._session, self._candidate, self._launches)
+        forms = [*passed, own]
+        return [
+            (one, made)
+            for one, made in zip(forms, self._made_in_another_order(forms), strict=False)
+            if made is not None and not one.has(made) and (one is own or not made.remark)
+        ]
+
+    def _made_in_another_order(self, forms: list[RecordedForm]) -> list[Recording | None]:
+        """Return the recordings of one call on each form, made in another process; none if no inputs can be drawn.
+
+        Each of these calls works in the recorded order. So whatever ends this process is the candidate's failure,
+        unless the machine may be to blame: then a second process tries once more, as the candidate's only one. Values
+        that host code reads in this order alone it gets on the device.
+        """
+        assert self._execution is not None
+        first, alone = type(self._execution), False
+        way = first
+        while True:
+            try:
+                made = self._made_by(way, forms)
+                if alone:
+                    self._load_in(first)
+                return made
+            except BadProblemError:
+                return []
+            except NeedsDeviceError as error:
+                way = self._fallback(error)
+            except (CandidateFailedError, SuspectError) as error:
+                if alone or not _may_lack_means(error):
+                    raise
+                alone = True
+                self.end()
+                self.close()
+
+    def _made_by(self, way: type[HostExecution], forms: list[RecordedForm]) -> list[Recording | None]:
+        conversation = self._candidate.conversation
+        execution = way(self._session, self._candidate, self._launches)
         try:
-            with self._candidate.conversation.beside_limit(), self._launches.uncounted():
+            # Within the time that all earlier calls and replays took, these few end too.
+            with conversation.beside_limit(conversation.used_s + STARTING_S), self._launches.uncounted():
                 execution.load()
-                found = [(one, self._recorded_after_others(execution, one)) for one in (*passed, own)]
-        except (NeedsDeviceError, CandidateFailedError, SuspectError) as error:
-            failed = error.__cause__ if isinstance(error, NeedsDeviceError) else error
-            if isinstance(failed, CandidateFailedError) and execution.worker.alive and not _lacks_means(failed):
-                raise failed from error
-            return []
-        except BadProblemError:
-            # No inputs of a form could be drawn again.
-            return []
+                return [self._recorded_after_others(execution, one) for one in forms]
         finally:
             # Wait for the end: none of it may run during a timing.
             execution.end()
             execution.close()
-        return [
-            (one, made)
-            for one, made in found
-            if made is not None and not one.has(made) and (one is own or not made.remark)
-        ]
 
     def _before_others(self) -> list[RecordedForm]:
         """Return the smallest forms that passed, and one with the problem's own shapes."""
@@ -388,15 +422,21 @@ class Recordings:
             )
         return True
 
-    def depends_on_content(self, placed: Form) -> bool:
-        """Whether host code acts differently on the values in the session's arenas than on others of their form.
+    def try_content(self, placed: Form) -> Finding:
+        """Call host code on the values in the session's arenas and on others; return what that shows.
 
         Call it when no replay will have these values any more: host code that runs on the device sees them.
+
+        Raises:
+            CandidateFailedError, SuspectError: a call fails, though not because of its content.
         """
-        if self._execution is None or self._candidate.conversation.spare_s <= 0:
-            return False
-        with self._candidate.conversation.beside_limit(), self._launches.uncounted():
-            return self._execution.depends_on_content(placed)
+        known = self._known_as(self._session.inputs)
+        conversation = self._candidate.conversation
+        if self._execution is None or known is None or conversation.spare_s <= 0:
+            return Finding()
+        # These few calls end within the time that all earlier ones and the replays took, whatever the machine's load.
+        with conversation.beside_limit(conversation.used_s + STARTING_S), self._launches.uncounted():
+            return self._execution.try_content(known.answer, placed)
 
     def end(self) -> None:
         """End the host worker and wait until it is gone, so that none of it runs during timing."""
@@ -419,9 +459,9 @@ def made_of_form(session: ReferenceSession, known: RecordedForm, rng: random.Ran
     return False
 
 
-def _lacks_means(error: CandidateFailedError) -> bool:
-    """Whether a failure can come from the machine's load or a missing device rather than from the order of calls."""
-    return error.failure.status == "timeout" or error.failure.category in {"needs_device", "out_of_memory"}
+def _may_lack_means(error: CandidateFailedError | SuspectError) -> bool:
+    """Whether a failure can come from a lack of memory or time on the machine rather than from the order of calls."""
+    return isinstance(error, SuspectError) or error.failure.category == "out_of_memory"
 
 
 @contextmanager

@@ -40,6 +40,7 @@ class Called:
         outputs: its outputs, then the module's buffers after it.
         buffers: the number of buffers in `outputs`.
         draws: how inputs of its form are made; other plain numbers than the sample's are drawn too.
+        checks: whether it only checked others. Its memory matters to later calls, what it did with others' does not.
     """
 
     form: Form
@@ -48,6 +49,7 @@ class Called:
     outputs: list[Any]
     buffers: int = 0
     draws: DrawPlan = PLAINLY
+    checks: bool = False
 
     @property
     def returned(self) -> set[int]:
@@ -77,7 +79,12 @@ class Called:
     @property
     def memory(self) -> set[int]:
         """The ids of all memory that it makes or uses, except inputs and the judge's parameters."""
-        return {*_used([self.events, self.outputs]), *_made(self.events)}
+        return {*_used([self.events, self.outputs]), *self.made}
+
+    @property
+    def made(self) -> set[int]:
+        """The ids of all memory that it makes."""
+        return {*_made(self.events)}
 
 
 class History:
@@ -98,7 +105,7 @@ class History:
         """Return the earlier calls whose memory a call uses, directly or through others, in order."""
         wanted, found = call.memory, []
         for earlier in reversed(self.calls):
-            if earlier is not call and wanted & earlier.memory:
+            if earlier is not call and wanted & (earlier.made if earlier.checks else earlier.memory):
                 found.append(earlier)
                 wanted |= earlier.memory
         return found[::-1]
@@ -120,6 +127,16 @@ def whole_pattern(form: Form, events: list[Any], outputs: list[Any]) -> bytes:
     streams: dict[int, int] = {}
     events = [_with_own_streams(event, streams) for event in events]
     return codec.encode([form.tree, _renumbered([events, outputs], own)])
+
+
+def pattern_in_any_memory(form: Form, events: list[Any], outputs: list[Any]) -> bytes:
+    """Return a pattern that is also equal for events that do the same in memory of an earlier call as in their own."""
+    streams: dict[int, int] = {}
+    kept = [_with_own_streams(event, streams) for event in events if event[:1] != ["alloc"]]
+    places: dict[int, int] = {}
+    for number in (*_made(kept), *_used([kept, outputs])):
+        places.setdefault(number, len(places))
+    return codec.encode([form.tree, _renumbered([kept, outputs], places)])
 
 
 def _with_own_streams(event: Any, numbers: dict[int, int]) -> Any:

@@ -12,6 +12,7 @@ from warpsmith.evaluator.devices.kinds import Role
 from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
+from warpsmith.evaluator.judge.host_execution.acts import Act, Finding, Known
 from warpsmith.evaluator.judge.host_execution.recording_limits import (
     check_launches,
     check_size,
@@ -83,7 +84,7 @@ class HostExecution(ABC):
         self._seeds = candidate.seeds
         self._arenas: dict[str, tuple[int, Shared]] = {}
         self._history = History()
-        self._patterns: set[bytes] = set()
+        self._known = Known()
         self.lacks = ""
 
     def load(self) -> codec.Fields:
@@ -131,8 +132,16 @@ class HostExecution(ABC):
         self._prepare_inputs()
         done = self._call(room)
         self._check_rules(done, answer)
-        call, pattern = self._read(done, room)
-        self._patterns.add(pattern)
+        call = self._read(done, room)
+        return self._history.pattern(call), self._recording_of(call, done, answer), done.integer("variants")
+
+    def _recording_of(self, call: Called, done: codec.Fields, answer: Answer) -> Recording:
+        """Return the recording of a call, which becomes a part of the history.
+
+        Raises:
+            CandidateFailedError: it breaks a rule.
+        """
+        self._known.add(Act.of(call))
         if self._history.overwrites_outputs(call):
             raise overwrites_outputs()
         if unlike := sorted(call.shares - answer.shares):
@@ -144,8 +153,7 @@ class HostExecution(ABC):
         self._note_operators(events)
         if not launches:
             raise no_kernel(self.evidence, self.machine.language)
-        made = Recording(call.form, events, call.outputs, launches, self.way, tuning_remark(done), past)
-        return pattern, made, done.integer("variants")
+        return Recording(call.form, events, call.outputs, launches, self.way, tuning_remark(done), past)
 
     def _note_operators(self, events: list[Any]) -> None:
         """Note the library operators of a recording; only its events count, not what the worker says about them."""
@@ -157,8 +165,8 @@ class HostExecution(ABC):
             raise refused_operators(self.evidence, self.machine.language, policy, used)
         self.evidence.operators |= names
 
-    def _read(self, done: codec.Fields, room: Form) -> tuple[Called, bytes]:
-        """Return the call that DONE reports, and its pattern."""
+    def _read(self, done: codec.Fields, room: Form) -> Called:
+        """Return the call that DONE reports."""
         trace, session = codec.Fields(done.mapping("trace")), self.session
         events, outputs = trace.sequence("events"), trace.sequence("outputs")
         buffers = len(codec.Fields(room.tree).mapping("buffers"))
@@ -167,15 +175,19 @@ class HostExecution(ABC):
         call = Called(session.inputs, made_with.sizes, events, outputs, buffers, draws)
         check_size(call)
         check_launches(self.machine.language.launches_of(call.events))
-        return call, self._history.pattern(call)
+        return call
 
     def record_once(self, answer: Answer, room: Form) -> Recording:
         """Return the recording of one call of host code on inputs of the session's form."""
         return self._recorded(answer, room)[1]
 
-    def depends_on_content(self, room: Form) -> bool:
-        """Whether host code acts differently on the values now in the session's arenas than on others of the form."""
-        return False
+    def try_content(self, answer: Answer, room: Form) -> Finding:
+        """Call host code on the values now in the session's arenas and on others of the form; return what that shows.
+
+        Raises:
+            CandidateFailedError, SuspectError: a call fails, though not because of its content.
+        """
+        return Finding()
 
     def _call(self, room: Form, *, as_with: int | None = None) -> codec.Fields:
         """Let host code run forward once, and return the fields of DONE.

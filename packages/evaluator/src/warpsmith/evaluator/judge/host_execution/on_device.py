@@ -5,6 +5,7 @@ recording are wrong in every trial.
 """
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
@@ -16,6 +17,7 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.compiling.service import Compilation
+from warpsmith.evaluator.judge.host_execution.acts import TURNS, Act, Finding, is_settled
 from warpsmith.evaluator.judge.host_execution.base import HostExecution
 from warpsmith.evaluator.judge.host_execution.build_requests import BuildRequests
 from warpsmith.evaluator.judge.host_execution.recording_limits import (
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 
 FORM_ATTEMPTS: Final = 8
 """How many times inputs are drawn to get a given form."""
-TURNS: Final = (True, False, False, True, False, True, True, False)
-"""Whether a call is on the values of a trial. No counter that switches every second or fourth call follows this."""
 MOST_KEPT_BYTES: Final = 64 << 20
 """Up to this size, inputs shown to host code keep both ends of the inputs shown before."""
 
@@ -87,37 +87,32 @@ class OnDeviceExecution(HostExecution):
             _keep_ends(inputs, self._last, form)
         self._last = inputs.clone()
 
-    def depends_on_content(self, room: Form) -> bool:
+    def try_content(self, answer: Answer, room: Form) -> Finding:
         """See `HostExecution`; host code is called on the values of a trial whose replay is over.
 
-        What it keeps between calls can also change what it does. So if it does something that is in no recording, it is
-        called on the values of the trial and on others in turn. It depends on them if it never does the same on both.
+        What it keeps between calls can also change what it does, on these values and on others after them. So it is
+        called on others next, and in turn until it is settled that contents change nothing.
         """
         made_with, seed = self.session.made_with, next(self._seeds)
-        done: dict[bool, set[bytes]] = {True: set(), False: set()}
+        acts: list[Act] = []
         try:
             for on_trial in TURNS:
-                done[on_trial].add(self._done(room, seed, made_with if on_trial else None))
-                if done[True] & (self._patterns | done[False]):
-                    return False
+                acts.append(self._act(room, seed, made_with if on_trial else None))
+                if is_settled(acts, self._known):
+                    return Finding(unjudged=self._unjudged(acts, answer))
         except BadProblemError:
             # No other inputs of this form could be drawn, so nothing is shown.
-            return False
-        except CandidateFailedError as error:
-            # How much time is left for this depends on the machine as much as on the candidate.
-            if error.failure.status != "timeout":
-                raise
-            return False
+            return Finding()
         finally:
             self._fill_state(self._arena("state", self.session.state.size)[0])
             self._make_again(made_with)
-        return True
+        return Finding(depends=True)
 
-    def _done(self, room: Form, seed: int, trial: MadeWith | None) -> bytes:
-        """Return the pattern of a call on the values of a trial, or on others; if it raises, the kind of error.
+    def _act(self, room: Form, seed: int, trial: MadeWith | None) -> Act:
+        """Return what a call does on the values of a trial, or on others.
 
         Raises:
-            CandidateFailedError, SuspectError: the worker ended.
+            CandidateFailedError, SuspectError: the worker ended, or its time is up.
         """
         state, _ = self._arena("state", self.session.state.size)
         if trial is None:
@@ -128,11 +123,32 @@ class OnDeviceExecution(HostExecution):
             self._make_again(trial)
         try:
             with claims_of_a_recording():
-                return self._read(self._call(room, as_with=seed), room)[1]
+                done = self._call(room, as_with=seed)
+                return Act.of(replace(self._read(done, room), checks=True), done)
         except CandidateFailedError as error:
-            if not self.worker.alive:
+            if not self.worker.alive or error.failure.status == "timeout":
                 raise
-            return codec.encode([error.failure.status, error.failure.category or ""])
+            return Act.raised(error)
+
+    def _unjudged(self, acts: list[Act], answer: Answer) -> tuple[Recording, ...]:
+        """Return recordings of what no recording has.
+
+        Raises:
+            CandidateFailedError: a call failed, though not because of its content, or broke a rule.
+        """
+        found: list[Recording] = []
+        for act in acts:
+            if act.error is not None:
+                raise act.error
+            if act.whole in self._known.whole or act.call is None or act.done is None:
+                continue
+            if act.in_any_memory in self._known.in_any_memory:
+                self._history.calls.append(act.call)
+                self._known.add(act)
+            else:
+                self._check_rules(act.done, answer)
+                found.append(self._recording_of(act.call, act.done, answer))
+        return tuple(found)
 
     def _make_again(self, made_with: MadeWith) -> None:
         """Put an input set into the session's arena, unless it is there."""

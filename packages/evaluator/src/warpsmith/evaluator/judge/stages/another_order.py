@@ -11,7 +11,7 @@ from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import claims
 from warpsmith.evaluator.judge.recordings_by_form import RecordedForm, made_of_form
 from warpsmith.evaluator.judge.stages.correctness_trials import run_trial
-from warpsmith.evaluator.processes.failure_attribution import MAX_TEXT, CandidateFailedError
+from warpsmith.evaluator.judge.stages.unjudged_recordings import judge_replay, with_remark
 from warpsmith.evaluator.processes.phases import in_phase
 from warpsmith.evaluator.recordings.recording import Recording
 from warpsmith.evaluator.reference.draw_plan import PLAIN_NUMBERS
@@ -44,34 +44,20 @@ def run_in_another_order(evaluation: Evaluation, learned: Learned, rng: random.R
 @claims()
 def _judge_in_another_order(evaluation: Evaluation, learned: Learned, rng: random.Random) -> None:
     evaluation.session.reset_state()
-    try:
+    with with_remark(REMARK):
         for form, recording in evaluation.recordings.in_another_order():
             with evaluation.launches.uncounted():
                 _replay(evaluation, form, recording, learned, rng)
-    except CandidateFailedError as error:
-        message = f"{error.failure.message[: MAX_TEXT - len(REMARK)]}{REMARK}"
-        raise CandidateFailedError(error.failure.status, error.failure.category, message) from error
 
 
 def _replay(
     evaluation: Evaluation, form: RecordedForm, recording: Recording, learned: Learned, rng: random.Random
 ) -> None:
     """Replay a recording on plain inputs of its form; CandidateFailedError if the output is wrong."""
-    session, recordings = evaluation.session, evaluation.recordings
+    session = evaluation.session
     if not made_of_form(session, form, rng):
         return
-    recordings.past.fill(recording)
+    evaluation.recordings.past.fill(recording)
     answer = session.answer(rng.getrandbits(48))
-    if (learned.finite and not answer.finite) or (learned.half and answer.strays):
-        return
-    try:
-        evaluation.launches.await_code(recording.launches)
-        delivered = evaluation.replays.play(recording, answer, garbage=True)
-    except CandidateFailedError as error:
-        if recordings.is_skipped(recording, error.failure):
-            return
-        raise
-    wrong = evaluation.comparer.wrong(delivered)
-    if wrong:
-        lacks = recordings.module.lacks
-        raise CandidateFailedError("incorrect", None, f"{wrong}{recording.remark}. {lacks}".rstrip())
+    if not ((learned.finite and not answer.finite) or (learned.half and answer.strays)):
+        judge_replay(evaluation, recording, answer)

@@ -9,6 +9,7 @@ from typing import Final
 from warpsmith.evaluator.judge.evaluation import Evaluation
 from warpsmith.evaluator.judge.evidence import Evidence, claims
 from warpsmith.evaluator.judge.replays import Delivered
+from warpsmith.evaluator.judge.stages.unjudged_recordings import replay_unjudged
 from warpsmith.evaluator.processes.failure_attribution import (
     MAX_TEXT,
     CandidateFailedError,
@@ -127,8 +128,10 @@ def _replay(evaluation: Evaluation, trial: Trial, answer: Answer, rng: random.Ra
     if evidence.trials == 1:
         evidence.passes_kernelbench = not wrong or comparer.passes_kernelbench(delivered)
     if not wrong:
-        if recordings.depends_on_content(delivered.placed):
+        found = recordings.try_content(delivered.placed)
+        if found.depends:
             raise _depends_on_content(evidence)
+        replay_unjudged(evaluation, found.unjudged, rng)
         recordings.note_passed()
         return
     if _turns_out_to_depend_on_content(evaluation, delivered):
@@ -176,7 +179,7 @@ def _replayed(evaluation: Evaluation, answer: Answer, rng: random.Random) -> Ite
 def _turns_out_to_depend_on_content(evaluation: Evaluation, delivered: Delivered) -> bool:
     """Whether host code depends on contents; what it raises meanwhile does not replace the known failure."""
     try:
-        return evaluation.recordings.depends_on_content(delivered.placed)
+        return evaluation.recordings.try_content(delivered.placed).depends
     except (CandidateFailedError, SuspectError):
         return False
 
@@ -187,8 +190,8 @@ def _depends_on_content(evidence: Evidence, wrong: str = "") -> CandidateFailedE
     seen = (
         f"The launches of forward, replayed on other inputs, give another output: {wrong}."
         if wrong
-        else "On the values of a trial forward acts differently than on others of the same shapes: it launches other "
-        "kernels, or with other arguments or grids, or it raises."
+        else "On the values of a trial, or in the call after it, forward acts differently than on others of the same "
+        "shapes: it launches other kernels, or with other arguments or grids, or it raises."
     )
     return CandidateFailedError(
         "rejected",
