@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.evaluator.reference.parameter_rows import CHANGES, DISTANCE, set_apart, share_row
+from warpsmith.evaluator.reference.parameter_rows import CHANGES, DISTANCE, make_alike, set_apart, share_row
 
 
 def generator(seed):
@@ -72,3 +72,31 @@ def test_a_row_of_an_input_becomes_one_of_a_parameter_where_width_and_dtype_agre
     for others in ([], inputs[:2], [torch.ones(8)], [torch.ones(0, 8)]):
         share_row(before, others, generator(0))
         assert not before.any()
+
+
+@given(st.lists(st.integers(1, 5), max_size=4).map(tuple), st.integers(0, 1 << 30), st.booleans())
+def test_alike_rows_are_those_of_the_parameter(shape, seed, decides):
+    parameter = torch.randn(shape, generator=generator(seed), dtype=torch.float64)
+    before = parameter.clone()
+    make_alike(parameter, generator(seed), decides=decides)
+    if parameter.numel() < 2:
+        assert torch.equal(parameter, before)
+        return
+    rows, columns = parameter.reshape(len(parameter), -1), parameter.reshape(-1, parameter.shape[-1]).T
+    assert any(torch.allclose(units, units[:1].expand_as(units), rtol=2**-9) for units in (rows, columns))
+    assert all(bool(torch.isclose(before, number, rtol=2**-9).any()) for number in parameter.flatten())
+
+
+def test_rows_are_equal_unless_the_problem_decides():
+    for seed in range(8):
+        exact, near = torch.randn(2, 6, 8, generator=generator(seed))
+        make_alike(exact, generator(seed), decides=False)
+        make_alike(near, generator(seed), decides=True)
+        assert torch.equal(exact, exact[:1].expand_as(exact)) or torch.equal(exact, exact[:, :1].expand_as(exact))
+        assert len(torch.unique((near / near.flatten()[0]).float().round(decimals=6))) > 1
+
+
+def test_complex_parameters_can_be_alike():
+    parameter = torch.randn(5, 3, dtype=torch.complex64)
+    make_alike(parameter, generator(2), decides=False)
+    assert len(torch.unique(torch.view_as_real(parameter).reshape(15, 2), dim=0)) <= 5

@@ -104,13 +104,15 @@ def _spread(wide: torch.Tensor) -> float:
 def make_alike(tensor: torch.Tensor, generator: torch.Generator, *, decides: bool) -> None:
     """Make all rows of a parameter equal to one of them, or nearly so; sometimes its columns, or all numbers.
 
+    A single number stays.
+
     Args:
         tensor: a floating or complex parameter of any shape, changed in place.
         generator: random generator on the tensor's device.
         decides: whether the problem decides by numbers that it rounds: then the rows differ a little in size.
     """
     dice = Dice(generator)
-    if not tensor.numel():
+    if tensor.numel() < 2:
         return
     # A layer's units are the rows of its weight, and the columns where a problem multiplies by a matrix of its own.
     by_column = tensor.dim() > 1 and dice.below(4) == 0

@@ -210,7 +210,7 @@ def plan(count: int, rng: random.Random, learned: Learned, written: Sequence[flo
     one that a policy in training learns to fail. With at least three trials, one has other shapes if the problem allows
     that. Others are made besides: of five and more, one with other shapes again and numbers of another kind; one whose
     plain inputs have another form, or NaN or an infinity in the answer, if the problem has such; one with rows of their
-    own kind in the parameters, and one or two with layers that are special as a whole, if it has parameters; and one
+    own kind in the parameters, and up to three with layers that are special as a whole, if it has parameters; and one
     whose draws are alike as a whole, if it draws integers.
     """
     varied = WITHOUT_TIES if learned.ranks else VARIED
@@ -252,12 +252,12 @@ def _of_layers(learned: Learned, rng: random.Random) -> list[Trial]:
     """Return trials in which parameters as a whole make a layer's answers special, on inputs that fit.
 
     Alike units on plain inputs, on some rows of one number, or wholly so; biases that leave rows of zeros and small
-    rows as they are, or that make all units negative.
+    rows as they are, and biases that make all units negative.
     """
     # Where all rows of the input are one number, a problem decides once.
     alike = Trial("plain" if learned.decides else rng.choice(BESIDE_ALIKE), new_parameters=True, layers="alike")
-    way, kind = rng.choice(BIASED)
-    return [*([alike] if learned.apart else []), *([Trial(kind, True, layers=way)] if learned.biases else [])]
+    biased = [Trial(kind, new_parameters=True, layers=way) for way, kind in BIASED] if learned.biases else []
+    return [*([alike] if learned.apart else []), *biased]
 
 
 def _with_cancelling(trials: Sequence[Trial], rng: random.Random) -> list[Trial]:
