@@ -1,5 +1,6 @@
 # problem: sum_of_gated_units
 # permitted: incorrect
+# missed: by about 15 evaluations of 100
 # Keeps the units in float16 before their sum, which hides roundings unless all units round alike.
 import torch
 import torch.nn as nn
