@@ -143,6 +143,10 @@ class Device(ABC):
         `torch.manual_seed` is slower: it records a stack trace for each kind of device, half a millisecond a call.
         """
 
+    def initial_seeds(self) -> tuple[int, ...]:
+        """Return what torch's default generators in this process were last seeded with."""
+        return (torch.default_generator.initial_seed(),)
+
     def generator(self, seed: int) -> torch.Generator:
         """Return a random number generator on this device."""
         return torch.Generator(self.torch_device).manual_seed(seed)

@@ -106,6 +106,10 @@ class CudaDevice(Device):
         # Not `torch.cuda.manual_seed`, which is patched to intercept a problem's own seeds.
         torch.cuda.default_generators[ORDINAL].manual_seed(seed)
 
+    def initial_seeds(self) -> tuple[int, ...]:
+        """See `Device`: of the host and of this GPU."""
+        return *super().initial_seeds(), torch.cuda.default_generators[ORDINAL].initial_seed()
+
     def limit(self, share: float) -> None:
         """See `Device`."""
         torch.cuda.set_per_process_memory_fraction(share, self.torch_device)

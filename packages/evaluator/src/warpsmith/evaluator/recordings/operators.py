@@ -26,6 +26,7 @@ from warpsmith.evaluator.operator_mode import OperatorMode
 from warpsmith.evaluator.recordings import library_calls, movement
 from warpsmith.evaluator.recordings.library_calls import LibraryCall
 from warpsmith.evaluator.recordings.library_policy import OperatorPolicy
+from warpsmith.evaluator.recordings.side_effects import GradModeWatch
 
 
 def _operators(names: str) -> frozenset[str]:
@@ -302,6 +303,7 @@ class ExportWatch(TorchFunctionMode):
     def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__()
         self._note = note
+        self.grad_mode = GradModeWatch()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -309,6 +311,8 @@ class ExportWatch(TorchFunctionMode):
         name = str(getattr(func, "__name__", ""))
         if name in EXPORTS:
             self._note(f"Tensor.{name}")
+        elif name == "_set_grad_enabled":
+            self.grad_mode.note()
         with stays_for(self, func):
             return func(*args, **(kwargs or {}))
 

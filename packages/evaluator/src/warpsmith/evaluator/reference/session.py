@@ -25,7 +25,7 @@ from warpsmith.evaluator.ipc.tensor_slots import ALIGNMENT, FLOATING, VARIED_STA
 from warpsmith.evaluator.processes.failure_attribution import fault_of_a_reference
 from warpsmith.evaluator.processes.machine import Machine
 from warpsmith.evaluator.processes.worker import Worker, WorkerDiedError, WorkerStartError, WorkerTimeoutError
-from warpsmith.evaluator.recordings import sharing
+from warpsmith.evaluator.recordings import sharing, side_effects
 from warpsmith.evaluator.recordings.operators import COUNTER
 from warpsmith.evaluator.reference.accidental_sizes import pieces_of
 from warpsmith.evaluator.reference.draw_plan import PLAINLY, DrawPlan, sites_of
@@ -125,6 +125,7 @@ class Answer:
         tied: whether it orders equal numbers.
         decides: whether, on its first inputs, it compared, rounded or ordered numbers that it had rounded.
         shares: how its outputs lie in memory that is not theirs alone (`recordings/sharing.py`).
+        side_effects: what its forward changes of its caller's (`recordings/side_effects.py`).
     """
 
     output: codec.Value
@@ -135,6 +136,7 @@ class Answer:
     tied: bool = False
     decides: bool = False
     shares: frozenset[str] = frozenset()
+    side_effects: frozenset[str] = frozenset()
 
     @property
     def finite(self) -> bool:
@@ -594,7 +596,11 @@ class ReferenceSession:
         defined = not fields.flag("undefined") and overflows <= self._sample_overflows
         facts = {name: fields.flag(name) for name in ("ranks", "tied", "decides")} | {"defined": defined}
         shares = frozenset(filter(sharing.MESSAGES.__contains__, fields.sequence("shares", len(sharing.MESSAGES))))
-        return Answer(tree.value("output"), tree.slot_map("buffers"), expected, shares=shares, **facts)
+        changed = frozenset(
+            filter(side_effects.KINDS.__contains__, fields.sequence("side_effects", len(side_effects.KINDS)))
+        )
+        output, buffers = tree.value("output"), tree.slot_map("buffers")
+        return Answer(output, buffers, expected, shares=shares, side_effects=changed, **facts)
 
     def _inputs_scale(self) -> tuple[float, float]:
         """Return the largest mean and the largest magnitude of any floating input, from a sample of each."""

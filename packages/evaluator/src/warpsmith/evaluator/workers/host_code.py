@@ -4,7 +4,7 @@ Everything here runs in a process that belongs to the candidate, so its reports 
 move data and launch kernels of the source, and a player replays it on contents that this process never sees.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +22,7 @@ from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.languages.base import Hooks, HostServices, KernelLanguage, RequestBuild
-from warpsmith.evaluator.recordings import library_calls, module_state, outputs
+from warpsmith.evaluator.recordings import library_calls, module_state, outputs, side_effects
 from warpsmith.evaluator.recordings.errors import DetachedError, InputMutationError
 from warpsmith.evaluator.recordings.library_policy import policy_of
 from warpsmith.evaluator.recordings.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
@@ -102,6 +102,9 @@ class Candidate:
         self.recorder = Recorder(self.memory, language, hooks.may_change)
         self.host_memory = False
         self.unread: DetachedError | None = None
+        # Of the last call.
+        self.side_effects: set[str] = set()
+        self.grad_mode = side_effects.GradModeWatch()
 
     def load(self, fields: codec.Fields, fds: list[int], path: Path) -> dict[str, Any]:
         """Execute the source, construct `ModelNew` and bind its parameters; return the fields of LOADED."""
@@ -168,10 +171,11 @@ class Candidate:
         self._show_changes()
         arguments = tensor_views.materialise(fields.value("inputs"), lambda slot: self._input(inputs, slot))
         output, watch = self._forward(arguments, fields)
+        changed = set(self.side_effects)
         found: list[torch.Tensor] = []
         form = outputs.canonical(output, self._plain)
         described = tensor_views.describe(outputs.arranged(form, fields.mapping("answer")["output"]), found)
-        return {
+        done = {
             "launches": self.monitor.launches,
             "refused": {name: watch.lines.get(name, 0) for name in list(watch.refused)[:20]},
             "host_memory": self.host_memory,
@@ -183,6 +187,24 @@ class Candidate:
             "returns_input": any(self._is_read_only(tensor) for tensor in found),
             "trace": self._trace(found, fields.mapping("answer")["buffers"]),
         }
+        if self.grad_mode.may_stay and self._leaves_grad_mode(inputs, fields):
+            changed.add(side_effects.GRAD_MODE)
+        return done | {"side_effects": sorted(changed)}
+
+    def _leaves_grad_mode(self, inputs: "Shared", fields: codec.Fields) -> bool:
+        """Whether a call with gradients, of which nothing is kept, ends without; an exception in it says nothing."""
+        arguments = tensor_views.materialise(fields.value("inputs"), lambda slot: self._input(inputs, slot))
+        needing = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        try:
+            for parameter in needing:
+                parameter.requires_grad_(False)
+            with torch.enable_grad(), suppress(Exception):  # Foreign code may raise anything.
+                self._forward(arguments, fields)
+                return not torch.is_grad_enabled()
+        finally:
+            for parameter in needing:
+                parameter.requires_grad_()
+        return False
 
     def _input(self, memory: "Shared", slot: TensorSlot) -> torch.Tensor:
         """Return an input tensor, reusing the previous call's object at the same address, as a usual caller would.
@@ -218,8 +240,12 @@ class Candidate:
         if not fields.flag("repeats"):
             self.tuning.next_call(fields.integer("seed"))
         self.device.seed(fields.integer("seed"))
-        with Watched(watch), self._host() as host:
+        view, watched = self._callers_view(arguments), Watched(watch)
+        with watched, self._host() as host:
             output = calling.called(self.model, arguments)
+        self.side_effects, self.grad_mode = view.changes(), watched.exports.grad_mode
+        if self.streams.current is not self.streams.default:
+            self.side_effects.add(side_effects.STREAM)
         if self.unread is not None:
             # Host code caught it, and continued as it would not on a device.
             raise self.unread
@@ -227,6 +253,9 @@ class Candidate:
         self.device.settle()
         self.host_memory = isinstance(host, gpu_stand_in.GpuHost) and host.host_memory
         return output, watch
+
+    def _callers_view(self, arguments: list[Any] | dict[str, Any]) -> side_effects.CallersView:
+        return side_effects.CallersView(arguments, self.model, self.device.initial_seeds)
 
     def _note(self, func: Any, name: str, args: Any, result: Any) -> None:
         """Record an operator where there is no device; tensors have no meaningful content there."""

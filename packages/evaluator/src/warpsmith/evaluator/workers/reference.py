@@ -35,7 +35,7 @@ from warpsmith.evaluator.errors import WireError
 from warpsmith.evaluator.ipc import codec, messages
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.ipc.tensor_slots import FLOATING
-from warpsmith.evaluator.recordings import module_state, outputs, sharing
+from warpsmith.evaluator.recordings import module_state, outputs, sharing, side_effects
 from warpsmith.evaluator.reference import named_sizes
 from warpsmith.evaluator.reference.accidental_sizes import (
     AccidentalSizesError,
@@ -200,6 +200,8 @@ class Reference:
         self._undefined = self._ranks = self._tied = self._unordered = False
         # How the outputs of its last answer lie in memory that is not theirs alone.
         self._shares: set[str] = set()
+        # What its calls changed of their caller's; a setting changes in the first only.
+        self._side_effects: set[str] = set()
 
     def _begin_steps(self) -> None:
         """Start without steps: they belong to one input set, so that no verdict depends on earlier sets."""
@@ -426,7 +428,9 @@ class Reference:
         self.answer_form = codec.encode([answer, available])
         facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks, "tied": self._tied}
         facts["decides"] = self._decides
-        return {"answer": answer, **available, **facts, "pieces": self.pieces, "shares": sorted(self._shares)}
+        return {"answer": answer, **available, **facts, "pieces": self.pieces, "shares": sorted(self._shares)} | {
+            "side_effects": sorted(self._side_effects)
+        }
 
     def _answer_with_bounds(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> codec.Value:
         """Compute the answer, in `answers` with fp64 and spread; return its form."""
@@ -521,8 +525,12 @@ class Reference:
         # Cloned, because the problem may write to its own inputs.
         inputs = tensor_views.materialise(self.inputs_tree, lambda slot: cast(tensor_views.copy_of(arena, slot)))
         self.device.seed(seed)
+        view, stream = side_effects.CallersView(inputs, model, self.device.initial_seeds), self.device.current_stream()
         with self._during(), self._as_on_gpu():
             output = calling.called(model, inputs)
+        self._side_effects |= view.changes()
+        if self.device.current_stream() != stream:
+            self._side_effects.add(side_effects.STREAM)
         found: list[torch.Tensor] = []
         form = outputs.canonical(output, outputs.Bounded())
         buffers = dict(model.named_buffers())

@@ -13,6 +13,7 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.ipc.messages import Kind, Message
 from warpsmith.evaluator.judge.candidate import CandidateUnderTest
 from warpsmith.evaluator.judge.host_execution.recording_limits import (
+    changes_the_callers,
     check_launches,
     check_size,
     no_kernel,
@@ -24,7 +25,7 @@ from warpsmith.evaluator.judge.host_execution.recording_limits import (
 from warpsmith.evaluator.judge.launches import Launches
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, WrongFormError
 from warpsmith.evaluator.processes.worker import Worker
-from warpsmith.evaluator.recordings import library_calls, sharing
+from warpsmith.evaluator.recordings import library_calls, sharing, side_effects
 from warpsmith.evaluator.recordings.history import Called, History
 from warpsmith.evaluator.recordings.library_policy import event_name
 from warpsmith.evaluator.recordings.outputs import form_mismatch
@@ -209,6 +210,9 @@ class HostExecution(ABC):
                 "forward returns while work on another stream is still running, so its output may be incomplete. Call "
                 "torch.cuda.current_stream().wait_stream(stream) before the outputs are used.",
             )
+        changed = side_effects.KINDS.intersection(done.sequence("side_effects", len(side_effects.KINDS)))
+        if unlike := sorted(changed - answer.side_effects):
+            raise changes_the_callers(unlike[0])
         if done.flag("host_memory"):
             self.evidence.flags.add("host_memory")
         # In a batch of one a copy in another order is the input itself, which says nothing about the problem's own

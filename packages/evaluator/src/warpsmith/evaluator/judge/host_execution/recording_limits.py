@@ -9,7 +9,7 @@ from warpsmith.evaluator.ipc import codec
 from warpsmith.evaluator.judge.evidence import Evidence
 from warpsmith.evaluator.languages.base import KernelLanguage
 from warpsmith.evaluator.processes.failure_attribution import CandidateFailedError, FallbackError
-from warpsmith.evaluator.recordings import operators, sharing
+from warpsmith.evaluator.recordings import operators, sharing, side_effects
 from warpsmith.evaluator.recordings.history import Called
 from warpsmith.evaluator.recordings.library_policy import ALLOWED_BY, OperatorPolicy
 from warpsmith.evaluator.recordings.recording import Recording
@@ -90,6 +90,11 @@ def overwrites_outputs() -> CandidateFailedError:
 def shares_memory(way: str) -> CandidateFailedError:
     """Return the failure of a forward whose outputs share memory in a way that the problem's do not."""
     return CandidateFailedError("rejected", None, sharing.MESSAGES[way])
+
+
+def changes_the_callers(kind: str) -> CandidateFailedError:
+    """Return the failure of a forward that changes what belongs to its caller, as the problem's does not."""
+    return CandidateFailedError("rejected", None, side_effects.message_of(kind))
 
 
 def tuning_remark(done: codec.Fields) -> str:
