@@ -29,9 +29,9 @@ MESSAGES: Final[dict[str, str]] = {
     "memory, or fail. Write `x = x.detach().requires_grad_()`, which is a tensor of your own.",
     CONTAINER: "forward changes a list, dict or object that its caller passed: items are missing, new, or in another "
     "order afterwards. Read it by index, or change a copy of it: `tensors = list(tensors)`.",
-    NAMES: "forward registers a parameter or a buffer, or removes one, so that what the module's state_dict() returns no "
-    "longer loads into one that was not called. Register it in the constructor, or with persistent=False, or keep it in a "
-    "plain attribute.",
+    NAMES: "forward registers a parameter or a buffer, or removes one, so that what state_dict() returns no longer "
+    "loads into a module that was not called. Register it in the constructor, or with persistent=False, or keep it in "
+    "a plain attribute.",
     RANDOM: "forward seeds torch's default generator, so that its caller's random numbers repeat. Use a generator of "
     "your own, `torch.Generator(device=x.device).manual_seed(0)`, or pass the seed to the kernel.",
     STREAM: "forward leaves another stream as the current one. Write `with torch.cuda.stream(side):` instead of "

@@ -596,9 +596,7 @@ class ReferenceSession:
         defined = not fields.flag("undefined") and overflows <= self._sample_overflows
         facts = {name: fields.flag(name) for name in ("ranks", "tied", "decides")} | {"defined": defined}
         shares = frozenset(filter(sharing.MESSAGES.__contains__, fields.sequence("shares", len(sharing.MESSAGES))))
-        changed = frozenset(
-            filter(side_effects.KINDS.__contains__, fields.sequence("side_effects", len(side_effects.KINDS)))
-        )
+        changed = side_effects.KINDS.intersection(fields.sequence("side_effects", len(side_effects.KINDS)))
         output, buffers = tree.value("output"), tree.slot_map("buffers")
         return Answer(output, buffers, expected, shares=shares, side_effects=changed, **facts)
 
