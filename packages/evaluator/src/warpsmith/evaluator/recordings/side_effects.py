@@ -207,7 +207,9 @@ class GradModeWatch:
 
     def note(self) -> None:
         """Note one change of the mode; called while it is made."""
-        frame = next((one for one in _callers() if one.f_code.co_filename == grad_mode.__file__), None)
+        # The outermost: `no_grad` sets the mode by a `set_grad_enabled` of its own.
+        frames = [one for one in _callers() if one.f_code.co_filename == grad_mode.__file__]
+        frame = frames[-1] if frames else None
         context = frame.f_locals.get("self") if frame is not None else None
         if frame is None or context is None:
             self._directly = True
@@ -217,7 +219,7 @@ class GradModeWatch:
             self._open.pop(id(context), None)
 
 
-def _callers(most: int = 12) -> Iterator[FrameType]:
+def _callers(most: int = 8) -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and most:
         yield frame
