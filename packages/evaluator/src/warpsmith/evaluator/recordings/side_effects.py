@@ -219,7 +219,7 @@ class GradModeWatch:
             self._open.pop(id(context), None)
 
 
-def _callers(most: int = 8) -> Iterator[FrameType]:
+def _callers(most: int = 16) -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and most:
         yield frame
