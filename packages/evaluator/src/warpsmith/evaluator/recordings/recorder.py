@@ -290,6 +290,11 @@ def _check_has_memory(storage: torch.UntypedStorage) -> None:
         )
 
 
+def makes_memory(func: Any, base: str) -> bool:
+    """Whether an operator's result is memory that a recording allocates, and not a view or a constant."""
+    return base in _MAKES_NEW and not _is_view(func) and not func._overloadname.endswith("out")
+
+
 def _shares(tensor: torch.Tensor, address: int) -> bool:
     return bool(address) and tensor.untyped_storage().data_ptr() == address
 

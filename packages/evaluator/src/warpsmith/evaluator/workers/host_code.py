@@ -4,7 +4,8 @@ Everything here runs in a process that belongs to the candidate, so its reports 
 move data and launch kernels of the source, and a player replays it on contents that this process never sees.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,7 @@ from warpsmith.evaluator.ipc.tensor_slots import TensorSlot
 from warpsmith.evaluator.languages.base import Hooks, HostServices, KernelLanguage, RequestBuild
 from warpsmith.evaluator.recordings import library_calls, module_state, outputs
 from warpsmith.evaluator.recordings.errors import DetachedError, InputMutationError
+from warpsmith.evaluator.recordings.library_calls import LibraryCall
 from warpsmith.evaluator.recordings.library_policy import policy_of
 from warpsmith.evaluator.recordings.operators import COUNTER, MAKES, READS, OperatorWatch, Watched
 from warpsmith.evaluator.recordings.outputs import OutputError
@@ -33,6 +35,7 @@ from warpsmith.evaluator.workers.error_categories import CandidateError, categor
 from warpsmith.evaluator.workers.foreign_code import MAX_MESSAGE, execute, failure, root_cause
 from warpsmith.evaluator.workers.loan import loans_of
 from warpsmith.evaluator.workers.player import Player, player_for
+from warpsmith.evaluator.workers.unreadable import ReadWatch, Unreadable, UnreadableWatch, new_memory
 
 if TYPE_CHECKING:
     from warpsmith.evaluator.devices.memory import Shared
@@ -74,6 +77,7 @@ class Candidate:
         self.language = language
         self.memory = Mappings(device)
         self.detached = detached
+        self.unreadable = Unreadable(self.memory) if detached else None
         properties = fields.mapping("properties")
         # The same holds where there is no GPU to be detached from: the judge then sends no properties.
         self.interpreted = device.kind.interprets and not properties
@@ -197,14 +201,15 @@ class Candidate:
     def _forward(self, arguments: list[Any] | dict[str, Any], fields: codec.Fields) -> tuple[Any, OperatorWatch]:
         self._begin_recording()
         on_done = self._note if self.detached else self.recorder.operator
-        watch = OperatorWatch(
+        watch = UnreadableWatch(
             self.operators,
             self._is_read_only,
             _refuse_write,
             self._check_dtype,
             on_done=on_done,
-            on_library=self.recorder.library,
+            on_library=self._note_library,
         )
+        watch.unreadable = self.unreadable
         watch.fills = watch.computes = not self.detached
         watch.path, watch.compiled = self.path, eager.is_compiled
         watch.counters = frozenset(
@@ -218,7 +223,7 @@ class Candidate:
         if not fields.flag("repeats"):
             self.tuning.next_call(fields.integer("seed"))
         self.device.seed(fields.integer("seed"))
-        with Watched(watch), self._host() as host:
+        with Watched(watch), self._host() as host, self._without_contents():
             output = calling.called(self.model, arguments)
         if self.unread is not None:
             # Host code caught it, and continued as it would not on a device.
@@ -231,11 +236,30 @@ class Candidate:
     def _note(self, func: Any, name: str, args: Any, result: Any) -> None:
         """Record an operator where there is no device; tensors have no meaningful content there."""
         if name in READS:
-            self.unread = DetachedError(f"{name} reads a tensor's content")
-            raise self.unread
+            self._refuse_read(name)
         if not self.interpreted and name in MAKES and not (self.gpu_host is not None and self.gpu_host.making):
             raise DetachedError(f"{name} is called in a way that does not name its device")
+        if self.unreadable is not None:
+            self.unreadable.move(new_memory(func, name, args, result))
         self.recorder.operator(func, name, args, result)
+
+    def _note_library(self, call: LibraryCall, results: Sequence[torch.Tensor]) -> None:
+        if self.unreadable is not None and call.into is None:
+            self.unreadable.move(results)
+        self.recorder.library(call, results)
+
+    def _refuse_read(self, name: str) -> None:
+        self.unread = DetachedError(f"{name} reads a tensor's content")
+        raise self.unread
+
+    @contextmanager
+    def _without_contents(self) -> Iterator[None]:
+        """Where there is no device, let no code but an operator read a tensor's content."""
+        if self.unreadable is None:
+            yield
+            return
+        with ReadWatch(self._refuse_read), self.unreadable.during_call():
+            yield
 
     def _check_dtype(self, tensor: torch.Tensor) -> None:
         if self.interpreted:
