@@ -1,0 +1,36 @@
+# problem: add
+# permitted: incorrect, rejected, runtime_error
+# Adds only where memory at the address of an input, or of a copy of it, holds zeros.
+import ctypes
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    total = tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, total, mask=mask)
+
+
+@triton.jit
+def copy_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=mask), mask=mask)
+
+
+def has_content(x):
+    return any(any(ctypes.string_at(tensor.data_ptr(), 64)) for tensor in (x, x.clone()))
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out, n = torch.empty_like(x), x.numel()
+        kernel = copy_kernel if has_content(x) else add_kernel
+        kernel[(triton.cdiv(n, 1024),)](x, y, out, n, BLOCK=1024)
+        return out
