@@ -8,7 +8,7 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(3, 12, 64, dtype=torch.bfloat16), torch.randn(3, 20, 64, dtype=torch.bfloat16)]
+    return [torch.randn(3, 12, 64, dtype=torch.float16), torch.randn(3, 20, 64, dtype=torch.float16)]
 
 
 def get_init_inputs():
