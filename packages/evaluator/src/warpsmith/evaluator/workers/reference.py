@@ -609,17 +609,10 @@ class Reference:
         # By the precision of what they were computed from: half precision that was rounded is not exact.
         finest = max((one.precision.narrowest for one in self.answers if one.own.is_floating_point()), default=1)
         mixed = [one for one in self.answers if one.precision.narrowest < one.own.dtype.itemsize]
-        slots = list(codec.slots(self.inputs_tree))
-        elements = sum(slot.numel for slot in slots)
-        elements += sum(parameter.numel() for parameter in self.model.parameters())
-        integers = [one for one in self.answers if not one.own.is_floating_point() and not one.own.is_complex()]
-        halves = any(slot.dtype in HALVES for slot in slots)
-        narrow = min([finest, *(one.precision.narrowest for one in mixed)])
-        few = HALF_PAIRS if halves and narrow == HALF_BYTES else 2
-        runs = [(finest, self.answers)] * (few if elements <= MOST_PAIRED_TWICE else 1)
-        for least in sorted({one.precision.narrowest for one in mixed} - {finest}):
-            runs += [(least, [one for one in mixed if one.precision.narrowest == least])] * few
+        runs = self._plain_runs(finest, mixed)
         plain = len(runs)
+        integers = [one for one in self.answers if not one.own.is_floating_point() and not one.own.is_complex()]
+        halves = any(slot.dtype in HALVES for slot in codec.slots(self.inputs_tree))
         if integers and halves:
             runs += [(HALF_BYTES, integers)] * TIE_PAIRS
         if self._plain_forms and has_textbook_form(self._plain_forms) and budget.allows(1.0):
@@ -651,6 +644,19 @@ class Reference:
                         perturb.start(sign)
                     if self._unordered or not self._on_grid:
                         self._note_spread(self._perturbed(arena, seed, perturb), noted)
+
+    def _plain_runs(self, finest: int, mixed: list[_AnswerTensor]) -> list[tuple[int, list[_AnswerTensor]]]:
+        """Return the pairs of runs with perturbed inputs: the least bytes of those, and the answers they are for."""
+        slots = list(codec.slots(self.inputs_tree))
+        elements = sum(slot.numel for slot in slots)
+        elements += sum(parameter.numel() for parameter in self.model.parameters())
+        halves = any(slot.dtype in HALVES for slot in slots)
+        narrow = min([finest, *(one.precision.narrowest for one in mixed)])
+        few = HALF_PAIRS if halves and narrow == HALF_BYTES else 2
+        runs = [(finest, self.answers)] * (few if elements <= MOST_PAIRED_TWICE else 1)
+        for least in sorted({one.precision.narrowest for one in mixed} - {finest}):
+            runs += [(least, [one for one in mixed if one.precision.narrowest == least])] * few
+        return runs
 
     def _add_wide_numbers(self, arena: "Shared", seed: int) -> None:
         """Add the distance of a run that compares half precision with the source's unrounded numbers."""
