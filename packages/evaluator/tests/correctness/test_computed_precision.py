@@ -21,13 +21,13 @@ def into(place: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("function", "given", "last", "narrowest"),
     [
-        (lambda: ((H @ H.T).float(),)[0], HALF, HALF, 2),
-        (lambda: (H * 3).double(), HALF, HALF, 2),
+        (lambda: (H @ H.T).to(SINGLE), HALF, HALF, 2),
+        (lambda: (H * 3).to(DOUBLE), HALF, HALF, 2),
         (lambda: (H * 3).float().view(4, 3).relu()[:2], HALF, HALF, 2),
         (lambda: (X.exp()).double(), SINGLE, SINGLE, 4),
         (lambda: torch.softmax((H @ H.T).float(), -1), HALF, SINGLE, 2),
         (lambda: H.float() @ H.float().T, HALF, SINGLE, 4),
-        (lambda: (H.float(),)[0], HALF, SINGLE, 4),
+        (lambda: H.to(SINGLE), HALF, SINGLE, 4),
         (lambda: X.double().sum(), SINGLE, DOUBLE, 8),
         (lambda: torch.cat([(H * 3).float(), X]), HALF, SINGLE, 2),
         (lambda: into(torch.empty(3, 4), (H * 3).float()), HALF, SINGLE, 2),
