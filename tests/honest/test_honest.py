@@ -31,6 +31,10 @@ TIMEOUT_S = 60.0
 
 SPOILT = {
     "add_tutorial": ("x + y, mask", "x - y, mask"),
+    "logits_of_half_as_float": ("range(0, K, BK)", "range(0, K - BK, BK)"),
+    "gate_of_half_as_float": ("a * tl.sigmoid(a) * b", "a * tl.sigmoid(1.02 * a) * b"),
+    "losses_of_rows_as_double": ("tl.store(o + r, lse -", "tl.store(o + r, lse * 1.001 -"),
+    "attention_weights_of_half_scores": ("p / tl.sum(p, axis=0)", "p / (1.0 + tl.sum(p, axis=0))"),
     "concat_then_kernel": ("torch.cat(parts, 1)", "torch.cat(parts[::-1], 1)"),
     "reverse_cumsum_by_flips": ("return y.flip(1)", "return y"),
     "conv2d_padded_input": ("F.pad(x, (1, 1, 1, 1))", "F.pad(x, (1, 1, 1, 1), value=1.0)"),

@@ -100,6 +100,7 @@ class Expected:
         far: least tolerance in single precision, relative to an element and to the mean magnitude of its slice, where
             some inputs are so far out that precision does not matter, as other trials check it; 0 elsewhere.
         usual: per element, the usual magnitude in its row and column on plain inputs, if known.
+        computed: name of the narrower dtype in which it was computed before a cast to its own; empty if in its own.
     """
 
     value: torch.Tensor
@@ -110,6 +111,12 @@ class Expected:
     inputs_peak: float = 0.0
     far: float = 0.0
     usual: torch.Tensor | None = None
+    computed: str = ""
+
+    @property
+    def precision(self) -> str:
+        """The name of the dtype whose roundings its numbers have."""
+        return self.computed or _computed_in(tensor_views.NAMES[self.value.dtype])
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Expected":
         """Return a copy with `change` applied to each tensor, to select the same elements of all."""
@@ -121,8 +128,8 @@ class Expected:
         """Whether it is compared with an fp64 run, or needs none. Synchronizes with the device."""
         if not is_approximate(self.value) or not self.value.numel():
             return True
-        name = tensor_views.NAMES[self.value.dtype]
-        return self.exact is not None and bool(_trusted(self, relative_tolerance(name, 1.0, tf32=self.tf32)))
+        relative = relative_tolerance(self.precision, 1.0, tf32=self.tf32)
+        return self.exact is not None and bool(_trusted(self, relative))
 
     @property
     def strays(self) -> bool:
@@ -298,7 +305,7 @@ def _spread(expected: Expected) -> torch.Tensor:
 
 def _limits(expected: Expected, reduction: float) -> _Limits:
     """Return the limits of a floating tensor that is no larger than a sample; in fp8, of what exceeds a step."""
-    name = _computed_in(tensor_views.NAMES[expected.value.dtype])
+    name = expected.precision
     relative = relative_tolerance(name, reduction, tf32=expected.tf32)
     trusted = _trusted(expected, relative)
     truth = _Terms.of(expected, trusted).truth

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from warpsmith.evaluator import _native
-from warpsmith.evaluator.correctness.compare import LEAST_DECIDABLE, SAMPLED, Expected
+from warpsmith.evaluator.correctness.compare import LEAST_DECIDABLE, RELATIVE, SAMPLED, Expected
 from warpsmith.evaluator.correctness.spread import fits_single
 from warpsmith.evaluator.devices import tensor_views
 from warpsmith.evaluator.devices.memory import room
@@ -202,6 +202,20 @@ class AnswerTensor:
     def nbytes(self) -> int:
         """Bytes of all three with padding."""
         return sum(slot.nbytes + ALIGNMENT for slot in self.wanted() if slot is not None)
+
+
+def _narrower(name: object, expected: Expected) -> str:
+    """Return the name of the dtype that a tensor was computed in, empty if in its own.
+
+    Raises:
+        WireError: it is not a narrower one.
+    """
+    if name == "":
+        return ""
+    dtype = tensor_views.TORCH_DTYPES.get(str(name))
+    if name not in RELATIVE or dtype is None or dtype.itemsize >= expected.value.dtype.itemsize:
+        raise WireError(f"It reports a tensor of {expected.value.dtype} as computed in {str(name)[:20]}.")
+    return str(name)
 
 
 def spread_dtype(name: str) -> str:
@@ -591,6 +605,11 @@ class ReferenceSession:
         scale, peak = self._inputs_scale() if extra_ms else (1.0, 0.0)
         tf32 = fields.flag("tf32")
         expected = [replace(item, tf32=tf32, inputs_scale=scale, inputs_peak=peak) for item in expected]
+        if len(computed := fields.sequence("computed")) != len(expected):
+            raise WireError(f"It reports {len(expected)} tensors, but the precisions of {len(computed)}.")
+        expected = [
+            replace(item, computed=_narrower(name, item)) for item, name in zip(expected, computed, strict=True)
+        ]
         overflows = self._narrow_inputs_overflow()
         self._sample_overflows = overflows if self._sample_overflows is None else self._sample_overflows
         defined = not fields.flag("undefined") and overflows <= self._sample_overflows

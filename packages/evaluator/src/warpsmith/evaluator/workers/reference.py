@@ -23,6 +23,7 @@ from warpsmith.evaluator import _native
 from warpsmith.evaluator.baselines import EAGER
 from warpsmith.evaluator.config import EvaluatorConfig
 from warpsmith.evaluator.correctness.compare_fp8 import is_fp8
+from warpsmith.evaluator.correctness.computed_precision import Precision, PrecisionFinder
 from warpsmith.evaluator.correctness.plain_forms import PlainFormFinder, PlainForms, has_textbook_form
 from warpsmith.evaluator.correctness.rounding_noise import FunctionFinder, RoundingNoise
 from warpsmith.evaluator.correctness.spread import Changes, Perturbation, distance
@@ -111,8 +112,14 @@ class _AnswerTensor:
     """One tensor of an answer: from the own run, from the fp64 run, and the distance of perturbed runs."""
 
     own: torch.Tensor
+    precision: Precision
     exact: torch.Tensor | None = None
     spread: torch.Tensor | None = None
+
+    @property
+    def computed(self) -> str:
+        """The name of the dtype that its numbers were computed in, if that is narrower than its own; else empty."""
+        return "" if self.precision.last == self.own.dtype else tensor_views.NAMES[self.precision.last]
 
 
 class Reference:
@@ -184,6 +191,9 @@ class Reference:
         # Determined on its first inputs, which are plain: which functions with a lossy textbook form its forward calls,
         # its elementwise operators, the sign of divisors whose quotients it compares, and whether it orders NaN.
         self._plain_forms: dict[str, float] | None = None
+        # There, in which precision each tensor of its answer is computed, and their dtypes.
+        self._precisions: list[Precision] = []
+        self._answer_dtypes: list[torch.dtype] = []
         self._sample_run = Run()
         self._sample_parts: Run | None = None
         self._sign, self._ranks_nan = "", False
@@ -428,15 +438,22 @@ class Reference:
         self.answer_form = codec.encode([answer, available])
         facts = {"tf32": self._in_tf32, "undefined": self._undefined, "ranks": self._ranks, "tied": self._tied}
         facts["decides"] = self._decides
-        return {"answer": answer, **available, **facts, "pieces": self.pieces, "shares": sorted(self._shares)} | {
-            "side_effects": sorted(self._side_effects)
+        computed = [one.computed for one in self.answers]
+        return {
+            "answer": answer,
+            **available,
+            **facts,
+            "computed": computed,
+            "pieces": self.pieces,
+            "shares": sorted(self._shares),
+            "side_effects": sorted(self._side_effects),
         }
 
     def _answer_with_bounds(self, arena: "Shared", seed: int, *, exact: bool, extra_s: float) -> codec.Value:
         """Compute the answer, in `answers` with fp64 and spread; return its form."""
         begun, self._shares = time.monotonic(), set()
         answer, tensors = self._own_answer(arena, seed) if not extra_s else self._own_answer_with_steps(arena, seed)
-        self.answers = [_AnswerTensor(tensor) for tensor in tensors]
+        self.answers = [_AnswerTensor(*one) for one in zip(tensors, self._precisions_of(tensors), strict=True)]
         # An answer that is too large will be refused, so no further memory is spent on it.
         if extra_s and sum(tensor.nbytes for tensor in tensors) <= self.config.max_tensor_bytes:
             self.device.settle()
@@ -484,8 +501,11 @@ class Reference:
     def _own_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
         """Compute the answer, and note whether it is defined, and on the first inputs what to look for in others."""
         if self._plain_forms is None:
-            with PlainFormFinder() as forms, RunObserver() as observer, StepFinder() as steps:
+            precisions = PrecisionFinder(self._given_dtypes())
+            with PlainFormFinder() as forms, RunObserver() as observer, StepFinder() as steps, precisions:
                 found = self._defined_answer(arena, seed)
+            self._precisions = [precisions.precision(tensor) for tensor in found[1]]
+            self._answer_dtypes = [tensor.dtype for tensor in found[1]]
             self._plain_forms, self._sample_run, self._decides = forms.shares, observer.run, steps.others
             return found
         if not self._resized:
@@ -494,6 +514,17 @@ class Reference:
             found = self._defined_answer(arena, seed)
         self._undefined |= is_accident(observer.run, self._sample_run)
         return found
+
+    def _given_dtypes(self) -> Iterator[torch.dtype]:
+        """Yield the dtypes of inputs, parameters and buffers."""
+        yield from (tensor_views.TORCH_DTYPES[slot.dtype] for slot in codec.slots(self.inputs_tree))
+        yield from (tensor.dtype for tensor in module_state.tensors(self.model).values())
+
+    def _precisions_of(self, tensors: list[torch.Tensor]) -> list[Precision]:
+        """Return how each tensor of an answer was computed, as seen in the first run if it has the same form."""
+        if [one.dtype for one in tensors] == self._answer_dtypes:
+            return self._precisions
+        return [Precision(one.dtype, one.dtype.itemsize) for one in tensors]
 
     def _defined_answer(self, arena: "Shared", seed: int) -> tuple[codec.Value, list[torch.Tensor]]:
         """Compute the answer, and check whether it is defined unless the first answer had nothing undefinable."""
@@ -559,7 +590,7 @@ class Reference:
             return
         if len(wide) == len(self.answers):
             for one, tensor in zip(self.answers, wide, strict=True):
-                one.exact = tensor.double() if _usable(one.own, tensor) else None
+                one.exact = tensor.double() if _usable(one, tensor) else None
 
     def _forget_other_steps(self) -> None:
         """On a grid, replace fp64 results across a step that no perturbed run crossed.
@@ -582,16 +613,13 @@ class Reference:
 
         Inputs less precise than the answer are treated as exact, except for integer answers: ties have no order.
         """
-        floats = [one.own.dtype.itemsize for one in self.answers if one.own.is_floating_point()]
-        finest = max(floats, default=1)
-        slots = list(codec.slots(self.inputs_tree))
-        elements = sum(slot.numel for slot in slots)
-        elements += sum(parameter.numel() for parameter in self.model.parameters())
-        integers = [one for one in self.answers if not one.own.is_floating_point() and not one.own.is_complex()]
-        halves = any(slot.dtype in HALVES for slot in slots)
-        few = HALF_PAIRS if halves and finest == HALF_BYTES else 2
-        runs = [(finest, self.answers)] * (few if elements <= MOST_PAIRED_TWICE else 1)
+        # By the precision of what they were computed from: half precision that was rounded is not exact.
+        finest = max((one.precision.narrowest for one in self.answers if one.own.is_floating_point()), default=1)
+        mixed = [one for one in self.answers if one.precision.narrowest < one.own.dtype.itemsize]
+        runs = self._plain_runs(finest, mixed)
         plain = len(runs)
+        integers = [one for one in self.answers if not one.own.is_floating_point() and not one.own.is_complex()]
+        halves = any(slot.dtype in HALVES for slot in codec.slots(self.inputs_tree))
         if integers and halves:
             runs += [(HALF_BYTES, integers)] * TIE_PAIRS
         if self._plain_forms and has_textbook_form(self._plain_forms) and budget.allows(1.0):
@@ -605,8 +633,10 @@ class Reference:
         if exact and not self._ranks:
             self._note_spread([one.own for one in self.answers], self.answers)
             return
-        if (self._converts or self._steps_of_rounded) and not self._on_grid:
-            self._add_roundings(arena, seed, budget)
+        if not self._on_grid:
+            self._add_roundings(
+                arena, seed, budget, self.answers if self._converts or self._steps_of_rounded else mixed
+            )
         settings: dict[str, Any] = {"tf32": self._in_tf32, "finely": exact, "inexact": self._inexact}
         for pair, (least, noted) in enumerate(runs):
             settings["breaks_ties"] = pair >= plain
@@ -621,6 +651,19 @@ class Reference:
                         perturb.start(sign)
                     if self._unordered or not self._on_grid:
                         self._note_spread(self._perturbed(arena, seed, perturb), noted)
+
+    def _plain_runs(self, finest: int, mixed: list[_AnswerTensor]) -> list[tuple[int, list[_AnswerTensor]]]:
+        """Return the pairs of runs with perturbed inputs: the least bytes of those, and the answers they are for."""
+        slots = list(codec.slots(self.inputs_tree))
+        elements = sum(slot.numel for slot in slots)
+        elements += sum(parameter.numel() for parameter in self.model.parameters())
+        halves = any(slot.dtype in HALVES for slot in slots)
+        narrow = min([finest, *(one.precision.narrowest for one in mixed)])
+        few = HALF_PAIRS if halves and narrow == HALF_BYTES else 2
+        runs = [(finest, self.answers)] * (few if elements <= MOST_PAIRED_TWICE else 1)
+        for least in sorted({one.precision.narrowest for one in mixed} - {finest}):
+            runs += [(least, [one for one in mixed if one.precision.narrowest == least])] * few
+        return runs
 
     def _add_wide_numbers(self, arena: "Shared", seed: int) -> None:
         """Add the distance of a run that compares half precision with the source's unrounded numbers."""
@@ -652,11 +695,14 @@ class Reference:
     def _roundings(self, seed: int) -> Perturbation:
         return Perturbation(self._changes, seed, 1, tf32=False, finely=True)
 
-    def _add_roundings(self, arena: "Shared", seed: int, budget: _Budget) -> None:
-        """Add the distances of runs with roundings of what the reference computes.
+    def _add_roundings(self, arena: "Shared", seed: int, budget: _Budget, noted: list[_AnswerTensor]) -> None:
+        """Add the distances of runs with roundings of what the reference computes to the answers in `noted`.
 
-        Where it computes with integers, or with numbers near zero, perturbed inputs say nothing about these.
+        Where it computes with integers, or with numbers near zero, perturbed inputs say nothing about these. Nor do
+        they where it rounds numbers to half precision and computes further in float32.
         """
+        if not noted:
+            return
         for pair in range(ROUNDING_PAIRS):
             perturb = self._roundings(seed + pair)
             for alternates, sign in itertools.product((False, True), (1.0, -1.0)):
@@ -664,7 +710,7 @@ class Reference:
                     return
                 perturb.start(sign, alternates=alternates)
                 with suppress(Exception):  # Foreign code may raise anything; other runs remain.
-                    self._note_spread(self._noisy(arena, seed, perturb), self.answers)
+                    self._note_spread(self._noisy(arena, seed, perturb), noted)
 
     def _perturbed(self, arena: "Shared", seed: int, perturb: Perturbation) -> list[torch.Tensor]:
         """Return the tensors of a perturbed run."""
@@ -838,11 +884,16 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def _usable(tensor: torch.Tensor, wide: torch.Tensor) -> bool:
-    """Whether an fp64 run's answer says more than the own one: fp8 does, since a forward casts to it last."""
+def _usable(answer: _AnswerTensor, wide: torch.Tensor) -> bool:
+    """Whether an fp64 run's answer says more than the own one.
+
+    Fp8 does, since a forward casts to it last, and so does a cast to a dtype wider than that of the own run's numbers.
+    """
+    tensor = answer.own
+    cast = wide.dtype == tensor.dtype and (is_fp8(tensor) or bool(answer.computed))
     return (
         tensor.is_floating_point()
-        and (wide.dtype == torch.float64 or (wide.dtype == tensor.dtype and is_fp8(tensor)))
+        and (wide.dtype == torch.float64 or cast)
         and wide.shape == tensor.shape
         and tensor_views.NAMES[tensor.dtype] in FLOATING
     )
