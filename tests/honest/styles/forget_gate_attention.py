@@ -6,7 +6,7 @@ class Model(torch.nn.Module):
     def forward(self, q, k, v, gate):
         decay = F.logsigmoid(gate).cumsum(-1)
         logits = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5 + decay[..., :, None] - decay[..., None, :]
-        later = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).triu(1)
+        later = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).triu(1)
         return logits.masked_fill(later, float("-inf")).softmax(-1) @ v
 
 
