@@ -147,6 +147,6 @@ def test_problems_with_masks_have_a_trial_of_either_kind():
 
 def test_a_far_bias_takes_no_place_of_the_draws():
     for seed in range(5):
-        planned = plan(6, random.Random(seed), Learned(levels={"x": 6}, bias="fc.bias"))
+        planned = plan(6, random.Random(seed), Learned(levels={"x": 6}, biases=("fc.bias",)))
         assert [one.shifted for one in planned if one.kind == "distant"].count(True) == 1
         assert any(one.kind == "distant" and not one.shifted for one in planned)
