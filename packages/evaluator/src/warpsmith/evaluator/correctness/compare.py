@@ -137,6 +137,11 @@ class Expected:
         return self.exact is not None and not self.is_exact
 
     @property
+    def flips_often(self) -> bool:
+        """Whether perturbed runs changed more integers than may differ. Synchronizes with the device."""
+        return not is_approximate(self.value) and self.spread is not None and _flips(sampled(self)) is None
+
+    @property
     def is_steady(self) -> bool:
         """Whether no perturbed run changed a value by more than rounding. Synchronizes with the device."""
         return self._unsteady == 0

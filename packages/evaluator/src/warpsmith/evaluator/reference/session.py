@@ -158,6 +158,11 @@ class Answer:
         return all(item.is_steady for item in self.expected)
 
     @property
+    def flips_often(self) -> bool:
+        """Whether perturbed runs changed more integers of a tensor than may differ."""
+        return any(item.flips_often for item in self.expected)
+
+    @property
     def is_mostly_steady(self) -> bool:
         """Whether that holds for most values of each tensor."""
         return all(item.is_mostly_steady for item in self.expected)

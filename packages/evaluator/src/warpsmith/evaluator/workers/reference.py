@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 MODULE_NAME: Final = "problem"
 EXACT_COST: Final = 4.0
 """Estimated duration of a run in fp64, with its copy of the parameters, as a multiple of the own run's."""
+ANY_INDEX: Final = 2.0**40
+"""Distance beyond that of any two indices."""
 HALVES: Final = frozenset({"float16", "bfloat16"})
 HALF_BYTES: Final = 2
 TABLE_RUNS: Final = 6
@@ -742,6 +744,9 @@ class Reference:
         for answer, tensor in zip(self.answers, tensors, strict=True):
             if any(answer is one for one in noted):
                 apart = distance(answer.own, tensor)
+                if self._ranks and not (tensor.is_floating_point() or tensor.is_complex()):
+                    # Among nearly equal numbers any index may be the first: how far those seen are apart says nothing.
+                    apart = torch.where(apart > 0, ANY_INDEX, apart)
                 answer.spread = apart if answer.spread is None else torch.maximum(answer.spread, apart)
 
     def fill_answers(self, slots: list[Any], arena: "Shared") -> None:
