@@ -405,8 +405,7 @@ def test_gates_hold_the_calls_of_both_sides_and_two_clocks_agree(timings):
         assert (found.candidate.calls, found.reference.calls) == (100, 100)
         assert None not in (found.candidate.judge_ms, found.reference.judge_ms)
         if asked is LARGE:
-            # 0.89 was seen of a kernel of 37 us, beside a training run on the host's other GPU.
-            assert math.isclose(found.candidate.judge_ms, found.candidate.events_ms, rel_tol=0.25), found
+            assert math.isclose(found.candidate.judge_ms, found.candidate.events_ms, rel_tol=0.1), found
 
 
 def test_a_reference_that_waits_for_the_device_is_timed_without_gate_and_graph(timings):

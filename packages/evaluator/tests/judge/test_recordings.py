@@ -136,11 +136,12 @@ def test_detached_host_code_has_no_content_and_no_gpu(judge):
     nodes = "assert not [name for name in os.listdir('/dev') if name.startswith('nvidia')]"
     assert judged(judge, candidate(nodes)).status == "correct"
     assert judge.why == []
-    for before, after in (
-        ("import ctypes\nctypes.string_at(x.data_ptr(), 4)", ""),
-        ("", "import ctypes\nctypes.memset(out.data_ptr(), 1, min(64, 4 * out.numel()))"),
+    for before, after, status in (
+        ("import ctypes\nctypes.string_at(x.data_ptr(), 4)", "", "correct"),
+        ("import ctypes\nassert not any(ctypes.string_at(x.data_ptr(), x.numel() * 4))", "", "runtime_error"),
+        ("", "import ctypes\nctypes.memset(out.data_ptr(), 1, min(64, 4 * out.numel()))", "correct"),
     ):
-        judged(judge, candidate(before, after))
+        assert judged(judge, candidate(before, after)).status == status
         assert judge.why and all("segmentation fault" in why for why in judge.why)
         judge.why.clear()
 

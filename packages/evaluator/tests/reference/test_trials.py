@@ -438,3 +438,50 @@ def test_a_number_of_the_candidate_at_which_the_reference_fails_costs_no_trial(s
             made, answer = prepare(session, learned, wanted, random.Random(seed))
             assert made.kind == kind and made.on_grid is wanted.on_grid
             assert answer.finite
+
+
+LAYERS = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(12, 20)
+
+    def forward(self, x):
+        return torch.tanh(self.up(x))
+
+def get_inputs():
+    return [torch.randn(16, 12)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("layers", ["alike", "unbiased", "negative"])
+def test_layers_are_special_as_a_whole(session_of, layers):
+    session = session_of(LAYERS)
+    learned = learn(session, hidden_shapes=False)
+    (wanted,) = [one for one in plan(6, random.Random(1), learned) if one.layers == layers]
+    for seed in range(4):
+        trial, answer = prepare(session, learned, wanted, random.Random(seed))
+        assert trial == wanted
+        weight, bias = (
+            tensor_views.view(session.state_buffer, session.parameters[name]) for name in ("up.weight", "up.bias")
+        )
+        match layers:
+            case "alike":
+                assert len(torch.unique(weight, dim=0)) == 1 or len(torch.unique(weight, dim=1)[0]) == 1
+                assert len(torch.unique(bias)) == 1
+            case "unbiased":
+                assert not bias.any()
+                assert bool((answer.expected[0].value == 0).all(-1).any())
+            case "negative":
+                assert bool((bias <= -3).all())
+
+
+def test_problems_without_such_parameters_have_no_such_trials():
+    assert not any(one.layers for one in plan(6, random.Random(0), Learned()))
+    assert [one.layers for one in plan(1, random.Random(0), Learned(apart=("a",), biases=("b",)))] == [None]
